@@ -12,7 +12,7 @@ from child import run
 from document import cells, shown_again
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.forms import FORMS
+from quadrants_lab.ir.text import FORMS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], key=str)
@@ -57,7 +57,7 @@ def test_the_page_of_codes_has_every_code_and_a_row_of_a_table_has_its_own(table
     files = [f for folder in ("quadrants_lab", "backends") for f in (ROOT / folder).rglob("*.py")]
     shown = set(tables.messages())
     assert {m.code for m in shown} == {code for f in files for code in re.findall(r'"(QL\d{4})"', f.read_text())}
-    for code in {**tables.TABLE, **tables.refusals.TABLE}:
+    for code in {**tables.TABLE, **tables.diagnostics.TABLE}:
         assert len([m for m in shown if m.code == code]) == 1, code
 
 

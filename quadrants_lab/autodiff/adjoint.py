@@ -10,8 +10,8 @@ from dataclasses import field, replace
 
 from quadrants_lab.autodiff import recursive_checkpointing as R, rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
+from quadrants_lab.autodiff.diagnostics import of_atomic
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics
-from quadrants_lab.autodiff.refusals import of_atomic
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N

@@ -10,12 +10,11 @@ from quadrants_lab.autodiff import keeps as K
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
+from quadrants_lab.autodiff.diagnostics import refusal, warn, warning
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import Slicer, again, export_from_ifs
-from quadrants_lab.autodiff.warned import warn, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import computed_from
@@ -144,7 +143,7 @@ def _assembled(made: _Adjoints, keeps: K.Keeps, tasks: list[tuple[int, N.Offload
 
 def has_gradients(kernel: N.Kernel) -> bool:
     """Whether the kernel touches memory that has a gradient."""
-    return any(b.grad and not b.passing for b in kernel.buffers.values())
+    return any(b.grad and not b.transient for b in kernel.buffers.values())
 
 
 def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:

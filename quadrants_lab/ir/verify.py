@@ -224,19 +224,19 @@ class _Verifier:
 
     def schedule(self, s: N.Offload) -> None:
         """The fields that a device's schedule decides name buffers of the kernel, and go together."""
-        counts = (s.lanes, s.colours, s.wait, s.colour_rows, s.steps, s.one_place, s.grain, s.in_step, s.long_sum)
+        counts = (s.lanes, s.colours, s.wait, s.colour_rows, s.fission, s.aggregate, s.grain, s.in_step, s.long_sum)
         self.need(min(counts) >= 0, "a count of the schedule is negative", s)
         buffers = [self.k.buffers.get(name) for name in (*s.copies, *(name for name, _ in s.shares))]
         self.need(None not in buffers, "the schedule names a buffer that there is not", s)
         ops = {op for _, op in s.shares}
         self.need(ops <= {*ATOMIC_OPS} - {"sub", "exchange", "cas"}, "the schedule reduces by no such operation", s)
-        self.need(s.sums in ("", "alone", "apart"), f"'{s.sums}' is no way in which sums run", s)
+        self.need(s.sums in ("", "serial", "versioned"), f"'{s.sums}' is no way in which sums run", s)
         self.need(not s.sums or bool(s.copies), "the schedule says how sums run, and names no buffer of them", s)
-        self.need(not s.one_place or bool(s.copies), "the schedule looks for one place, and there are no sums", s)
+        self.need(not s.aggregate or bool(s.copies), "the schedule aggregates sums, and there are none", s)
         parallel = s.kind != "serial" or not any((*counts, s.shares, s.copies))
         self.need(parallel, "a serial task has the schedule of a parallel one", s)
-        self.need(not s.lanes or not (s.steps or s.one_place), "a task runs in lanes and in another way, too", s)
-        self.need(not s.steps or s.colour_rows > 0, "a task runs in steps without colours", s)
+        self.need(not s.lanes or not (s.fission or s.aggregate), "a task runs in lanes and in another way, too", s)
+        self.need(not s.fission or s.colour_rows > 0, "the body of a task is split into loops without colours", s)
 
     def if_(self, s: N.If, place: _Place) -> None:
         self.need(self.visible[s.cond] is u1, "the condition is not u1", s)

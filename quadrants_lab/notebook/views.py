@@ -12,7 +12,7 @@ from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import Step

@@ -35,27 +35,22 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import with_arguments
 from quadrants_lab.ir.types import f32
+from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
-from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.dce import dce, drop_unused_gradients
+from quadrants_lab.passes.distances import mark_distances
 from quadrants_lab.passes.fold import fold
+from quadrants_lab.passes.host_loops import thread_rows, unroll_whiles
 from quadrants_lab.passes.licm import licm
-from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
-from quadrants_lab.passes.lower_isqrt import lower_isqrt
+from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells
-from quadrants_lab.passes.plain_atomics import plain_atomics
-from quadrants_lab.passes.privatize_atomics import privatize_atomics
-from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
-from quadrants_lab.passes.thread_rows import thread_rows
 from quadrants_lab.passes.trust_bounds import trust_bounds
 from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
-from quadrants_lab.passes.unroll_whiles import unroll_whiles
-from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.passes.watch_races import WatchRaces
 from quadrants_lab.pipelines.derivatives import (
     BOTH,
@@ -66,7 +61,7 @@ from quadrants_lab.pipelines.derivatives import (
     forward,
     gradient,
 )
-from quadrants_lab.pipelines.launch import CHECKED, FRONT, TASKS, Passes, primal
+from quadrants_lab.pipelines.launch import CHECKED, FRONT, TASKS, Passes, primal, simplify
 
 
 def counting_kernel(kernel: Kernel) -> Kernel:
@@ -92,7 +87,7 @@ PASSES: dict[str, Pass] = {
         check_bounds, trust_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
         unroll_local_arrays, licm, plain_atomics, SaveOverwritten(), WatchRaces(),
         lower_custom_jvp, privatize_atomics,
-        mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
+        mark_distances, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,

@@ -10,12 +10,10 @@ from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.passes.dce import dce
-from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
-from quadrants_lab.passes.lower_isqrt import lower_isqrt
+from quadrants_lab.passes.dce import dce, drop_unused_gradients
+from quadrants_lab.passes.distances import mark_distances
+from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
-from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 
 
@@ -77,7 +75,7 @@ COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
 COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
 
 # From the parts of `sparse_iterations` to what is launched.
-SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
+SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_distances, drop_unused_gradients)
 
 
 def before_reverse(options: CompileOptions) -> Passes:

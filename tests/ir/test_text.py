@@ -46,7 +46,7 @@ def sample():
             b.add(N.AdStackPop(b.fresh(), a))
             g = b.atomic("add", dy, (), top)
             b.add(N.Atomic(b.fresh(), f32, "y.grad", (), g, "add", private=True))
-            b.add(N.Atomic(b.fresh(), f32, "y.grad", (), g, "add", reach=3, sweep=2))
+            b.add(N.Atomic(b.fresh(), f32, "y.grad", (), g, "add", distance=3, fission=2))
             b.yield_()
         b.adjoint_of = N.NO_ID
         b.add(N.AdStackGuard(b.fresh(), tuple(reverse)))
@@ -69,9 +69,9 @@ def sample():
             b.const(value, t)
         b.yield_()
     schedule = {
-        "lanes": 8, "colour_rows": 2, "steps": 3, "shares": (("y", "add"), ("a", "max")), "copies": ("y", "a"),
-        "sums": "apart", "one_place": 32, "grain": 100, "timed": True, "vectorise": True, "unroll": True, "brief": True,
-        "in_step": 4, "why": "8 lanes: sin",
+        "lanes": 8, "colour_rows": 2, "fission": 3, "shares": (("y", "add"), ("a", "max")), "copies": ("y", "a"),
+        "sums": "versioned", "aggregate": 32, "grain": 100, "timed": True, "vectorise": True, "unroll": True,
+        "brief": True, "in_step": 4, "why": "8 lanes: sin",
     }  # fmt: skip
     task = N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body), span=b.span, **schedule)
     buffers = {x.name: x for x in (y, dy, temp, ret, array, flat, heap, local)}

@@ -1,40 +1,40 @@
-"""`mark_reach`: finds how far apart two iterations can be that add to the same element, as in the adjoint of a
-stencil."""
+"""`mark_distances`: finds the dependence distance between iterations that add to the same element, as in the adjoint of
+a stencil, and which of these sums loop fission may give a loop of its own."""
 
 from collections.abc import Container
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
-from quadrants_lab.analysis.alias import aliased_atomic_buffers, memory_classes
 from quadrants_lab.analysis.dependence import may_follow
+from quadrants_lab.analysis.effects import aliased_atomic_buffers, memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
 
-_MOST = 64  # a backend cannot use a larger reach
+_MOST = 64  # a backend cannot use a larger distance
 
 
-def mark_reach(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic with a ``reach`` is not private, that nothing reads its old value, and that all
-    atomics of its task on that buffer have the same reach. Iterations that have the same first index, or that differ
-    only in the last index, either all add to the same element or all add to different elements. `_sweeps` sets
-    ``sweep``."""
+def mark_distances(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that an Atomic with a ``distance`` is not private, that nothing reads its old value, and that all
+    atomics of its task on that buffer have the same distance. Iterations that have the same first index, or that differ
+    only in the last index, either all add to the same element or all add to different elements. `_fission` sets
+    ``fission``."""
     body: list[N.Stmt] = []
     for task in kernel.tasks:
-        found = _reaches(kernel, task)
-        if found or any(isinstance(s, N.Atomic) and s.reach >= 0 for s in walk(task.body)):  # marks of an earlier run
-            sweep = _sweeps(accesses_of(kernel), task, found) if found else {}
+        found = _distances(kernel, task)
+        if found or any(isinstance(s, N.Atomic) and s.distance >= 0 for s in walk(task.body)):  # of an earlier run
+            fission = _fission(accesses_of(kernel), task, found) if found else {}
 
             def marked(s: N.Stmt) -> N.Stmt:
                 if not isinstance(s, N.Atomic):
                     return s
-                return replace(s, reach=-1 if s.private else found.get(s.buffer, -1), sweep=sweep.get(s.id, 0))
+                return replace(s, distance=-1 if s.private else found.get(s.buffer, -1), fission=fission.get(s.id, 0))
 
             task = rewrite_in(task, marked)
         body.append(task)
     return replace(kernel, body=tuple(body))
 
 
-def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
+def _distances(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
     """For each buffer: the largest distance, along the first index, between two iterations of the task that add to
     the same element."""
     if task.kind == "serial":
@@ -103,9 +103,9 @@ def _simple(form: Form, own: list[str]) -> bool:
 _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
-def _sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
-    """The ``sweep`` of each atomic that may have a loop of its own, by its id, for atomics on ``buffers``, which have a
-    reach. Atomics with the same index along the row as the first atomic stay with the rest of the body."""
+def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
+    """The ``fission`` of each atomic that may have a loop of its own, by its id, for atomics on ``buffers``, which
+    have a distance. Atomics with the same index along the row as the first atomic stay with the rest of the body."""
     last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
