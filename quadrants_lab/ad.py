@@ -24,14 +24,14 @@ from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unreached
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.interop.arrays import adopt
 from quadrants_lab.runtime.interop.gradients import settle_argument
 from quadrants_lab.runtime.interop.tensors import torch_tensor
-from quadrants_lab.runtime.launch import tape_numbers
-from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, open_recording, unwatched, watch
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
+from quadrants_lab.runtime.observe import tape_numbers
+from quadrants_lab.runtime.observe.observers import MODE, OBSERVERS, open_recording, unwatched, watch
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
@@ -221,6 +221,9 @@ class Tape:
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
         self._report = report(self._launches)
+        self._tell_recorder()
+
+    def _tell_recorder(self) -> None:
         recorder = open_recording()
         if recorder is not None:
             recorder.tapes[self.loss._memory.serial] = self._report
@@ -247,6 +250,7 @@ class Tape:
             self.kept = launches.report() if launches.kept else []
             self.kept_bytes, self.made_again = launches.account.most, 0
             self._report = rerun.report
+            self._tell_recorder()
             return True
         reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)
         if not reaches:

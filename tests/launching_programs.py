@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.launch.observe import unwatched
+from quadrants_lab.runtime.observe.observers import unwatched
 
 N = 6
 Program = Callable[["World"], Any]

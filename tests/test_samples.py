@@ -30,7 +30,7 @@ SUMS = Path(__file__).with_name("samples.json")  # of the arrays of each sample,
 # sample -> why the peer is not asked: it refuses
 REFUSED = {"diff_articulated": "block.sync is not supported for its CPU"}
 # sample -> how far the peer's values may be off, and why
-ROUNDED = {"mpm_materials": (1e-4, "its svd is as exact as f32")}
+ROUNDED = dict.fromkeys(("mpm_materials", "plasticine_tool"), (1e-4, "its svd is as exact as f32"))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ class Sample:
 
 SAMPLES = [Sample(path.stem) for path in sorted((TESTS / "samples").glob("*.py"))]
 DERIVATIVES = [s for s in SAMPLES if s.option("PARAMS", {})]
-LONG = [Sample("diff_mpm")]  # whose gradient takes the peer seconds to compile: asked for by night
+LEARNERS = [s for s in SAMPLES if s.option("learn", None)]
+# whose gradient takes the peer seconds to compile: asked for by night
+LONG = [Sample(name) for name in ("diff_mpm", "plasticine_tool")]
 SHORT = [s for s in SAMPLES if s not in LONG and s.name not in REFUSED]
 
 
@@ -112,6 +114,14 @@ def test_gradients_are_slopes(sample: Sample) -> None:
         slope, ours = (sides[0] - sides[1]) / (2 * h), (right(sample)[f"{name}.grad"] * way).sum()
         assert abs(slope - ours) <= 1e-6 * max(1.0, abs(slope)), f"{name}: {ours} is not {slope}"
         assert abs(slope) > 1e-6, f"{name} does not matter"
+
+
+@pytest.mark.parametrize("sample", [pytest.param(s, id=s.name) for s in LEARNERS])
+def test_optimisers_go_downhill(sample: Sample) -> None:
+    """``learn(qd)`` returns the losses."""
+    qd.init(arch=qd.cpu, default_fp=f64, offline_cache=False)
+    losses = sample.module.learn(qd)
+    assert losses[-1] < 0.8 * losses[0], losses
 
 
 @pytest.mark.peer

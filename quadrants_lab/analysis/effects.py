@@ -45,7 +45,7 @@ def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
     """The arrays and fields that may be the same memory as another one: in an ``aliased`` kernel all of them.
 
     A launch takes that kernel where array arguments, their gradients that it names, or fields whose memory other
-    libraries have, overlap and it writes to one of them (`runtime.arguments.signature`). A gradient needs none: it
+    libraries have, overlap and it writes to one of them (`runtime.arguments.slots`). A gradient needs none: it
     refuses such arguments, and adjoints, which are only added to, get memory of their own
     (`GradientPlan.keep_apart`).
     """

@@ -1,13 +1,19 @@
 """Errors about programs that have no derivative, or whose derivative needs values that are gone; and warnings about
 gradients that are probably not what the user means."""
 
-from collections.abc import Iterable
-from typing import Any
+from __future__ import annotations
 
-from quadrants_lab.errors import Label, QuadrantsCompilationError, render, warn_at
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError, render, warn_at
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.analysis.facts import TripCount
 
 _AGAIN = "run again, segment by segment"
 _ORDER = "depends on the order of the threads"
@@ -66,6 +72,34 @@ def check_again(s: N.Stmt, loop: N.Loop, used: bool) -> None:
         raise refusal("QL0412", s.span, loop.span, name=s.buffer)
 
 
+def nothing_kept(kernel: N.Kernel, why: str, of_torch: bool) -> QuadrantsRuntimeError:
+    """The error where a gradient needs buffers that no launch kept for it. ``of_torch``: torch launches it."""
+    saved = next(t for t in kernel.body if any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "kept"
+                                               for s in walk((t,))))  # fmt: skip
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} needs values that the kernel overwrites, {why}",
+        code="QL0416",
+        labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
+        help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
+        "the values of every launch"
+        if not of_torch
+        else f"qd.torch_op({kernel.name}, ...) keeps the values of every call",
+    )
+
+
+def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
+    """The error where a gradient would repeat the random numbers of a launch with other arguments."""
+    drawn = next(s for s in walk(kernel.body) if isinstance(s, N.Random))
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} repeats the random numbers of its last launch, which was one with other "
+        "arguments",
+        code="QL0416",
+        labels=(Label(drawn.span, "drawn here"),),
+        help=f"launch {kernel.name} with the arguments of its gradient first; or under qd.ad.Tape(loss), which repeats "
+        "the numbers of every launch",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class GradientWarning:
     """The text of a warning and the line that it is about."""
@@ -83,3 +117,46 @@ def warn(found: Iterable[GradientWarning]) -> None:
     for w in dict.fromkeys(found):
         file, line = (w.span.file, w.span.line) if w.span else ("<kernel>", 0)
         warn_at(w.text, file, line)
+
+
+def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
+    """The warning that trip counts have changed."""
+    names = ", ".join(c.buffer for c in changed)
+    verb = "was" if len(changed) == 1 else "were"
+    labels = []
+    for c in changed:
+        labels.append(Label(c.read, f"the trip count of a loop is read from {c.buffer} here"))
+        if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
+            labels.append(Label(c.loop, f"the trip count of this loop depends on {c.buffer}"))
+    return warning(
+        "QL0410",
+        f"the gradient of kernel {kernel} has other trip counts than its launch: {names} {verb} written in between",
+        tuple(labels),
+        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
+        changed[0].read,
+    )
+
+
+def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
+    """The warning that other values that the gradient reads have changed."""
+    return warning(
+        "QL0417",
+        f"the gradient of kernel {kernel} reads {count.buffer}, which {writer} wrote after {kernel} was launched: it "
+        "is the derivative at other values than the launch had",
+        (Label(count.read, "read here, and again for the gradient"),),
+        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
+        count.read,
+    )
+
+
+def no_seed(kernel: str, buffers: Sequence[str], span: Span | None) -> GradientWarning:
+    """The warning that the gradients of all these buffers, which the kernel's gradient starts from, are 0."""
+    names = [f"{name}.grad" for name in buffers]
+    verb = "is" if len(names) == 1 else "are"
+    return warning(
+        "QL0409",
+        f"the gradient of kernel {kernel} adds nothing: {', '.join(names)} {verb} 0 everywhere",
+        (Label(span, f"the derivative starts here, from {names[0]}"),),
+        f"set it first, for instance {names[0]}.fill(1), or launch the kernel under qd.ad.Tape(loss)",
+        span,
+    )

@@ -29,7 +29,7 @@ from quadrants_lab.runtime.check.differences import Differentiable, initial, los
 from quadrants_lab.runtime.check.dot_product import seed_gradients
 from quadrants_lab.runtime.check.recording import Forward, beside_launches, checked_run, touched, why_not_ours
 from quadrants_lab.runtime.check.report import Report
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 

@@ -17,9 +17,9 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError,
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
-from quadrants_lab.runtime.launch import tape_numbers
-from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
+from quadrants_lab.runtime.observe import tape_numbers
+from quadrants_lab.runtime.observe.observers import MODE, launching, watch
 from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning

@@ -21,7 +21,7 @@ from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
-from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
+from quadrants_lab.notebook.cell import Cell, calls, execute
 from quadrants_lab.notebook.collect import remembered
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
@@ -29,8 +29,8 @@ from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.differences import Differentiable
 from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.check.report import Report
-from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.observe.observers import Observer, unwatched, watch
 from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -80,16 +80,16 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
         if options.shards:
             from quadrants_lab.notebook import split  # imports Dask
 
-            run_body(cell, namespace)
+            execute(cell.body, namespace)
             return Outcome(None, recorder, says=split.compared(*split.parts(cell, namespace), options.shards))
         if not options.grad:
-            run_body(cell, namespace)
-            return Outcome(run_last(cell, namespace), recorder)
+            execute(cell.body, namespace)
+            return Outcome(execute(cell.last, namespace), recorder)
         value, pending = None, True
         with watch(launches):
-            run_body(cell, namespace)
+            execute(cell.body, namespace)
             if not recorder.launches or calls(cell, namespace, (Kernel, BoundKernel)):
-                value, pending = run_last(cell, namespace), False
+                value, pending = execute(cell.last, namespace), False
         target = loss(options.grad, namespace)
         differentiate(target, launches)
         recorder.tapes[target._memory.serial] = report(launches)
@@ -98,7 +98,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
                 checked = check(launches, target, namespace, progress.checks)
         if pending:
             with watch(NoGradients()), watch(NothingNew()):
-                value = run_last(cell, namespace)
+                value = execute(cell.last, namespace)
         return Outcome(value, recorder, checked)
 
 

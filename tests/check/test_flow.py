@@ -10,7 +10,7 @@ import quadrants_lab as qd
 from quadrants_lab.runtime.check import differences, launch_flow
 from quadrants_lab.runtime.check.flow import follow
 from quadrants_lab.runtime.check.recording import Forward
-from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.observe.observers import watch
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.runtime.compile import compile as compiling
 from quadrants_lab.runtime.launch import dispatch
-from quadrants_lab.runtime.launch.observe import Observer, watch
+from quadrants_lab.runtime.observe.observers import Observer, watch
 from quadrants_lab.runtime.record import recorder as recording_module
 from quadrants_lab.runtime.record.recorder import recording
 

@@ -18,8 +18,8 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check.by_hand import Gradient, misplaced
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, writable
-from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.observe.observers import Observer, unwatched, watch
 from quadrants_lab.runtime.tape.recorder import Launches
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
 from quadrants_lab.runtime.check.tangent import Tangents
 from quadrants_lab.runtime.check.why import is_flat, why_decided, why_jump, why_kink, why_zero
-from quadrants_lab.runtime.launch.observe import unwatched
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.observe.observers import unwatched
 from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))

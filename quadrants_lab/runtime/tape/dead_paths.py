@@ -12,7 +12,7 @@ from quadrants_lab.autodiff.dead_paths import gets_nothing, integer_flows, missi
 from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.runtime.launch.observe import open_recording
+from quadrants_lab.runtime.observe.observers import open_recording
 from quadrants_lab.runtime.session import Session
 
 _AFTER = 3  # equal runs before a capture

@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
-from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, PUT_BACK, open_recording
-from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, returned
+from quadrants_lab.runtime.arguments.slots import derivative, memory_at
+from quadrants_lab.runtime.memory.identity import memory_of
+from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, OBSERVERS, PUT_BACK
+from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.session import CHECKS, default
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary, context
@@ -233,7 +234,7 @@ class Rerun:
         done, where more is to be done than one gradient after the other: memory is to be put back, something else has
         written it, the gradients are watched, or a device can start them as one graph."""
         session, tracked = self.session, self.launches.tracked.values()
-        alone = not (self.puts_back or session.exported or OBSERVERS.get() or open_recording() is not None)
+        alone = not (self.puts_back or session.exported or OBSERVERS.get())
         if self.at < len(self.steps) or not alone or self.graph_capture.capture is not None:
             return False
         for one in tracked:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.arguments.signature import Place, memory_at
-from quadrants_lab.runtime.launch.observe import OBSERVERS, open_recording
+from quadrants_lab.runtime.arguments.slots import Place, memory_at
+from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
 from quadrants_lab.runtime.tape.parts import Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.errors import render, warn
-from quadrants_lab.runtime.launch.observe import differentiating
+from quadrants_lab.runtime.observe.observers import differentiating
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan

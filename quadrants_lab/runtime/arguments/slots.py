@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends import overlap
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec, TemplateSpec
 from quadrants_lab.ir import types as T
@@ -23,6 +22,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.keys import Named, template_key
 from quadrants_lab.runtime.memory.fitting import cure, fitting, shown
+from quadrants_lab.runtime.memory.identity import overlapping
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
@@ -165,12 +165,6 @@ def specialise(slots: Sequence[Slot], args: Sequence[Any], named: Named) -> tupl
 def is_wide(shape: Sequence[int]) -> bool:
     """Whether an index may exceed i32; such arrays get other code."""
     return any(n >> 31 for n in shape)
-
-
-def memory_of(value: Any) -> Memory | None:
-    """The memory behind a field or ndarray of the language; None for anything else."""
-    memory = getattr(value, "_memory", None)
-    return memory if isinstance(memory, Memory) else None
 
 
 # where a buffer's memory is found: a field's memory, or the position of an argument, or that and one of `DERIVATIVES`
@@ -359,22 +353,3 @@ class Distinct:
             a, b = sorted(pair)
             return parts[a][0], parts[b][0]
         return None
-
-
-def overlapping(arrays: Sequence[Any], kinds: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """`overlap.overlapping` for array arguments and memories."""
-    memories = [x if isinstance(x, Memory) else memory_of(x) for x in arrays]
-    ours = [m.serial for m in memories if m is not None and not m.foreign]
-    if len(ours) == len(arrays):  # such memory overlaps only itself
-        if len({*ours}) == len(ours):
-            return iter(())
-        return overlap.overlapping(((serial, 0, 1, n) for n, serial in enumerate(ours)), kinds)
-    operands = [x if m is None else m.operand for x, m in zip(arrays, memories, strict=True)]
-    return overlap.overlapping(overlap.spans(operands), kinds)
-
-
-def same_memory(a: Any, b: Any) -> bool:
-    """Whether two array arguments or memories overlap."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.may_share_memory(a, b)  # which may have strides of their own
-    return a is b or any(True for _ in overlapping((a, b), (overlap.WRITTEN,) * 2))
