@@ -385,5 +385,6 @@ def _recompile() -> None:
     """Makes the session compile its kernels again, because fields got gradients or lost their memory."""
     now = session.current()
     now.placements += 1
+    session.changed()
     now.differentiable.known = {}
     now.forget_fast_paths()
