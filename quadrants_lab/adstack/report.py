@@ -7,7 +7,7 @@ from quadrants_lab.analysis.algebra import subexpressions
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk

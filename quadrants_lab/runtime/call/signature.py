@@ -22,7 +22,7 @@ from quadrants_lab.runtime.memory.memory import Memory
 if TYPE_CHECKING:
     from quadrants_lab.adstack.evaluate import Live
     from quadrants_lab.analysis.accesses import Access, Accesses
-    from quadrants_lab.analysis.trips import TripCount
+    from quadrants_lab.analysis.facts import TripCount
 
 Launch = Callable[..., Any]
 Stamp = tuple[Any, ...]

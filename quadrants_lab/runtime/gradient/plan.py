@@ -17,8 +17,8 @@ from quadrants_lab.adstack.evaluate import LiveData
 from quadrants_lab.analysis.effects import touched, value_reads
 from quadrants_lab.analysis.facts import draws, statements
 from quadrants_lab.analysis.regions import Region, overlap
-from quadrants_lab.autodiff.refusals import nothing_kept, other_draws
-from quadrants_lab.autodiff.warned import GradientWarning, no_seed, other_trips, stale, warn
+from quadrants_lab.autodiff import diagnostics as D
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -65,7 +65,7 @@ class GradientPlan:
             if forward is not None and of.draws:
                 last = forward.scratch.last[0]
                 if last and last != self.plan.scratch.identity(args):
-                    raise other_draws(self.plan.kernel)
+                    raise D.other_draws(self.plan.kernel)
             if forward is not None and forward.launched:
                 now = forward.read_versions.now(*args)
                 if forward.launched != now:
@@ -168,12 +168,12 @@ class ForwardLaunch:
         of_torch = running_backward() is not None
         if of.scratch.keeps and of.owner.kept is None:
             if forward is None:
-                raise nothing_kept(of.kernel, "and it was not launched", of_torch)
+                raise D.nothing_kept(of.kernel, "and it was not launched", of_torch)
             if not of.scratch.keeps <= kept.keys():
                 how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
-                raise nothing_kept(of.kernel, f"and its last launch, {how}, kept none of them", of_torch)
+                raise D.nothing_kept(of.kernel, f"and its last launch, {how}, kept none of them", of_torch)
             if forward.scratch.last[0] != of.scratch.identity(args):
-                raise nothing_kept(of.kernel, "and its last launch was one with other arguments", of_torch)
+                raise D.nothing_kept(of.kernel, "and its last launch was one with other arguments", of_torch)
         of.scratch.give(kept)
         return True
 
@@ -242,14 +242,14 @@ def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> l
     elements these are depends on its arguments. ``reads``: its buffers. Of other kernels the last launch is known."""
     changed = plan.read_versions.changed(plan.launched, args)
     trips = [c for c, _ in changed if c.steers]
-    found: list[Suspect] = [("", partial(other_trips, kernel, trips), None, ())] if trips else []
+    found: list[Suspect] = [("", partial(D.other_trips, kernel, trips), None, ())] if trips else []
     memories = plan.memories(args)
     for count, then in changed:
         if count.steers or count.buffer not in reads:
             continue
         memory, version = memories[count.buffer], then[-1] if isinstance(then, tuple) else then
         if memory.python_wrote > version:
-            found.append((count.buffer, partial(stale, kernel, count, "Python"), None, ()))
+            found.append((count.buffer, partial(D.stale, kernel, count, "Python"), None, ()))
             continue
         read = plan.footprint(count.buffer, writes=False)
         for other in plan.session.plans:
@@ -257,7 +257,7 @@ def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> l
             written = other.footprint(name, writes=True) if name and other is not plan else None
             theirs = None if written is None else written.live(_last_numbers(other))
             if read is not None and theirs is not None:
-                found.append((count.buffer, partial(stale, kernel, count, str(other.kernel.name)), read, theirs))
+                found.append((count.buffer, partial(D.stale, kernel, count, str(other.kernel.name)), read, theirs))
     return found
 
 
@@ -290,7 +290,7 @@ class SeedCheck:
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
         reads = {s.buffer for s in value_reads(plan.kernel)}
-        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.passing and b.grad in reads}
+        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.transient and b.grad in reads}
         fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
         self.fields = sorted(fields, key=lambda memory: memory.operand.size)
         self.args = [
@@ -321,4 +321,4 @@ class SeedCheck:
         """The warning that all seeds are 0."""
         first = next(iter(self.of.values()))
         spans = (s.span for s in value_reads(self.kernel) if self.of.get(s.buffer) == first)
-        return no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span))
+        return D.no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from quadrants_lab.backends.launch import ArrayParam, Frame, Param, ScalarParam
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.scratch import CHANGED, EPOCH, marks_of
+from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached

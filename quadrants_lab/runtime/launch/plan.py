@@ -276,7 +276,7 @@ class Plan(F.Buffers):
     @property
     def differentiable(self) -> bool:
         """Whether the kernel touches anything that has a gradient."""
-        return any(b.grad and not b.passing for b in self.compiled.lowered.kernel.buffers.values())
+        return any(b.grad and not b.transient for b in self.compiled.lowered.kernel.buffers.values())
 
     @property
     def primal_reads(self) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.analysis.facts import statements
-from quadrants_lab.autodiff.warned import GradientWarning, warn, warning
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warn, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
