@@ -54,6 +54,7 @@ class SharedByModes:
 # whether kernels keep the plan of their last launch when something that it was made for has ended
 KEEPS_LAST: ContextVar[bool] = ContextVar("quadrants_lab_keeps_last", default=False)
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Launched], "Plan"]
+_NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # of all dispatchers that have none
 # attributes of a dispatcher
 _PER_SESSION = ("last_plan", "parameters", "plans", "shared", "slots", "summaries")
 
@@ -101,13 +102,12 @@ class Dispatcher:
         self.summaries: AccessSummaries | None = None  # for launches under a Tape
         self._session: S.Session | None = None
         self._other_sessions: dict[S.Session, dict[str, Any]] = {}  # the values of `_PER_SESSION` there
-        self._paths: Specialisations[Callable[..., Any]] = Specialisations()  # fast paths by template arguments
+        self._paths = _NO_PATHS  # fast paths by template arguments
         self.call: Callable[..., Any] = self.resolve
 
     def forget(self) -> None:
         """Drops the installed fast path; the next call goes through `resolve`."""
-        self.call = self.resolve
-        self._paths = Specialisations()
+        self.call, self._paths = self.resolve, _NO_PATHS
 
     @property
     def last(self) -> Plan | None:
@@ -349,6 +349,8 @@ class Dispatcher:
             self.call = plan.fast
             return
         key = tuple([template_key(args[n], named) for n in templates])
+        if self._paths is _NO_PATHS:
+            self._paths = Specialisations()
         self._paths.add(key, named, reads, plan.fast)
         find = self._paths.find if self._paths.others else self._paths.plain.get
         self.call = _by_templates(self.slots, self.field_class, find, self.resolve)

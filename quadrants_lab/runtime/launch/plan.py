@@ -95,6 +95,7 @@ class Plan:
     stacks: StackSizes | None = None
     standing: Mapping[str, Any] | None = None
     summed = False
+    derivatives: tuple[frozenset[str], frozenset[str]] | None = None  # see `tape_numbers`
 
     def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> None:
         self.owner = owner

@@ -199,7 +199,9 @@ class DevicePart:
 
 
 class WholePart(HostPart):
-    """A copy of the whole memory on the host, with the alignment that kernels need."""
+    """A copy of the whole memory on the host, with the alignment that kernels need, at ``address``."""
+
+    address = 0
 
     def __init__(self, memory: Memory, account: Account) -> None:
         self.memory = memory
@@ -207,14 +209,15 @@ class WholePart(HostPart):
         self.region = whole(memory.operand.shape)
         self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
         self.hold = account.hold(self.nbytes)
-        self.values = memory.values()
-        if not account.short:
-            self.values = empty(memory.operand.shape, memory.dtype.numpy)
+        self.values, self.is_lent = memory.values(), not account.short
+        if self.is_lent:
             self.keep()
 
-    @property
-    def address(self) -> int:
-        return self.values.ctypes.data
+    def keep(self) -> None:
+        if self.is_lent:
+            self.values, self.is_lent = empty(self.memory.operand.shape, self.memory.dtype.numpy), False
+            self.address = self.values.ctypes.data
+        np.copyto(self.values, self.memory.values())
 
     def again(self, account: Account) -> WholePart:
         return WholePart(self.memory, account)

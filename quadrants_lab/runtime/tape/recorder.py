@@ -245,7 +245,7 @@ class Launches(Keeper):
     def for_the_next_run(self) -> Rerun | None:
         """Ends one use of a recording. Returns what compares the launches of the next use with it; None if the
         recording cannot be used again."""
-        rerun = self.finished_rerun or self.rerun
+        rerun = self.rerun or self.finished_rerun
         if rerun is None or len(rerun.steps) != len(self.steps) or rerun.at < len(rerun.steps):
             steps = steps_to_run_again(self) if self.rerun is None else None
             if steps is None:
