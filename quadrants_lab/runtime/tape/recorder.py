@@ -117,6 +117,7 @@ class Launches(Keeper):
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> None:
         """Records the call of a Python function with a custom gradient, which ran between `pause` and `resume`.
         ``touched``: fields and ndarrays that its Python code read or wrote, which its gradient may read."""
+        record_python_writes(self)
         for field in touched:
             memory = field._memory
             name = self.names.get(id(memory), repr(field))

@@ -140,10 +140,10 @@ class Rerun(Recording):
             self.changes, self.modes = S.changes, modes()
         for which in self.kernels:
             summary = which()
+            if summary is None or not (known or summary.depends.holds()):
+                self.changes = -1
             if summary is None:
                 return
-            if not (known or summary.depends.holds()):
-                self.changes = -1
             owner = summary.plan.owner
             owner.call = partial(self.again, owner)
             self.paths.append(owner)
