@@ -13,9 +13,10 @@ from quadrants_lab.autodiff.dead_paths import integer_flows, value_flows
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments import signature as A
+from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations
 from quadrants_lab.runtime.call.signature import Elements, Footprint, call_key, footprint
+from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.session import default
 from quadrants_lab.runtime.tape.recording import Depends, modes
 from quadrants_lab.runtime.tape.written import span_of
@@ -66,7 +67,7 @@ class AccessSummary:
         self.loaded: list[tuple[str, A.Place]] = []
         self.used: list[A.Place] = []
         arrays = [a for s, a in zip(plan.slots, args, strict=True) if isinstance(s, A.ArraySlot)]
-        ours = all(A.memory_of(a) is not None for a in arrays)
+        ours = all(memory_of(a) is not None for a in arrays)
         self.recomputable = ours and not any(A.memory_at(p, args).foreign for p in places.values())
         self.fast = self.recomputable and _is_fast(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]

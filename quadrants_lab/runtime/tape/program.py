@@ -19,10 +19,11 @@ from quadrants_lab.errors import QuadrantsWarning, render
 from quadrants_lab.ir.weak import Table, has_weak, weak
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.keys import Named, state, template_key
-from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot, memory_of
+from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
+from quadrants_lab.runtime.memory.identity import memory_of
+from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.tape.environment import environment_key
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import Depends, Recording, modes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.arguments.keys import Reads, state
-from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, open_recording
+from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, open_recording
 from quadrants_lab.runtime.session import CHECKS, Session, default
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ class Recording:
         """Starts the launches of ``ready()()`` as a graph; False, with nothing done, where they have not been repeated
         often enough with equal arguments, the device cannot capture them, or a recorder is to get them. ``ready``
         itself allocates memory, uncaptured."""
-        if self.capture is None or open_recording() is not None:
+        if open_recording() is not None:
+            self.times, self.captured = 0, None  # the recorder gets saved values, and others take their place
+            return False
+        if self.capture is None:
             return False
         self.times += 1
         if self.times < _AFTER:

@@ -16,10 +16,11 @@ from weakref import ref
 
 from quadrants_lab.ir.weak import has_weak, weakly
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.signature import TemplateSlot, derivative, memory_at, memory_of
-from quadrants_lab.runtime.launch.observe import OBSERVERS
-from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, returned
+from quadrants_lab.runtime.arguments.slots import TemplateSlot, derivative, memory_at
+from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import THREAD
+from quadrants_lab.runtime.observe.observers import OBSERVERS
+from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.recording import Recording, modes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.runtime.arguments.signature import Place, memory_at
-from quadrants_lab.runtime.launch.observe import OBSERVERS, open_recording
-from quadrants_lab.runtime.tape.parts import Part, WholePart
+from quadrants_lab.runtime.arguments.slots import Place, memory_at
+from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
+from quadrants_lab.runtime.tape.parts import DevicePart, Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 
-Found = list[tuple[str, Place, WholePart]]  # the copies that stand in for buffers of a gradient
+Whole = WholePart | DevicePart
+Found = list[tuple[str, Place, Whole]]  # the copies that stand in for buffers of a gradient
 
 
 class StandIns:
@@ -28,7 +29,7 @@ class StandIns:
     """
 
     def __init__(self) -> None:
-        self.parts: dict[int, WholePart] = {}  # id of a memory -> its copy
+        self.parts: dict[int, Whole] = {}  # id of a memory -> its copy
         self.watched = bool(OBSERVERS.get())  # by observers, which look into the memory itself
 
     def after(self, parts: Sequence[Part]) -> list[Part]:
@@ -36,13 +37,13 @@ class StandIns:
         when they are needed."""
         now: list[Part] = []
         for part in reversed(parts):
-            if isinstance(part, WholePart) and not self.watched:
+            if isinstance(part, (WholePart, DevicePart)) and part.is_whole and not self.watched:
                 self.parts[id(part.memory)] = part
             else:
                 now += [*self._needed(part.memory), part]
         return now
 
-    def before(self, summary: AccessSummary, args: Sequence[Any]) -> tuple[list[WholePart], Found]:
+    def before(self, summary: AccessSummary, args: Sequence[Any]) -> tuple[list[Whole], Found]:
         """What to restore before the gradient of a launch, and what stands in for its buffers."""
         if not self.parts or summary.reverse is None:
             return [], []
@@ -50,7 +51,7 @@ class StandIns:
         loaded = ((name, place, self.parts.get(id(memory_at(place, args)))) for name, place in summary.loaded)
         return now, [(name, place, part) for name, place, part in loaded if part is not None]
 
-    def _needed(self, memory: Memory) -> list[WholePart]:
+    def _needed(self, memory: Memory) -> list[Whole]:
         part = self.parts.pop(id(memory), None)
         return [] if part is None else [part]
 
@@ -84,6 +85,7 @@ def launch_by(found: Found, reverse: Plan, args: tuple[Any, ...], number: int, k
         launch_gradient(reverse, args, number, kept)
         return
     with reverse.session.lock:  # another thread may differentiate launches of the same kernel
+        operands = [part.memory.operand for _, _, part in found]
         try:
             for name, place, part in found:
                 _bind(reverse, name, place, part.memory, part.values, part.address)
@@ -92,8 +94,8 @@ def launch_by(found: Found, reverse: Plan, args: tuple[Any, ...], number: int, k
             launch_gradient(reverse, args, number, kept)
         finally:
             reverse.standing = None
-            for name, place, part in found:
-                _bind(reverse, name, place, part.memory, part.memory.array, part.memory.address)
+            for (name, place, part), operand in zip(found, operands, strict=True):
+                _bind(reverse, name, place, part.memory, operand, part.memory.address)
 
 
 def _bind(plan: Plan, name: str, place: Place, memory: Memory, array: object, address: int) -> None:
