@@ -40,7 +40,8 @@ def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Pa
 def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
     own = "estimated" if options.fast_math else ""
     return (
-        lower_local_arrays, schedule, LowerAdstacks(u64, lanes=False), lower_lanes, *llvm(LowerMath(), own),
+        lower_local_arrays, schedule, LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes,
+        *llvm(LowerMath(), own),
     )  # fmt: skip
 
 

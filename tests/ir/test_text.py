@@ -4,7 +4,7 @@ import math
 
 import pytest
 from hypothesis import given, strategies as st
-from random_ir import random_kernel
+from programs.random_ir import random_kernel
 
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder

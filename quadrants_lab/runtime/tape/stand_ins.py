@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.arguments.slots import Place, memory_at
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
@@ -11,8 +11,10 @@ from quadrants_lab.runtime.tape.parts import DevicePart, Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
+    from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 
 class StandIns:
@@ -55,26 +57,30 @@ class StandIns:
         elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
             _, args, number = step.launch
-            reverse = summary.reverse
-            found = []
-            if self.parts:
-                for place in summary.used:
-                    self._flush(memory_at(place, args))
-                for name, place in summary.loaded:
-                    part = self.parts.get(id(memory_at(place, args)))
-                    if part is not None:
-                        found.append((name, place, part, part.memory.operand))
-            with reverse.session.lock:  # another thread may differentiate launches of the same kernel
-                try:
-                    for name, place, part, _ in found:
-                        _bind(reverse, name, place, part.memory, part.values, part.address)
-                    if found and open_recording() is not None:
-                        reverse.standing = {name: part.lent() for name, _, part, _ in found}
-                    launch_gradient(reverse, args, number, step.kept)
-                finally:
-                    reverse.standing = None
-                    for name, place, part, operand in found:
-                        _bind(reverse, name, place, part.memory, operand, part.memory.address)
+            self.launch(summary, args, number, step.kept)
+
+    def launch(self, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+        """Launches the gradient of the launch ``number``, which kept these buffers."""
+        reverse, found = summary.reverse, []
+        assert reverse is not None
+        if self.parts:
+            for place in summary.used:
+                self._flush(memory_at(place, args))
+            for name, place in summary.loaded:
+                part = self.parts.get(id(memory_at(place, args)))
+                if part is not None:
+                    found.append((name, place, part, part.memory.operand))
+        with reverse.session.lock:  # another thread may differentiate launches of the same kernel
+            try:
+                for name, place, part, _ in found:
+                    _bind(reverse, name, place, part.memory, part.values, part.address)
+                if found and open_recording() is not None:
+                    reverse.standing = {name: part.lent() for name, _, part, _ in found}
+                launch_gradient(reverse, args, number, kept)
+            finally:
+                reverse.standing = None
+                for name, place, part, operand in found:
+                    _bind(reverse, name, place, part.memory, operand, part.memory.address)
 
 
 def _bind(plan: Plan, name: str, place: Place, memory: Memory, array: object, address: int) -> None:
