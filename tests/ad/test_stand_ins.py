@@ -36,7 +36,7 @@ def arrays(p: qd.types.ndarray(), q: qd.types.ndarray(), c: qd.types.ndarray()):
 
 @qd.kernel
 def half(p: qd.template(), q: qd.template(), c: qd.template()):
-    for i in range(N // 2):
+    for i in range(N // 2, N):
         q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
 
 @qd.kernel
@@ -63,7 +63,7 @@ def program(step, make, squared=False, changed=N, **options):
     p, q, c = (make(N) for _ in range(3))
     loss = qd.field(qd.f64, (), needs_grad=True)
     start, weights = np.linspace(0.1, 0.9, N), np.linspace(0.5, 0.9, N)
-    at = np.arange(N) < changed
+    at = np.arange(N) >= N - changed
 
     measure = measure_array if step is arrays else measure_field
     for _ in range(3):  # the second time records for the third

@@ -251,6 +251,7 @@ def test_an_element_that_python_writes_is_copied_alone(session, monkeypatch) -> 
         assert np.array_equal(x.to_numpy(), want)
         double()
         want *= 2
+        assert np.array_equal(x.to_numpy(), want)
     x[5, 5] = 7
     x.fill(1)
     x[63, 2] = 8
