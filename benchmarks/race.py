@@ -25,11 +25,15 @@ GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "draws", "divergent", "revers
 
 @dataclass(frozen=True)
 class Engine:
-    """``module`` is what kernels see as `qd`; ``python`` the interpreter that can import it; ``worker`` answers."""
+    """``module`` is what kernels see as `qd`; ``python`` the interpreter that can import it; ``worker`` answers.
+    ``root`` is the checkout whose worker runs. Of two checkouts of one module the second has a name of its own as its
+    ``module``, and ``package`` says what to import."""
 
     module: str
     python: str
     worker: str = "benchmarks.worker"
+    root: Path = ROOT
+    package: str = ""
 
     def command(self, mode: str) -> list[str]:
         return [self.python, "-m", self.worker, mode]
@@ -41,7 +45,9 @@ class Engine:
         if cache:
             # where NVIDIA's drivers keep machine code
             kept |= dict.fromkeys(("CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH"), f"{cache}/driver")
-        return {**kept, "QL_ENGINE": self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": str(ROOT)}
+        paths = os.pathsep.join((str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])))
+        named = {"QL_ENGINE": self.package or self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": paths}
+        return kept | named
 
 
 @dataclass
@@ -75,7 +81,7 @@ class Worker:
 
     def __init__(self, engine: Engine, log: Path, cache: str) -> None:
         self.process = subprocess.Popen(
-            engine.command("serve"), cwd=ROOT, env=engine.environment(cache), text=True, bufsize=1,
+            engine.command("serve"), cwd=engine.root, env=engine.environment(cache), text=True, bufsize=1,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"),
         )  # fmt: skip
         self.process.send_signal(signal.SIGSTOP)
@@ -147,7 +153,7 @@ def ask_process(
     than so many seconds."""
     with (logs / f"bench-{engine.module}-{mode}.log").open("w") as log:
         done = subprocess.run(
-            [*engine.command(mode), *arguments], cwd=ROOT, env=engine.environment(cache), text=True,
+            [*engine.command(mode), *arguments], cwd=engine.root, env=engine.environment(cache), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, timeout=seconds,
         )  # fmt: skip
     if done.returncode:
@@ -194,23 +200,27 @@ def others(key: str) -> list[Engine]:
     return [e for e in OTHERS if key in import_module(e.worker).PROGRAMS and Path(e.python).exists()]
 
 
-def case_keys(of: str) -> list[str]:
+def case_keys(of: str, engine: Engine = OURS) -> list[str]:
     """The keys of the table that this function of `benchmarks.cases` makes, asked for in a process: here no engine is
     to be imported."""
     code = f"from benchmarks.cases import {of}; print(*{of}(), sep='\\n')"
     done = subprocess.run(
-        [OURS.python, "-c", code], cwd=ROOT, env=OURS.environment(""), text=True, check=True, capture_output=True
-    )
+        [engine.python, "-c", code], cwd=engine.root, env=engine.environment(""), text=True, check=True,
+        capture_output=True,
+    )  # fmt: skip
     return done.stdout.splitlines()
 
 
-def arguments(program: str, about: str | None, document: str) -> argparse.Namespace:
-    """The options of a race, whose figures go into this ``document``."""
+def arguments(program: str, about: str | None, document: str = "") -> argparse.Namespace:
+    """The options of a race, whose figures go into this ``document``; without one the race is against a checkout."""
     parser = argparse.ArgumentParser(prog=program, description=about)
     parser.add_argument("--quick", action="store_true", help="3 short repeats in place of 9")
     parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose 'group: name' contains TEXT")
     parser.add_argument("--out", type=Path, default=ROOT / "out", help="folder for what is measured, and engines' logs")
-    parser.add_argument("--write", action="store_true", help=f"put the run into {document}")
+    if document:
+        parser.add_argument("--write", action="store_true", help=f"put the run into {document}")
+    else:
+        parser.add_argument("checkout", type=Path, metavar="CHECKOUT", help="the folder of the other checkout")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     return args

@@ -7,8 +7,8 @@ of its import.
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from functools import partial
-from types import MemberDescriptorType
+from functools import lru_cache, partial
+from types import CodeType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["compiling", "dataclass"]
@@ -96,9 +96,15 @@ def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
     return partial(compiling, name, source)
 
 
+@lru_cache(1024)
+def _code(source: str) -> CodeType:
+    """Plans of equal signatures have functions of equal texts, and Python takes long to compile one."""
+    return compile(source, "<made by quadrants_lab>", "exec")
+
+
 def function(name: str, source: str, space: dict[str, Any]) -> Callable[..., Any]:
     """The function of that name which the source defines, with ``space`` as its globals."""
-    exec(source, space)
+    exec(_code(source), space)
     made: Callable[..., Any] = space[name]
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cpu_rig import parsed
+from rigs.cpu_rig import parsed
 
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu.schedule import CpuSchedule

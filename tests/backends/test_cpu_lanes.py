@@ -3,20 +3,19 @@ lanes part, what is the same in all of them, and which tasks run in lanes by the
 
 from typing import Any
 
-import conformance_prims
-import conformance_tasks
-import cpu_rig
 import numpy as np
 import pytest
-from conformance_prims import *  # noqa: F403
-from conformance_tasks import *  # noqa: F403
-from cpu_rig import parsed
+from all_programs.test_hypothesis import BENCHES, check as check_random
+from conformance import prims as conformance_prims, tasks as conformance_tasks
+from conformance.prims import *  # noqa: F403
+from conformance.tasks import *  # noqa: F403
 from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
+from programs.seeded import SEEDED
+from programs.strategies import kernels
+from rigs import cpu_rig
+from rigs.cpu_rig import parsed
 from running import Bench, differences, each, f32, f64, job_of
-from seeded import SEEDED
-from strategies import kernels
-from test_hypothesis import BENCHES, check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.analysis.divergence import divergence

@@ -124,7 +124,7 @@ def is_math(s: N.Stmt) -> bool:
 
 
 def _reaches(s: N.Stmt) -> bool:
-    return isinstance(s, N.Atomic) and s.reach >= 0
+    return isinstance(s, N.Atomic) and s.distance >= 0
 
 
 def _pays(s: N.Stmt) -> bool:

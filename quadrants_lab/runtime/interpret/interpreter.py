@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
@@ -25,7 +25,6 @@ from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f32, f64
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.launch.plan import Live
 
 Lane = tuple[int, ...]
 Env = Mapping[int, Any]  # values by id
@@ -160,7 +159,7 @@ class _Machine:
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}
-        live = Live(self.args, self.arrays)
+        live = LiveData(self.args, self.arrays)
         scratch = {  # the caller's array, else zeros of the size that the buffer declares
             b.name: arrays[b.name] if b.name in arrays
             else np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
@@ -246,7 +245,7 @@ class _Machine:
 
     def _builtin(self, s: N.Builtin) -> None:
         seed, launch = self.draws
-        values = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "elected": 1}
+        values = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "place": 0, "elected": 1}
         self.define(s, s.type.numpy(values[s.what] & (1 << 64) - 1))
 
     # --- memory
@@ -267,7 +266,9 @@ class _Machine:
         array = self.words(s, buffer) if buffer.of else self.array(s, s.buffer)
         env = self.env
         index = tuple([int(env[i]) for i in s.index])
-        for k, extent in zip(index, array.shape, strict=True):
+        if len(index) == 1 != array.ndim and 0 <= index[0] < array.size:
+            index = tuple(map(int, np.unravel_index(index[0], array.shape)))
+        for k, extent in zip(index, array.shape, strict=len(index) > 1):
             if not 0 <= k < extent:
                 where = ", ".join(map(str, index))
                 raise OutOfBounds(
@@ -450,6 +451,7 @@ _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statem
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
     N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
     N.GroupReduce: lambda m, s: m.env[s.value],
+    N.GroupSame: lambda m, s: np.bool_(True),
 }
 
 

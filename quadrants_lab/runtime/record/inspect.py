@@ -10,7 +10,7 @@ from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeError
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.signature import ScalarSlot
+from quadrants_lab.runtime.arguments.slots import ScalarSlot
 from quadrants_lab.runtime.backend import all_stages, backend
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
@@ -145,10 +145,9 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
     from quadrants_lab.autodiff.unroll import Unroll
     from quadrants_lab.runtime.compile.compile import forward_ir
     from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
-    from quadrants_lab.runtime.gradient.plan import GradientPlan
 
     last = [x.last for x in dispatchers]
-    plan = next((p for p in last if isinstance(p, GradientPlan) and p.session is S.current()), None)
+    plan = next((p for p in last if p is not None and p.stacks is not None and p.session is S.current()), None)
     if plan is None:
         raise QuadrantsRuntimeError(
             f"the gradient of kernel {dispatchers[0].name} was not launched yet, or its arguments have ended",
@@ -160,4 +159,5 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
     notes = unstacked(Unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
-    return Sizes(plan.report(), plan.kept(), notes, bytes_before(plan, plan.stacks.last_data()), launch, lanes)
+    before = bytes_before(compiled, plan.stacks.depths, plan.stacks.last_data())
+    return Sizes(plan.report(), plan.kept(), notes, before, launch, lanes)

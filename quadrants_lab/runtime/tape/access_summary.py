@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -11,18 +11,21 @@ from quadrants_lab.analysis.facts import overwritten
 from quadrants_lab.analysis.regions import whole
 from quadrants_lab.autodiff.dead_paths import integer_flows, value_flows
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import function
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.arguments.keys import Named, Specialisations
-from quadrants_lab.runtime.call.signature import Elements, Footprint, call_key, footprint
-from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
-from quadrants_lab.runtime.session import CHECKS, current
+from quadrants_lab.runtime.arguments import slots as A
+from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
+from quadrants_lab.runtime.call.signature import Elements, Footprint
+from quadrants_lab.runtime.memory.identity import Place, memory_at, memory_of
+from quadrants_lab.runtime.session import default
+from quadrants_lab.runtime.tape.recording import Depends, modes
 from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.session import Session
 
 
 class AccessSummary:
@@ -30,9 +33,9 @@ class AccessSummary:
     elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
     gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
     needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
-    ``fast``: two launches differ in nothing but their scalars and arrays. ``arrays``, and ``scalars`` that indices
-    depend on: positions of the arguments that decide which elements are touched; ``numbers``: of all scalars;
-    ``templates``: whether others decide by which plan it is launched.
+    ``depends``: by what else its plan is found. ``fast``: two launches differ in nothing but their scalars and arrays.
+    ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
+    touched; ``numbers``: of all scalars.
     ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
     gradient. ``constants``: memory without a gradient whose values flow into the results or are overwritten."""
 
@@ -40,15 +43,15 @@ class AccessSummary:
         self.plan = plan
         self.name = plan.kernel.name
         self.weak = ref(self)
-        self.placements = plan.session.placements
+        self.depends = Depends(plan.session, plan.compiled.reads)
         places = plan.places(args)
-        self.writes: list[tuple[str, A.Place, Footprint | None, Span | None]] = [
-            (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
+        self.writes: list[tuple[str, Place, Footprint | None, Span | None]] = [
+            (name, places[name], plan.footprint(name, writes=True), span_of(plan, name, N.Write))
             for name in plan.writes & places.keys()
         ]
         stmts = list(walk(plan.kernel.body))
         # the elements that the launch itself reads, by loads and by atomic operations
-        self.own_reads: list[tuple[str, A.Place, Elements]] = [
+        self.own_reads: list[tuple[str, Place, Elements]] = [
             (name, places[name], _elements(plan, name, places[name], writes))
             for kind, writes in ((N.Load, False), (N.Atomic, True))
             for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys())
@@ -61,16 +64,15 @@ class AccessSummary:
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = False
         self.reverse: Plan | None = None
-        self.reads: list[tuple[str, A.Place, Elements]] = []
-        self.loaded: list[tuple[str, A.Place]] = []
-        self.used: list[A.Place] = []
+        self.reads: list[tuple[str, Place, Elements]] = []
+        self.loaded: list[tuple[str, Place]] = []
+        self.used: list[Place] = []
         arrays = [a for s, a in zip(plan.slots, args, strict=True) if isinstance(s, A.ArraySlot)]
-        ours = all(A.memory_of(a) is not None for a in arrays)
-        self.recomputable = ours and not any(A.memory_at(p, args).foreign for p in places.values())
+        ours = all(memory_of(a) is not None for a in arrays)
+        self.recomputable = ours and not any(memory_at(p, args).foreign for p in places.values())
         self.fast = self.recomputable and _is_fast(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
         self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
-        self.templates = any(isinstance(slot, A.TemplateSlot) for slot in plan.slots)
         self.scalars: list[int] = []
         self._depend(plan)
 
@@ -93,46 +95,49 @@ class AccessSummary:
         names = set().union(*(known.scalars for known in plan.footprints.values() if known is not None))
         self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
-    def holds(self) -> bool:
-        """Whether it is one of the current session, in which fields have not been placed since."""
-        session = self.plan.session
-        return session is current() and session.placements == self.placements
 
-
-def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False) -> Elements:
+def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) -> Elements:
     """The elements of a buffer that launches of the plan read, or write; all elements if that is not known."""
-    known = None if plan is None else footprint(plan, name, writes)
-    return known.of if known is not None else lambda args: whole(A.memory_at(place, args).operand.shape)
+    known = None if plan is None else plan.footprint(name, writes)
+    return known.of if known is not None else lambda args: whole(memory_at(place, args).operand.shape)
+
+
+def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequence[Any], Named | None], Any]:
+    """A function of a call's arguments to a key of its templates, the kinds of its ndarrays and the classes of its
+    numbers; None where an array is no ndarray. Its second argument gets the objects that the key names."""
+    xs = [(f"a{n}", slot) for n, slot in enumerate(slots)]
+    strange = [f"{x}.__class__ not in classes" for x, slot in xs if isinstance(slot, A.ArraySlot)]
+    parts = {
+        A.TemplateSlot: "key({0}, named)", A.ScalarSlot: "{0}.__class__",
+        A.ArraySlot: "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)",
+    }  # fmt: skip
+    text = "def call(args, named):\n" + f"    {''.join(f'{x}, ' for x, _ in xs)} = args\n" * bool(xs)
+    text += f"    if {' or '.join(strange)}: return None\n" * bool(strange)
+    text += f"    return ({''.join(parts[type(slot)].format(x) + ', ' for x, slot in xs)})"
+    return function("call", text, {"key": template_key, "classes": classes})
 
 
 class AccessSummaries:
-    """The summaries of one kernel, by template arguments, kinds of arrays and classes of numbers. ``context``: launch
-    modes, which must not have changed since."""
+    """The summaries of one kernel in one session, by template arguments, kinds of arrays and classes of numbers, and by
+    what else `Depends` lists."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, session: Session) -> None:
+        self.session = session
         self.slots = len(dispatcher.slots)
-        self.key = call_key(dispatcher.slots, dispatcher.ndarray_classes)
-        self.context = context()
+        self.key = call_key(dispatcher.slots, dispatcher.of.ndarray_classes)
         self.known: Specialisations[AccessSummary] = Specialisations()
 
     def add(self, summary: AccessSummary, args: Sequence[Any]) -> None:
-        if context() != self.context:
-            self.known = Specialisations()
-            self.context = context()
         named: Named = []
-        self.known.add(self.key(args, named), named, summary.plan.compiled.reads, summary)
+        of = summary.depends
+        self.known.add((self.key(args, named), of.placements, of.modes), named, of.reads, summary)
 
     def find(self, args: Sequence[Any]) -> AccessSummary | None:
         """The summary of a launch with these arguments; None if there is none or anything else has changed."""
-        if len(args) != self.slots or context() != self.context:
+        if len(args) != self.slots or default() is not self.session:
             return None
-        key = self.key(args, None)
-        summary = self.known.plain.get(key) or self.known.find(key)
-        return summary if summary is not None and summary.holds() else None
-
-
-def context() -> tuple[Any, ...]:
-    return MODE.get(), CONSTANT.get(), CHECKS.get()
+        key = self.key(args, None), self.session.placements, modes()
+        return self.known.plain.get(key) or self.known.find(key)
 
 
 def _is_fast(plan: Plan) -> bool:
