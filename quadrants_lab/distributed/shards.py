@@ -123,10 +123,10 @@ def _run(fn: Callable[..., Any], params: dict[str, Array], shard: Any) -> tuple[
         fields[name].from_numpy(array)
         fields[name].grad.fill(0)
     before = {name: x.grad._memory.version for name, x in fields.items()}
-    alone = ALONE in params
-    found = fn(fields[ALONE] if alone else fields, shard)
+    single = ALONE in params
+    found = fn(fields[ALONE] if single else fields, shard)
     if isinstance(found, tuple):
-        loss, slopes = _number(found[0]), {ALONE: found[1]} if alone else found[1]
+        loss, slopes = _number(found[0]), {ALONE: found[1]} if single else found[1]
     else:
         loss, slopes = _number(found), {name: x.grad for name, x in fields.items()}
         if fields and all(x.grad._memory.version == before[name] for name, x in fields.items()):

@@ -371,7 +371,7 @@ def _worst(verdicts: Sequence[Verdict]) -> float | None:
     nothing was checked."""
     if any(v.kind == "nonfinite" for v in verdicts):
         return math.nan
-    return max((min(m.apart for m in v.moves) for v in verdicts if v.moves), default=None)
+    return max((min(m.error for m in v.moves) for v in verdicts if v.moves), default=None)
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:

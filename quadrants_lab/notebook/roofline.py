@@ -20,7 +20,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.types import DTYPES, DType
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 from quadrants_lab.notebook.compare import home
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compiled import load_cached
@@ -82,7 +82,7 @@ class _Counter:
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers, self.work, self.weight = kernel.buffers, Work(), 0.0
-        self.stacks = {s.id: s.type.nbytes for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
+        self.stacks = {s.id: s.type.nbytes for s in find(kernel.body, N.AdStackAlloca)}
         self.steps = 0
         self.inside = False
 
@@ -220,5 +220,5 @@ def _near(size: int) -> int:
 
 def _widest(kernel: N.Kernel) -> DType:
     """f64 if the kernel computes with it, else f32."""
-    wide = any(isinstance(s, N.Op) and s.type is DTYPES["f64"] for s in walk(kernel.body))
+    wide = any(s.type is DTYPES["f64"] for s in find(kernel.body, N.Op))
     return DTYPES["f64" if wide else "f32"]

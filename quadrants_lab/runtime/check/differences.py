@@ -108,7 +108,7 @@ class Move:
     noise: float
 
     @property
-    def apart(self) -> float:
+    def error(self) -> float:
         """Relative difference between the two; 0 if both are rounding."""
         size = max(abs(self.found), abs(self.expected))
         return max(0.0, abs(self.found - self.expected) - self.noise) / size if size > self.noise else 0.0

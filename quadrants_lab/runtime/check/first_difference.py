@@ -213,15 +213,15 @@ class _Closer:
         back = Windows(self.record, plan.kernel, inputs, self.around.tangents.session)
         (step,) = self.around.steps[-1:]
         forward = self._forward(step) if step.launch is not None else None
-        alone = forward is not None and len(back.tasks) == len(forward.tasks) == 1 and back.box(0) == forward.box(0)
-        found = (0, self._most_wrong(back, forward)) if forward is not None and alone else self._changed(back)
+        same_box = forward is not None and len(back.tasks) == len(forward.tasks) == 1 and back.box(0) == forward.box(0)
+        found = (0, self._most_wrong(back, forward)) if forward is not None and same_box else self._changed(back)
         if found is None:
             return Narrow(self.element, None if forward is None else self._reader(forward))
         seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index, self.until)
         event: Event | None = None
         with suppress(TooLong):  # then the event is the write, if that was reached
             back.follow(*found, seen.observe)
-            event = self._statement(forward, found[1], seen, step) if forward is not None and alone else None
+            event = self._statement(forward, found[1], seen, step) if forward is not None and same_box else None
         return Narrow(self.element, event or seen.event)
 
     def _forward(self, step: Step) -> Windows:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import rewrite, types_of, walk
+from quadrants_lab.ir.walk import find, rewrite, types_of
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines.launch import TASKS
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace
@@ -142,7 +142,7 @@ class _Sampler(_Follower):
                     if cell == key:
                         mark[index] = 1
             before, box = windows.state(), windows.box(task)
-            competes = any(isinstance(s, N.Atomic) and s.op in N.MINMAX for s in walk((run.kernel.tasks[task],)))
+            competes = any(s.op in N.MINMAX for s in find((run.kernel.tasks[task],), N.Atomic))
             windows.run(task)
             after = windows.state()
             windows.restore(before)

@@ -12,12 +12,12 @@ from quadrants_lab.runtime.check.elements import Wrong
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
-    """The derivative of the loss along a direction: ``found`` by forward mode, ``expected`` by the gradient. ``apart``:
+    """The derivative of the loss along a direction: ``found`` by forward mode, ``expected`` by the gradient. ``error``:
     their difference, relative to the sum of the sizes of the gradient's contributions."""
 
     found: float
     expected: float
-    apart: float
+    error: float
 
 
 @dataclass(frozen=True, slots=True)

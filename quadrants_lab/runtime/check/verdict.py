@@ -142,16 +142,16 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
     """The verdict on one input, with its causes."""
     tolerance, signs = _AGREES_FORWARD[state.bits], x.along_signs()
     tangent = _tangent(state, x) if np.isfinite(x.gradient).all() else None
-    if tangent is not None and tangent.apart <= tolerance and (other := _tangent(state, signs)) is not None:
-        if other.apart > tolerance:
+    if tangent is not None and tangent.error <= tolerance and (other := _tangent(state, signs)) is not None:
+        if other.error > tolerance:
             x, tangent = signs, other
-        tangent = replace(tangent, apart=max(tangent.apart, other.apart))
+        tangent = replace(tangent, error=max(tangent.error, other.error))
     seen = _by_differences(state, name, x, tangent)
     if tangent is None and seen.kind == "right":
         again = _by_differences(state, name, signs, None)
         x, seen = (signs, again) if again.kind == "wrong" else (x, seen)
     if tangent is not None:
-        agrees = tangent.apart <= tolerance
+        agrees = tangent.error <= tolerance
         says, kind = seen.says, seen.kind
         if not agrees and kind == "right" and state.own and _contradict(seen.moves, tangent, _AGREES[state.bits]):
             return replace(seen, says=f"{says}; a function with a custom gradient hides some of it from forward mode")
@@ -163,7 +163,7 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
         elif seen.good:
             says += " and" if says.startswith("agrees") else ", but agrees"
             close = "to the last digit" if tangent.found == tangent.expected else "within rounding error"
-            says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else close)
+            says += " with forward mode " + (f"to {tangent.error:.0e}" if tangent.error else close)
         seen = replace(seen, says=says, tangent=tangent, kind=kind)
     state.say(f"why the gradient of {name} is as it is")
     return _explained(state, seen, x)
@@ -177,7 +177,7 @@ def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
         if state.backwards is None:
             state.backwards = first_nonfinite(lambda: _backwards(state), state.launches)
         why = state.backwards
-    elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
+    elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.error > tolerance:
         why = _mismatched(state, x) if monotonic() < state.until else None
         seen = replace(seen, wrong=wrong_elements(state.tangents, x, tolerance, state.until))
     elif seen.good and seen.tangent is not None and state.own:
@@ -193,13 +193,13 @@ def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
 
 def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -> tuple[Verdict, Cause | None]:
     """The verdict in the light of a trace from the input to the loss, and the cause that it shows."""
-    agrees = seen.tangent is not None and seen.tangent.apart <= _AGREES_FORWARD[state.bits]
+    agrees = seen.tangent is not None and seen.tangent.error <= _AGREES_FORWARD[state.bits]
     if seen.kind == "kink":
         why = why_kink(trace)
         if why is not None or trace.partial or not agrees:
             return seen, why
         why = why_jump(trace, seen.field)
-        if why is None or _best(seen.moves, _AGREES[state.bits]).apart <= _AGREES[state.bits]:
+        if why is None or _best(seen.moves, _AGREES[state.bits]).error <= _AGREES[state.bits]:
             says = "agrees with forward mode; the loss bends sharply close by, but no statement stands at a kink"
             return replace(seen, kind="right", says=says), None
         if x.gradient.any():
@@ -294,34 +294,34 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     if _in_jumps(found):
         return Verdict(name, "jumps", _JUMPS, found)
-    agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[state.bits]
-    if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
+    agree = tangent is not None and tangent.error <= _AGREES_FORWARD[state.bits]
+    if limit < best.error <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
         if not x.gradient.any() and _flattens(found):
             return Verdict(name, "right", "is zero, and so is the slope of the loss where steps are narrow", found)
         if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
             return Verdict(name, "jumps", _JUMPS, found)
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
-    worst, at = _worst(state, x, limit) if best.apart > limit else (None, None)
+    worst, at = _worst(state, x, limit) if best.error > limit else (None, None)
     if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
         return Verdict(name, "wrong", says, found, worst=worst, at=at)
-    if at is not None or _kinked(found, apart=best.apart > limit):
+    if at is not None or _kinked(found, wrong=best.error > limit):
         says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
         return Verdict(name, "kink", says, found, at=at)
-    if agree and _narrow(found).apart <= limit < best.apart:
+    if agree and _narrow(found).error <= limit < best.error:
         return Verdict(name, "right", "agrees with finite differences by narrow steps", found)
-    if best.apart > limit and (agree or tangent is None) and _only_bends(found):
+    if best.error > limit and (agree or tangent is None) and _only_bends(found):
         says = "cannot be judged by differences: the loss bends too much within each step that rounding does not hide"
         return Verdict(name, "noisy", says, found)
-    if best.apart > limit:
+    if best.error > limit:
         says = "differs from finite differences, but in none of the elements that were moved alone"
         return Verdict(name, "wrong", says, found)
     if still:
         says = "is too small to be seen in the loss" if x.gradient.any() else "is zero, and the loss does not move"
         return Verdict(name, "right", says, found)
-    to = f"to {best.apart:.0e}" if best.apart else "within rounding error"
+    to = f"to {best.error:.0e}" if best.error else "within rounding error"
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
 
@@ -330,7 +330,7 @@ def _contradict(found: Sequence[differences.Move], tangent: Tangent, limit: floa
     gradient may compute in Python, between its launches."""
     best = _best(found, limit)
     size = max(abs(best.found), best.noise)
-    return best.apart <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
+    return best.error <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
 
 
 def _scatter(found: Sequence[differences.Move]) -> float:
@@ -354,7 +354,7 @@ def _best(found: Sequence[differences.Move], limit: float) -> differences.Move:
     clear = [m for m, size in sizes if size * limit > m.noise]
     if len(clear) < 2:
         clear = [m for m, size in sizes if size > m.noise] or list(found)
-    return min(clear, key=lambda m: (m.apart, -m.width))
+    return min(clear, key=lambda m: (m.error, -m.width))
 
 
 def _narrow(found: Sequence[differences.Move]) -> differences.Move:
@@ -382,10 +382,10 @@ def _in_jumps(found: Sequence[differences.Move]) -> bool:
     return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
 
 
-def _kinked(found: Sequence[differences.Move], apart: bool = True) -> bool:
+def _kinked(found: Sequence[differences.Move], wrong: bool = True) -> bool:
     """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like its square. This
     must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly, too), or, if no step
-    agrees with the gradient (``apart``), over two where the bend is a good part of the change. It must last down to the
+    agrees with the gradient (``wrong``), over two where the bend is a good part of the change. It must last down to the
     narrowest step at which the bend would show, but for steps within a few roundings of an f32: a loss that is smooth
     below some larger width has no kink."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
@@ -399,7 +399,7 @@ def _kinked(found: Sequence[differences.Move], apart: bool = True) -> bool:
         return min((abs(m.bend / m.found) for m in two if m.found), default=1.0)
 
     pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
-    strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
+    strong = wrong and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
     lasting = [ratio if 0.7 < ratio < _CUSP and lasts(b) else math.nan for b, ratio, _ in pairs]
     alike = [0.7 < b / a < 1.4 for a, b in pairwise(lasting)]
     cusp = any(one and two for one, two in pairwise(alike))
@@ -415,16 +415,16 @@ def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | No
     worst: tuple[float, Worst | None] = (0.0, None)
     place = 0
     for n in map(int, some):
-        alone = np.zeros(x.gradient.size)
-        alone[n] = 1.0
-        found = differences.moves(state.launches, state.loss, x, alone, WIDTHS[1:6])
+        one = np.zeros(x.gradient.size)
+        one[n] = 1.0
+        found = differences.moves(state.launches, state.loss, x, one, WIDTHS[1:6])
         if not found:
             continue
         best = _best(found, _AGREES[state.bits])
         size = abs(best.found - best.expected) / best.width
-        if best.apart > limit and (_kinked(found) or _on_one_side(found, limit)):
+        if best.error > limit and (_kinked(found) or _on_one_side(found, limit)):
             at = n if at is None else at
-        elif best.apart > limit and size > worst[0] and not _only_bends(found):
+        elif best.error > limit and size > worst[0] and not _only_bends(found):
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
             place = n

@@ -16,7 +16,7 @@ from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import end_of, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, types_of
 from quadrants_lab.passes.lower_prims import lower_custom_jvp
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
@@ -70,7 +70,7 @@ def others(box: Box, lane: Lane) -> Iterator[Box]:
 
 
 def draws_random(kernel: N.Kernel) -> bool:
-    return any(isinstance(s, (N.Random, N.Builtin)) for s in walk(kernel.body))
+    return any(find(kernel.body, (N.Random, N.Builtin)))
 
 
 def lane_of(task: N.Offload, lane: Lane) -> Lane:

@@ -24,7 +24,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f32, f64
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 from quadrants_lab.runtime.launch.plan import Live
 
 Lane = tuple[int, ...]
@@ -176,7 +176,7 @@ class _Machine:
         self.lane: Lane = ()
         self.iteration = 0  # row-major number of the lane
         self.drawn: dict[int, int] = {}  # call site -> how often this lane has drawn there, minus one
-        stacks = [s.id for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
+        stacks = [s.id for s in find(kernel.body, N.AdStackAlloca)]
         self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks}, scratch=scratch)
         self.table: dict[type[N.Stmt], _Handler] = {
             **{cls: getattr(self, f"_{name}") for cls, name in _HANDLERS.items()},

@@ -45,10 +45,10 @@ class Partial:
 
     def run(self, task: int, observer: Observer, iterations: Iterations) -> None:
         """Runs iterations of one task."""
-        alone = replace(self.kernel, body=(self.kernel.body[task],))
+        single = replace(self.kernel, body=(self.kernel.body[task],))
         arrays: dict[str, Any] = {name: View(self, task, name) for name in self.before}
         of = self.launch
-        interpret(alone, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
+        interpret(single, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
 
     def read(self, task: int, name: str, index: Lane) -> Any:
         """An element as the task finds it."""
