@@ -34,8 +34,8 @@ class Conflict:
 def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keeps:
     """What an offloaded forward kernel has to keep for its gradient.
 
-    ``gradient(keeps)`` makes the gradient for these ``keeps``, after dead-code elimination. The writes that a gradient
-    repeats may need further values, so the result is a fixed point.
+    ``gradient(keeps)`` makes the gradient for these ``keeps``, after dead-code elimination. The search ends when the
+    gradient needs nothing that is not kept, because the writes that it repeats may need further values.
     """
     if not may_lose_reads(kernel):
         return NOTHING

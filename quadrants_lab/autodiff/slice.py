@@ -18,10 +18,11 @@ Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried v
 class Slicer:
     """Makes forward slices with pushes.
 
-    ``stacks`` maps a stashed value to its stack. ``home`` maps it to the innermost segmented loop around it (NO_ID: the
-    task), which is the only place that pushes it. ``starts`` has the segmented loops. With ``counts`` the slice of the
-    task pushes everything, and an empty guard stands after each segment: the counting slice needs that. Writes to the
-    buffers ``repeated`` stay in the slice. With ``whole`` all statements stay: the slice is the forward task itself.
+    ``stacks`` maps a stashed value to its stack. ``home`` maps a stashed value to the innermost segmented loop around
+    it (NO_ID: the task); only the slice of this loop pushes the value. ``starts`` has the segmented loops. With
+    ``counts`` the slice of the task pushes everything, and an empty guard stands after each segment: the counting
+    slice needs that. Writes to the buffers ``repeated`` stay in the slice. With ``whole`` all statements stay: the
+    slice is the forward task itself.
     """
 
     b: Builder

@@ -47,8 +47,8 @@ def place(record: LaunchRecord) -> str:
 
 
 def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
-    """For each record its run on every backend of ``arches``, first on its home backend, with which the others are
-    compared. Empty if ``arches`` has no further backend."""
+    """For each record, the same launch on every backend of ``arches``. The record's home backend comes first, and the
+    others are compared with it. Empty if ``arches`` has no further backend."""
     rows = {name: available(name) for name in dict.fromkeys((*arches, *map(home, records)))}
     compared: Compared = {}
     for record in records:

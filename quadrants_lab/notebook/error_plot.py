@@ -1,5 +1,5 @@
-"""A picture of a check: the relative difference of the gradient from finite differences at each step size, and the part
-of it that rounding alone can explain."""
+"""A picture of a check: the relative difference of the gradient from finite differences at each step size, and the
+part of the difference that rounding by itself can explain."""
 
 from base64 import b64encode
 from collections.abc import Sequence

@@ -56,8 +56,8 @@ def _shape(data: Any) -> str:
 
 
 def compared(fn: Callable[..., Any], params: Any, data: Any, count: int) -> str:
-    """A sentence that compares the sum over ``count`` shards, on Dask's workers, with all data at once, in this
-    session. Observers see the latter."""
+    """A sentence that compares the sum over ``count`` shards on Dask's workers with one run over all data in this
+    session. Observers see the run in this session."""
     pieces = split(data, count)
     start = perf_counter()
     whole = map_gradients(fn, params, [data], client=False, summed=True)

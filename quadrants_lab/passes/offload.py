@@ -13,9 +13,9 @@ _MAX_COST = 64  # most cycles for computing a value again in each iteration of a
 
 
 def offload(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that the kernel holds only `Offload`s and that none reads a value from outside.
+    """Guarantees that the kernel holds only `Offload`s and that no task reads a value from outside.
 
-    Each row of plain statements becomes a "serial" task. If a later task reads a value of such a task, it computes
+    Consecutive plain statements become one "serial" task. If a later task reads a value of such a task, it computes
     the value again, provided that this is cheap and surely gives the same value, also in a gradient that runs after
     the kernel. Constants, arguments, shapes, loads from memory that the kernel does not write later, and Ops on such
     values are computed again. Any other value is stored to a launch temporary (with an adjoint if it is a float)

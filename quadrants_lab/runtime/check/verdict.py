@@ -1,11 +1,11 @@
 """The gradient doctor: compares each gradient of recorded launches with finite differences and with forward mode.
 
 All elements of a field are moved at once, along a direction whose elements are from 1/2 to 1 in size, by steps of
-several widths. Too wide a step is not linear and too narrow a one is lost in rounding, so the one that agrees best
-counts. If none agrees, elements are moved one by one. Forward mode gives the derivative along the same direction
-without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers cannot show. Contributions
-of many elements nearly cancel out along that direction, and with them an error that all have in common, such as a
-factor. So a gradient that agrees is compared along its own signs, too.
+several widths. Over too wide a step the loss is not linear, and the change by too narrow a step is lost in rounding,
+so the step that agrees best counts. If none agrees, elements are moved one by one. Forward mode gives the derivative
+along the same direction without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers
+cannot show. Along that direction the contributions of many elements nearly cancel out, and so does an error that all
+of them have in common, such as a factor. So a gradient that agrees is also compared along its own signs.
 
 `%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` use it.
 """
@@ -40,8 +40,8 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
-FOLLOWED = 10.0  # seconds for which the interpreter follows launches
-_CUSP = 5.0  # how much slower than the step the bend of a cusp shrinks where the step becomes a tenth, at most
+FOLLOWED = 10.0  # the most seconds for which the interpreter follows launches
+_CUSP = 5.0  # at a cusp: the most by which the bend shrinks slower than the step when the step becomes a tenth
 _ROUND = 3e-7  # relative to the widest step: narrower steps resolve single roundings of an f32
 # Tolerances, by the number of bits of the loss, for relative differences:
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}  # from finite differences
@@ -70,7 +70,7 @@ class Check:
 
     @property
     def own(self) -> bool:
-        """Whether there are custom gradients, which may be wrong by little."""
+        """Whether there are custom gradients; their errors may be small."""
         return any(map(dot_product.is_own, self.launches.leaves()))
 
     @property
@@ -192,7 +192,7 @@ def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
 
 
 def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -> tuple[Verdict, Cause | None]:
-    """The verdict in the light of a trace from the input to the loss, and the cause that it shows."""
+    """The verdict corrected by a trace from the input to the loss, and the cause that the trace shows."""
     agrees = seen.tangent is not None and seen.tangent.error <= _AGREES_FORWARD[state.bits]
     if seen.kind == "kink":
         why = why_kink(trace)
@@ -220,7 +220,8 @@ def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -
 
 def _mismatched(state: Check, x: differences.Input) -> Cause | None:
     """The launch at which the gradient and forward mode disagree; None if there is none. Among many elements a single
-    wrong one is lost in the tolerance of their sum, so a smaller difference counts, too, if one element makes it."""
+    wrong element is lost in the tolerance of their sum, so a smaller difference counts, too, if one element causes
+    it."""
     tolerance = _AGREES_FORWARD[state.bits]
     for part in (1.0,) if state.bits == 64 else (1.0, 2e-3):
         _again(state.launches)
@@ -236,7 +237,8 @@ def _mismatched(state: Check, x: differences.Input) -> Cause | None:
 
 
 def _traced(state: Check, x: differences.Input, seen: Verdict) -> Trace | None:
-    """Follows all elements of the input; if that takes too long, only the most wrong one, or one at a kink."""
+    """Follows all elements of the input; if that takes too long, only the element with the greatest error, or an
+    element at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
         return follow(state.launches, state.loss, x.memory, x.direction, min(FOLLOWED / 2, state.seconds))
     at = seen.at
@@ -273,7 +275,7 @@ def _tangent(state: Check, x: differences.Input) -> Tangent | None:
     size = max(size, least) or 1.0  # a difference too small to ever change the loss is none
     off = abs(found - expected)
     if off > _AGREES_FORWARD[state.bits] * size:
-        off = max(off - state.tangents.rounding(x.memory, direction, found), 0.0)  # in this order a NaN stays NaN
+        off = max(off - state.tangents.rounding(x.memory, direction, found), 0.0)  # max(NaN, 0.0) is NaN
     return Tangent(found, expected, off / size)
 
 
@@ -347,9 +349,9 @@ def _flattens(found: Sequence[differences.Move]) -> bool:
 
 def _best(found: Sequence[differences.Move], limit: float) -> differences.Move:
     """The step that agrees best, the widest one of equals, among the steps where rounding cannot hide a difference of
-    ``limit``; if there are fewer than two, among the steps that exceed rounding. Which steps count must not depend on
-    how well they happen to agree with each other: a limit from their scatter may leave one step and all that are too
-    narrow to show anything."""
+    ``limit``; if there are fewer than two, among the steps that exceed rounding. How well the steps happen to agree
+    with each other must not decide which steps count: a limit from their scatter may leave one step and the steps
+    that are too narrow to show anything."""
     sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
     clear = [m for m, size in sizes if size * limit > m.noise]
     if len(clear) < 2:
@@ -363,8 +365,9 @@ def _narrow(found: Sequence[differences.Move]) -> differences.Move:
 
 
 def _only_bends(found: Sequence[differences.Move]) -> bool:
-    """Whether a difference from the gradient may be all bends of the loss: in the narrowest step that clearly exceeds
-    rounding it is less than the bend, or in a narrower one, which would show it if it were a slope, it is gone."""
+    """Whether the loss's bend may explain the whole difference from the gradient. It may if the difference is less
+    than the bend in the narrowest step that clearly exceeds rounding, or if the difference is gone in a narrower
+    step, which would show it if it were a slope."""
     step = _narrow(found)
     off = abs(step.found - step.expected)
     narrower = [m for m in found if m.width < step.width and off * m.width > 4 * m.noise * step.width]
@@ -372,7 +375,8 @@ def _only_bends(found: Sequence[differences.Move]) -> bool:
 
 
 def _in_jumps(found: Sequence[differences.Move]) -> bool:
-    """Whether the gradient is zero and wide steps change the loss, but narrow ones, which would show it, do not."""
+    """Whether the gradient is zero and wide steps change the loss, but narrow steps, which would show a slope, do
+    not."""
     if any(abs(m.expected) > m.noise for m in found):
         return False
     wide = next((m for m in found if abs(m.found) > m.noise), None)
@@ -383,11 +387,11 @@ def _in_jumps(found: Sequence[differences.Move]) -> bool:
 
 
 def _kinked(found: Sequence[differences.Move], wrong: bool = True) -> bool:
-    """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like its square. This
-    must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly, too), or, if no step
-    agrees with the gradient (``wrong``), over two where the bend is a good part of the change. It must last down to the
-    narrowest step at which the bend would show, but for steps within a few roundings of an f32: a loss that is smooth
-    below some larger width has no kink."""
+    """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like the square of
+    the step. This must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly,
+    too), or, if no step agrees with the gradient (``wrong``), over two steps where the bend is a good part of the
+    change. The pattern must last down to the narrowest step at which the bend would show, except for steps of a few
+    roundings of an f32. A loss that is smooth below some larger width has no kink."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
@@ -407,8 +411,8 @@ def _kinked(found: Sequence[differences.Move], wrong: bool = True) -> bool:
 
 
 def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | None, int | None]:
-    """The element with the greatest error that is not at a kink, None if there is none; and its number, or that of an
-    element at a kink."""
+    """The element with the greatest error that is not at a kink, None if there is none; and the number of this
+    element, or else of an element at a kink."""
     enough = monotonic() + 0.3 * state.seconds  # the rest of the time is for finding the cause
     at: int | None = None
     some = np.unique(np.linspace(0, x.gradient.size - 1, MOST_ALONE, dtype=np.intp))

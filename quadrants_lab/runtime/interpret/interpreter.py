@@ -1,7 +1,7 @@
 """The reference interpreter: runs IR statement by statement, in numpy scalars of each value's dtype.
 
 It defines the meaning of the IR, is the oracle of the differential tests, and repeats launches for the stepper. Tasks
-run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It takes
+run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It runs
 any kernel, before or after any pass.
 """
 
@@ -86,11 +86,12 @@ class Failure:
 class Result:
     """The results of a run besides the arrays.
 
-    ``rets``: "ret" buffer name -> numpy scalar. ``scratch``: scratch buffer name -> its array. ``prints``: the
-    text of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations.
-    ``pushes``: stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its
-    iteration ended there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its
-    capacity; the reverse of each such iteration was skipped. If adstacks are lowered it has the stack's number instead.
+    ``rets``: "ret" buffer name -> numpy scalar. ``scratch``: scratch buffer name -> its array. ``prints``: the text
+    of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations. ``pushes``:
+    stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its iteration ended
+    there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its capacity; the
+    reverse of each such iteration was skipped. If adstacks are lowered, ``overflow`` has the number of the stack
+    instead of its id.
     """
 
     rets: dict[str, Any] = field(default_factory=dict)
@@ -115,8 +116,8 @@ def interpret(
 ) -> Result:
     """Runs ``kernel`` once; ``arrays`` (buffer name -> numpy array of its dtype) are changed in place.
 
-    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Float results below the
-    smallest normal number, and such operands, flush to zero, as on the devices.
+    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Float results and operands
+    below the smallest normal number flush to zero, as on the devices.
 
     ``random``: the seed and launch number that random draws depend on (see `ir.draws`).
 
@@ -129,7 +130,7 @@ def interpret(
     Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
     or of another dtype or rank, and for a pop of an empty adstack.
     """
-    check_depth(depth_of_block(kernel.body))  # raises here if at all, before anything has been changed
+    check_depth(depth_of_block(kernel.body))  # if this raises, nothing has been changed yet
     return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer, iterations).run()
 
 
