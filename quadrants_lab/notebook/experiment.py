@@ -239,13 +239,14 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
     return record.kernel, record.mode, median(took), len(took)
 
 
-PATIENCE, PAUSE = 1.0, 0.25  # seconds until progress is shown, and between two updates
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date."""
+    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date. It shows the
+    line after ``patience`` seconds, and polls every ``pause`` seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 1.0, pause: float = 0.25) -> None:
+        self.patience, self.pause = patience, pause
         self.now = ""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -266,7 +267,7 @@ class Progress(AbstractContextManager["Progress"]):
 
     def _watch(self) -> None:
         what, since, shown = "", perf_counter(), ""
-        while not self._over.wait(PAUSE):
+        while not self._over.wait(self.pause):
             now = self.now
             name = now.partition(":")[0]
             if name != what:
@@ -274,7 +275,7 @@ class Progress(AbstractContextManager["Progress"]):
                     self._end(what, since, len(shown))
                 what, since, shown = name, perf_counter(), ""
             took = perf_counter() - since
-            if what and took >= PATIENCE:
+            if what and took >= self.patience:
                 line = f"{now}, {took:.0f} s (interrupt to stop)"
                 sys.stdout.write("\r" + line.ljust(len(shown)))
                 sys.stdout.flush()

@@ -25,7 +25,6 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import CellView
 
-PAUSE = 0.25  # seconds between two updates
 _WIDTH, _HEIGHT = 480, 60  # of the picture, in pixels
 
 
@@ -62,17 +61,17 @@ def _view(fn: Callable[..., Any], arrays: dict[str, Array], shard: Any) -> CellV
 
 class Live:
     """A ``progress`` for `map_gradients`: a bar and a picture of the losses by shard, updated as they come; text
-    without HTML. Interrupting the kernel stops the shards."""
+    without HTML. Interrupting the kernel stops the shards. ``pause``: seconds between two updates."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, total: int, pause: float = 0.25) -> None:
+        self.total, self.pause = total, pause
         self.losses: dict[int, float] = {}
         self._display: Any = None
         self._drawn = 0.0
 
     def __call__(self, shard: int, loss: float) -> None:
         self.losses[shard] = loss
-        if perf_counter() - self._drawn > PAUSE or len(self.losses) == self.total:
+        if perf_counter() - self._drawn > self.pause or len(self.losses) == self.total:
             self._draw()
             self._drawn = perf_counter()
 

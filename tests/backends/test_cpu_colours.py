@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cpu_rig import EXACT, bind, load
+from rigs.cpu_rig import EXACT, bind, load
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.cpu import jit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cpu_rig import load
+from rigs.cpu_rig import load
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import jit, layout as L

@@ -68,11 +68,9 @@ def test_ctrl_c_does_not_wait_for_a_compiler():
     assert interruptible(lambda: threading.current_thread()) in forks._threads
 
 
-def test_work_of_more_than_a_second_is_told_with_its_part(monkeypatch, capsys):
-    monkeypatch.setattr(experiment, "PATIENCE", 0.0)
-    monkeypatch.setattr(experiment, "PAUSE", 0.001)
+def test_work_of_more_than_a_second_is_told_with_its_part(capsys):
     told = threading.Event()
-    with experiment.Progress() as seen:
+    with experiment.Progress(patience=0.0, pause=0.001) as seen:
         seen.tell("wave, reverse: simplify")
         for _ in range(10_000):
             if told.wait(0.001) or "simplify" in (text := capsys.readouterr().out):

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 import pytest
 from child import together
-from launching_programs import PROGRAMS, N, Program, World
+from programs.launching import PROGRAMS, N, Program, World
 from sessions import EVERYWHERE
 
 import quadrants_lab as qd
