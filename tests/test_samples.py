@@ -65,7 +65,7 @@ SAMPLES = [Sample(path.stem) for path in sorted((TESTS / "samples").glob("*.py")
 DERIVATIVES = [s for s in SAMPLES if s.option("PARAMS", {})]
 LEARNERS = [s for s in SAMPLES if s.option("learn", None)]
 # whose gradient takes the peer seconds to compile: asked for by night
-LONG = [Sample(name) for name in ("diff_mpm", "four_materials", "plasticine_tool")]
+LONG = [Sample(name) for name in ("arm_contact", "diff_mpm", "four_materials", "plasticine_tool", "porous_flow")]
 SHORT = [s for s in SAMPLES if s not in LONG and s.name not in REFUSED]
 
 

@@ -99,7 +99,7 @@ def make(qd):
 
 
 def learn(qd):
-    return make(qd).train(40, 128)
+    return make(qd).train(25, 128)
 
 
 def expected():
