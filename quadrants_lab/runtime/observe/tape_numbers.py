@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.errors import render, warn
-from quadrants_lab.runtime.observe.observers import differentiating
+from quadrants_lab.runtime.observe.observers import Plan, differentiating
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
 
