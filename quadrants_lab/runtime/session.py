@@ -172,6 +172,12 @@ class Session:
         for paths in (self.suspended, *self.set_aside):
             paths.clear()
 
+    def recompile(self) -> None:
+        """Makes kernels compile again, because fields got gradients or lost their memory, or options changed."""
+        self.placements += 1
+        self.differentiable.known = {}
+        self.forget_fast_paths()
+
     def suspend_fast_paths(self) -> None:
         with self.lock:
             if len(self.fast_paths):
