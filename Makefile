@@ -69,7 +69,7 @@ figures:
 
 peer-gradients: $(PEER)
 	@scripts/setup.sh test
-	@$(PY) tests/peer_gradients.py
+	@$(PY) tests/peer/gradients.py
 
 names: $(PEER)
 	@scripts/setup.sh test

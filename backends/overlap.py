@@ -1,9 +1,10 @@
 """Which arrays of a launch share memory. The cost of a search grows with n log n for n arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 READ, WRITTEN, READ_FIELD, WRITTEN_FIELD = range(4)  # what a kernel does with an array, or a field
 # by such a kind, the kinds of memory that must be apart from it; two fields always are
@@ -33,3 +34,14 @@ def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[i
                 break
         if last[kind][:2] < (space, end):
             last[kind] = space, end, n
+
+
+def merged(arrays: Iterable[npt.NDArray[Any]]) -> list[tuple[int, int]]:
+    """The address ranges (begin, end) of arrays of the host; ranges that overlap are merged."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted((a.ctypes.data, a.ctypes.data + max(a.nbytes, 1)) for a in arrays):
+        if found and begin < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found

@@ -9,9 +9,8 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from quadrants_lab.ir import nodes as N, traits as T
-from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.text import SHOW
+from quadrants_lab.ir.text import FORMS, SHOW, Piece
 from quadrants_lab.ir.types import DTYPES
 
 TRAITS: tuple[type[N.Stmt], ...] = (

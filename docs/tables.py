@@ -14,7 +14,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from quadrants_lab.autodiff import refusals
+from quadrants_lab.autodiff import diagnostics
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.library import FUNCTIONS
 from quadrants_lab.frontend.op_table import Builtin
@@ -194,7 +194,7 @@ def messages() -> Iterator[Message]:
     for code, row in TABLE.items():
         kind = "warning" if code.startswith(_WARNINGS) else row.error.__name__.removeprefix("Quadrants")
         yield Message(code, kind, _holes(row.message), _holes(row.help))
-    for code, (message, _, help) in refusals.TABLE.items():
+    for code, (message, _, help) in diagnostics.TABLE.items():
         yield Message(code, "CompilationError", _holes(message), _holes(help))
     for folder in ("quadrants_lab", "backends"):
         for file in sorted((ROOT / folder).rglob("*.py")):

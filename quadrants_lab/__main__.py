@@ -12,7 +12,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.kernel import Kernel, Launchable
 from quadrants_lab.runtime.backend import names
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.observe.observers import unwatched, watch
 
 
 def backends() -> int:

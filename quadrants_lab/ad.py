@@ -9,7 +9,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from quadrants_lab.autodiff.warned import warn
+from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
     QuadrantsRuntimeError,
@@ -24,14 +24,14 @@ from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unreached
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.interop.arrays import adopt
 from quadrants_lab.runtime.interop.gradients import settle_argument
 from quadrants_lab.runtime.interop.tensors import torch_tensor
-from quadrants_lab.runtime.launch import tape_numbers
-from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, open_recording, unwatched, watch
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
+from quadrants_lab.runtime.observe import tape_numbers
+from quadrants_lab.runtime.observe.observers import MODE, OBSERVERS, open_recording, unwatched, watch
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
@@ -186,13 +186,14 @@ class Tape:
         derivatives to something."""
         if self.loss.recordings is None:
             self.loss.recordings = Table(Launches.clear)
-        needs = launches.rest()
-        if needs is None:
+        rerun = launches.for_the_next_run()
+        if rerun is None:
             return False
-        if launches.rerun is not None and reaches:
-            launches.rerun.report = self._report
+        if reaches:
+            rerun.report = self._report
         if not self.loss.recordings.give_back(self._key, launches, self._proof):
-            self.loss.recordings.put(self._key, launches, needs)
+            self.loss.recordings.put(self._key, launches, rerun.needs())
+        rerun.let_go()
         return True
 
     @property
@@ -221,6 +222,9 @@ class Tape:
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
         self._report = report(self._launches)
+        self._tell_recorder()
+
+    def _tell_recorder(self) -> None:
         recorder = open_recording()
         if recorder is not None:
             recorder.tapes[self.loss._memory.serial] = self._report
@@ -247,6 +251,7 @@ class Tape:
             self.kept = launches.report() if launches.kept else []
             self.kept_bytes, self.made_again = launches.account.most, 0
             self._report = rerun.report
+            self._tell_recorder()
             return True
         reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)
         if not reaches:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.observe.observers import watch
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan

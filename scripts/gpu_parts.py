@@ -444,7 +444,7 @@ def small() -> None:
 
 
 def threads(times: int = 10, limit: int = 60) -> None:
-    """Eight threads, each with its own data (tests/thread_programs.py), on CUDA and on Vulkan: in ``times`` child
+    """Eight threads, each with its own data (tests/programs/threads.py), on CUDA and on Vulkan: in ``times`` child
     processes each, of at most ``limit`` seconds. The first compiles everything; later ones find code on the disk. Of
     those that fail it prints what each thread was doing."""
     root = Path(__file__).resolve().parent.parent
@@ -453,7 +453,7 @@ def threads(times: int = 10, limit: int = 60) -> None:
     for arch in ("cuda", "vulkan"):
         with tempfile.TemporaryDirectory() as folder:
             for turn in range(1, times + 1):
-                program = str(root / "tests" / "thread_programs.py")
+                program = str(root / "tests" / "programs" / "threads.py")
                 command = [sys.executable, "-u", program, arch, "8", "50", str(limit)]
                 kept = {"QL_THREADS_CACHE": folder} if turn > 1 else {}
                 environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "cuda", **kept}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 # Pytest rewrites assertions in test files only; this does the same for the modules that tests share.
 SHARED = [p.relative_to(TESTS) for p in TESTS.rglob("*.py") if not p.name.startswith(("test_", "conftest"))]
-pytest.register_assert_rewrite(*(".".join(path.with_suffix("").parts) for path in SHARED))
+pytest.register_assert_rewrite(*(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in SHARED))
 
 from child import interruptible, run  # noqa: E402  # after the rewriting, which covers them
 from once import Once  # noqa: E402
@@ -163,7 +163,7 @@ def compiled_each_time(pytestconfig: pytest.Config) -> Iterator[None]:
     from quadrants_lab.backends import sources
 
     with pytest.MonkeyPatch.context() as patch:
-        if not pytestconfig.pluginmanager.has_plugin("compare_cached"):
+        if not pytestconfig.pluginmanager.has_plugin("plugins.compare_cached"):
             patch.setattr(sources, "of_ir", str)
         yield
 
@@ -191,8 +191,8 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def peer(kept: Once) -> Iterator[object]:
-    """A peer process that runs one program after another (`peer.Peer`)."""
-    from peer import Peer
+    """A peer process that runs one program after another (`peer.process.Peer`)."""
+    from peer.process import Peer
 
     process = Peer(kept)
     yield process

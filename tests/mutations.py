@@ -2,7 +2,7 @@
 
 ``python tests/mutations.py [-j 2] [WORD ...]`` (`make mutations`) works on copies of the tree and prints a row for each
 mutation of `mutations.txt`; with words, for those whose row has one of them. It exits with 1 where a mistake goes
-unnoticed. `tests/test_mutations.py` checks that every row still fits the code.
+unnoticed. `tests/project/test_mutations.py` checks that every row still fits the code.
 """
 
 import argparse

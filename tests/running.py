@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import deep
 import numpy as np
 import pytest
 from oracle import Outcome, run_oracle
-from programs import Program
+from programs import Program, deep
 from sessions import NIGHT, skips
 
 import quadrants_lab as qd

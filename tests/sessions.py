@@ -5,9 +5,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import cuda_stand_in
-import hip_stand_in
 import pytest
+from rigs import cuda_stand_in, hip_stand_in
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.backend import backend

@@ -10,10 +10,9 @@ from typing import Any
 import anywidget
 import traitlets
 
-from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import ONLY_READY, NotReady
-from quadrants_lab.widgets.pack import bundle
+from quadrants_lab.widgets.pack import bundle, loader
 
 _FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whose answer never changes
 # It waits until the browser is idle, so that all widgets start soon: anywidget drops messages for a widget that takes
@@ -45,7 +44,7 @@ class Inspector(anywidget.AnyWidget):
     """One inspector. ``uid`` ties it to its static copy, which it hides with its first answer. ``answer`` makes the
     answers that are not among the ``initial_answers``. ``stop`` kills the process that makes code."""
 
-    _esm = assets.loader() + _RENDER
+    _esm = loader() + _RENDER
     shape = traitlets.Dict().tag(sync=True)
     uid = traitlets.Unicode().tag(sync=True)
     bundle = traitlets.Bytes().tag(sync=True)

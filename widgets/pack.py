@@ -1,9 +1,11 @@
-"""Compresses the inspector's answers, for exported pages and for notebooks that are opened without a kernel.
+"""The inspector without a kernel: its answers compressed, the files for the browser that read them, and one HTML page
+with all panes that needs no network.
 
 Answers share most of their lines, because a pass changes only few lines of a kernel. So they are cut into pieces, each
 piece is stored once, and an answer is a list of piece numbers. `unpack` in loader.js joins the pieces again.
 """
 
+import base64
 import gzip
 import html
 import json
@@ -11,11 +13,35 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from quadrants_lab.widgets import assets
+from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
 from quadrants_lab.widgets.panes import PANES, render
+
+PARTS = ("diff", "lines", "graph", "sizes", "search", "stepper", "inspector")
+HERE = Path(__file__).resolve().parent
+
+
+@cache
+def script() -> str:
+    """The module: all parts in one scope, without comments and indentation."""
+    text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
+    return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", text)
+
+
+@cache
+def style() -> str:
+    return (HERE / "inspector.css").read_text()
+
+
+@cache
+def loader() -> str:
+    """The script with `unpack`, which reads a bundle of `pack.bundle`."""
+    return (HERE / "loader.js").read_text()
+
 
 MOST_BYTES = 41 << 9  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
@@ -131,5 +157,43 @@ def unpack(packed: Any) -> dict[str, str]:
 
 def bundle(found: dict[str, str], **more: object) -> bytes:
     """Compressed data for `unpack` in loader.js: script, style, answers, and ``more``."""
-    data = {"script": assets.script(), "style": assets.style(), "answers": pack(found), **more}
+    data = {"script": script(), "style": style(), "answers": pack(found), **more}
     return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>{title}</title><style>
+body{{--jp-ui-font-color1:#1f2328;--jp-ui-font-color2:#57606a;--jp-layout-color1:#fff;--jp-layout-color2:#f5f6f8;
+--jp-border-color2:#d0d7de;--jp-brand-color1:#1565c0;background:#fff;color:#1f2328;font:14px/1.5 system-ui,sans-serif;
+margin:0 auto;padding:16px 24px;max-width:1400px}}
+body[data-jp-theme-light=false]{{--jp-ui-font-color1:#e6e8eb;--jp-ui-font-color2:#a0a7b0;--jp-layout-color1:#16181c;
+--jp-layout-color2:#1f2227;--jp-border-color2:#3a3f47;--jp-brand-color1:#64b5f6;background:#111316;color:#e6e8eb}}
+header{{display:flex;align-items:center;gap:16px}}h1{{font-size:18px;flex:1}}
+header button{{font:inherit;color:inherit;
+background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
+#view [role=tabpanel]{{max-height:none}}
+</style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
+<main id="view"></main>
+<script type="text/plain" id="data">{data}</script>
+<script type="module">{loader}
+const body = document.body;
+const set = (light) => {{ body.dataset.jpThemeLight = light; }};
+set(!matchMedia("(prefers-color-scheme: dark)").matches);
+document.getElementById("theme").onclick = () => set(body.dataset.jpThemeLight !== "true");
+const data = Uint8Array.from(atob(document.getElementById("data").textContent), (c) => c.charCodeAt(0));
+const {{ mount, shape, answers }} = await unpack(data);
+mount(document.getElementById("view"), shape, async (request) => answers(request) ?? {missing});
+</script></body></html>
+"""
+
+
+def page(shape: dict[str, Any], answers: dict[str, str]) -> str:
+    """A self-contained page with the inspector of this shape and all its answers."""
+    data = bundle(answers, shape=shape)
+    return _PAGE.format(
+        title=esc(shape["title"]),
+        loader=loader(),
+        missing=json.dumps(empty("this page does not contain this: run the cell in a notebook")),
+        data=base64.b64encode(data).decode(),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from quadrants_lab.analysis.alias import shared_arrays
+from quadrants_lab.analysis.effects import shared_arrays
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32, i64

@@ -4,6 +4,7 @@ Launches are counted in parts. An event is recorded at the end of a part, and th
 for the event of the part before, so at most two parts are in flight.
 """
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,12 +14,12 @@ from quadrants_lab.backends._gpu.flight import LEAST, PART, Cost, learn
 
 class Flight:
     """``load``: the estimated nanoseconds of the launches of the current part; ``costs``: their estimates. A launch
-    adds its own to both, after calling `mark` where ``load`` has reached `PART`."""
+    adds its own to both, after calling `mark` where ``load`` has reached `PART`. ``clock``: the time in nanoseconds."""
 
-    __slots__ = ("__weakref__", "_before", "_driver", "_events", "_since", "costs", "load")
+    __slots__ = ("__weakref__", "_before", "_clock", "_driver", "_events", "_since", "costs", "load")
 
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
+    def __init__(self, driver: Any, clock: Callable[[], int] = perf_counter_ns) -> None:
+        self._driver, self._clock = driver, clock
         self._events: tuple[Any, ...] = ()  # the next event, and the one at the end of the previous part
         self._before: list[Cost] = []  # the estimates of the previous part
         self._since = 0
@@ -31,7 +32,7 @@ class Flight:
             self.costs.clear()
             self._before = []
         self.load = 0
-        self._since = perf_counter_ns()
+        self._since = self._clock()
 
     def mark(self) -> None:
         """Ends a part, and waits for the end of the previous one. Ctrl-C ends the wait and leaves all as it was."""
@@ -44,7 +45,7 @@ class Flight:
         driver.record_event(this)
         if self._before:
             driver.await_event(before, "running kernels")
-        now = perf_counter_ns()
+        now = self._clock()
         if self._before:
             learn(self._before, now - self._since)
         self._since = now
@@ -55,7 +56,7 @@ class Flight:
     def end(self) -> None:
         """Updates the estimates from the time that has passed; to be called when all launches are done."""
         if self.load > LEAST or self._before:  # more than one launch that is known to be short
-            took = perf_counter_ns() - self._since
+            took = self._clock() - self._since
             if took > PART or self.load > LEAST * len(self.costs):
                 learn(self._before + self.costs, took, at_most=took < PART)
             self._before = []

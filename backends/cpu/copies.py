@@ -98,11 +98,11 @@ def choose(fn: Function, number: int) -> None:
 
 def open(body: CpuBody, names: tuple[str, ...], known: str = "") -> None:
     """In a chunk function, once its buffers are open: tells `CpuBody.sums` where the worker adds to, and whether
-    plainly. ``names``: of the buffers. ``known``: "plain" or "atomic" in a function that `choose` calls, "alone" where
+    plainly. ``names``: of the buffers. ``known``: "plain" or "atomic" in a function that `choose` calls, "serial" where
     one thread runs the whole task, else ""."""
     if known == "atomic":
         body.alone = ""
-    if known == "alone":
+    if known == "serial":
         body.copies |= dict.fromkeys(names, ("true", ""))
         return
     if not names or known == "atomic":

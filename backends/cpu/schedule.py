@@ -57,19 +57,19 @@ class CpuSchedule(Parametrised):
         names = tuple(t.buffer.name for t in added)
         shares = reductions(kernel, task.body)
         lanes, reason = self._lanes(kernel, task, {*shares}, {*names})
-        if lanes and task.steps:
-            task = replace(task, steps=0)
+        if lanes and task.fission:
+            task = replace(task, fission=0)
         why = "; ".join(filter(None, (reason, why)))
         wait = 0
         if lanes and not (task.lanes or shares or names or task.colour_rows):
             wait = choose.wait_of(task, lanes, 4 * self.width)
         copied = () if task.colour_rows else names
         ways = _sums(task, lanes, grain, exact) if copied else ""
-        searched = copied and not lanes and not self.reproducible and ways != "alone"
+        searched = copied and not lanes and not self.reproducible and ways != "serial"
         return replace(
             task, lanes=lanes, wait=wait, shares=tuple(shares.items()), copies=copied, sums=ways,
-            one_place=choose.lanes_of_one_place(task, copied, 4 * self.width) if searched else 0,
-            grain=BLOCK if task.steps else grain, timed=not exact, why=why,
+            aggregate=choose.lanes_of_one_place(task, copied, 4 * self.width) if searched else 0,
+            grain=BLOCK if task.fission else grain, timed=not exact, why=why,
         )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ class CpuSchedule(Parametrised):
         # elementary functions round otherwise in lanes, which another kernel's task may not have
         alike = self.reproducible and any(map(choose.is_math, walk(task.body)))
         if not task.lanes:
-            if task.steps or alike:
+            if task.fission or alike:
                 return 0, ""
             lanes, reason = choose.lanes_of(kernel, task, reduced, copied, 4 * self.width)
             return lanes, reason and f"{lanes} lanes: {reason}"
@@ -112,14 +112,14 @@ def brief(kernel: N.Kernel) -> bool:
 
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
     """The task with its sums into neighbours' elements private, and the colours and steps for that, with the reason."""
-    reaches = [s.reach for s in walk(task.body) if isinstance(s, N.Atomic) and s.reach >= 0]
+    reaches = [s.distance for s in walk(task.body) if isinstance(s, N.Atomic) and s.distance >= 0]
     disjoint = bool(reaches) and max(reaches) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
     alone = task.colours == 1 and not disjoint
 
     def private(s: N.Stmt) -> N.Stmt:
-        if not isinstance(s, N.Atomic) or s.reach < 0:
+        if not isinstance(s, N.Atomic) or s.distance < 0:
             return s
-        return replace(s, private=not alone, reach=-1 if disjoint or alone else s.reach)
+        return replace(s, private=not alone, distance=-1 if disjoint or alone else s.distance)
 
     if reaches:
         task = rewrite_in(task, private)
@@ -128,7 +128,7 @@ def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
         return task, f"qd.loop_config(colours={task.colours}) has no effect: {none}" if task.colours else ""
     if alone:
         return task, "1 colour, as qd.loop_config says"
-    task = replace(task, colour_rows=max(1, *reaches), steps=_steps(task.body))
+    task = replace(task, colour_rows=max(1, *reaches), fission=_steps(task.body))
     far = {0: "along a row", 1: "the next row"}.get(max(reaches), f"{max(reaches)} rows further")
     return task, f"2 colours: sums reach {far}"
 
@@ -145,7 +145,7 @@ def _steps(body: N.Block) -> int:
 
 def parts(body: N.Block) -> tuple[N.Block, ...]:
     """The sweeps of a task's body, and last the rest of it."""
-    sweeps = sorted({s.sweep for s in walk(body) if isinstance(s, N.Atomic)} - {0})
+    sweeps = sorted({s.fission for s in walk(body) if isinstance(s, N.Atomic)} - {0})
     return tuple(_step(body, n, set()) for n in (*sweeps, 0))
 
 
@@ -157,7 +157,7 @@ def _step(block: N.Block, sweep: int, live: set[int]) -> N.Block:
         if isinstance(s, N.If):
             s = map_blocks(s, lambda arm: _step(arm, sweep, live))
         acts = any(isinstance(a, N.Write) for b in s.blocks() for a in walk(b))
-        acts = acts or (s.sweep == sweep if isinstance(s, N.Atomic) else isinstance(s, N.Store) and not sweep)
+        acts = acts or (s.fission == sweep if isinstance(s, N.Atomic) else isinstance(s, N.Store) and not sweep)
         if acts or isinstance(s, N.Yield) or any(i in live for i, _ in s.defs()):
             out.append(s)
             live.update(s.operands())
@@ -173,7 +173,7 @@ def _sums(task: N.Offload, lanes: int, grain: int, exact: bool) -> str:
     if lanes or size > SHORT:
         return ""
     total = fixed_total(task)
-    return "alone" if exact and total is not None and total <= grain else "apart"
+    return "serial" if exact and total is not None and total <= grain else "versioned"
 
 
 # --- LLVM's passes over loops ---------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class _Maker:
         """Runs a parallel task in the entry, and makes its chunk function."""
         fn = self.entry
         entry, total = self._bounds(task, number)
-        reached = copies.request(entry, task, total) if task.copies and task.sums != "alone" else []
+        reached = copies.request(entry, task, total) if task.copies and task.sums != "serial" else []
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
         grain, timed = task.grain, int(task.timed)
         self._range(task, number)
@@ -140,8 +140,8 @@ class _Maker:
         """The chunk function: iterations %begin to %end of the box in row-major order, in lanes groups of these. Each
         row runs the steps one after the other. Sums at places from data may have a function of their own for each way,
         see `copies.open`."""
-        ways = ("plain", "atomic") if task.sums == "apart" else (task.sums,)
-        steps = parts(task.body) if task.steps else (task.body,)
+        ways = ("plain", "atomic") if task.sums == "versioned" else (task.sums,)
+        steps = parts(task.body) if task.fission else (task.body,)
         for way in ways:
             fn = self._chunk(number, way if len(ways) > 1 else "")
             body = self._body(fn, task, task.lanes)
@@ -150,10 +150,10 @@ class _Maker:
             begin, end = self._open(body, task, number, way)
             shares.open(body, task)
             row: Row = partial(_row, steps)
-            if task.one_place:
-                wide = self._body(fn, task, task.one_place)
+            if task.aggregate:
+                wide = self._body(fn, task, task.aggregate)
                 self._open(wide, task, number, way)
-                row = partial(one_place, wide, PAUSE * task.one_place)
+                row = partial(one_place, wide, PAUSE * task.aggregate)
             if task.wait:
                 narrow = self._body(fn, task, 0)
                 self._open(narrow, task, number, way)

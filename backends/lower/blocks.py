@@ -78,4 +78,4 @@ def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
 
 def met(s: N.Stmt) -> N.Stmt:
     """An atomic whose element only this iteration changed, but several threads run the iteration now."""
-    return replace(s, private=False, reach=-1, sweep=0) if isinstance(s, N.Atomic) else s
+    return replace(s, private=False, distance=-1, fission=0) if isinstance(s, N.Atomic) else s

@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from quadrants_lab.analysis.alias import memory_classes
-from quadrants_lab.analysis.effects import touched
+from quadrants_lab.analysis.effects import memory_classes, touched
 from quadrants_lab.backends.lower.blocks import met
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import uses, walk

@@ -5,7 +5,7 @@ operation. Arithmetic saturates at 64 bits. A load outside its buffer gives 0 an
 condition keeps such an iteration from running the loop, so the iteration needs no slots.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from quadrants_lab.adstack.closed_forms import Number, greatest, linear_reduction
 from quadrants_lab.analysis.algebra import INT64_MAX, fold, is_open, subexpressions
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.record import function
 
 Ints = npt.NDArray[np.int64]
 _CHUNK = 1 << 16  # elements of a range that are evaluated at a time
@@ -52,6 +53,37 @@ def values_of_parts(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None
     `algebra.subexpressions`."""
     ev = _Evaluator(live, counted or {})
     return {n: int(ev.value(part, {})) for n, part in enumerate(subexpressions(e)) if not is_open(part)}
+
+
+_OPERATIONS = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
+}  # fmt: skip
+
+
+def compiled(
+    boxes: Sequence[tuple[S.SizeExpr, S.SizeExpr]], given: str, names: Mapping[str, str],
+    fields: Mapping[str, Sequence[int]], shape_of: Callable[[Any], Sequence[int]],
+) -> Callable[[Sequence[Any]], tuple[tuple[int, int], ...]]:  # fmt: skip
+    """A function from the arguments of a call to the values of these pairs, which read no data. A Tape calls it at
+    every launch. ``given``: the names of all arguments in the function, ``names``: by argument and buffer, of these;
+    ``fields``: the shapes of fields."""
+
+    def text(e: S.SizeExpr) -> str:
+        match e:
+            case S.SizeConst(value):
+                return str(value)
+            case S.SizeArg(arg):
+                return f"int({names[arg]})"
+            case S.SizeShape(of, axis):
+                return f"shape_of({names[of]})[{axis}]" if of in names else f"fields[{of!r}][{axis}]"
+            case S.SizeOp(op, x, y):
+                return _OPERATIONS.get(op, f"fold('{op}', {{}}, {{}})").format(text(x), text(y))
+        raise TypeError(f"not an expression of arguments and shapes: {e!r}")
+
+    ends = "".join(f"({text(low)}, {text(high)}), " for low, high in boxes)
+    args = f"    {given}, = a\n" if names else ""
+    space = {"fold": fold, "shape_of": shape_of, "fields": fields}
+    return function("region", f"def region(a):\n{args}    return ({ends})", space)
 
 
 class _Evaluator:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from quadrants_lab.analysis.algebra import subexpressions
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
@@ -119,3 +120,39 @@ def how_found(size: S.SizeExpr) -> str:
     if any(isinstance(p, S.SizeCounted) for p in subexpressions(size)):
         return "counted by the counting slice"
     return "evaluated before the launch"
+
+
+_SHOWN = 8  # stacks that the error lists
+
+
+class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
+    """The device has not enough memory for the adstacks."""
+
+
+def too_much(
+    kernel: N.Kernel, rows: Sequence[StackRow], lanes: int, total: int, why: str,
+    cls: type[QuadrantsRuntimeError] = QuadrantsRuntimeError,
+) -> QuadrantsRuntimeError:  # fmt: skip
+    """The error where a launch needs at least ``total`` bytes for ``lanes`` iterations in flight; ``rows``: those of
+    the kernel's stacks."""
+    stacks = stack_allocas(kernel)
+    order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
+    labels = tuple(
+        Label(
+            stacks[n].span,
+            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
+            f"{rows[n].depth} x {rows[n].dtype}; kept as {rows[n].reason}; {rows[n].cure}",
+        )
+        for n in order
+    )
+    rest = len(rows) - len(order)
+    more = f"; {rest} smaller stacks are not listed" if rest else ""
+    return cls(
+        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} "
+        f"iterations in flight{more}; {why}; nothing was launched",
+        code="QL2076",
+        labels=labels,
+        help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "
+        "over several kernels under a Tape), a narrower dtype, fewer threads, or a larger ad_stack_budget_bytes in "
+        "qd.init()",
+    )

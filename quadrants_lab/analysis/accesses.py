@@ -2,7 +2,8 @@
 
 The symbols of a form are texts. ``!...`` is a uniform symbol: an argument, a shape, or what is computed from these
 alone, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of forms is exact, so
-only integers of at least 32 bits have forms; narrower ones wrap around.
+only integers of at least 32 bits have forms; narrower ones wrap around. From the forms follows which tasks store every
+element of a buffer (`overwritten`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
+from math import prod
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.walk import walk
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -260,3 +263,39 @@ class Accesses:
 def primed(form: Form, primes: str) -> Form:
     """The form of another instance of the same values: all symbols but the uniform ones get the primes."""
     return Form({s if s[0] == "!" else s + primes: c for s, c in form.terms.items()}, form.const)
+
+
+def overwritten(info: Accesses) -> dict[str, list[int]]:
+    """For each buffer the numbers of the tasks that store to each of its elements, whatever the data."""
+    found: dict[str, list[int]] = {}
+    for name, writes in info.writes.items():
+        entries: dict[tuple[int, tuple[int, ...]], set[tuple[int, ...]]] = {}  # by task and by axes with an index
+        buffer = info.kernel.buffers[name]
+        for a in writes:
+            if isinstance(a.stmt, N.Store) and not a.arms:
+                fixed = [axis for axis, form in enumerate(a.at) if not form.terms]
+                if _loops_cover(info, a, [axis for axis in range(buffer.ndim) if axis not in fixed]):
+                    constants = tuple(a.at[axis].const for axis in fixed)
+                    entries.setdefault((a.number, tuple(fixed)), set()).add(constants)
+        for (number, axes), entry in entries.items():
+            extents = [buffer.known_extent(axis) for axis in axes]
+            if len(entry) == prod(n or 0 for n in extents) and number not in found.setdefault(name, []):
+                found[name].append(number)
+    return {name: tasks for name, tasks in found.items() if tasks}
+
+
+def _loops_cover(info: Accesses, a: Access, axes: list[int]) -> bool:
+    """Whether the loops around the access are one for each of these axes, over its whole extent."""
+    inner = [x for x in a.loops if isinstance(x, N.For) and not any(isinstance(s, N.Exit) for s in walk(x.body))]
+    loops = {symbol(p.id) for p in (*a.task.indices, *(loop.index for loop in inner))}
+    if len(inner) < len(a.loops) or len(loops) != len(axes):
+        return False
+    buffer = info.kernel.buffers[a.stmt.buffer]
+    for axis in axes:
+        index = next(iter(a.at[axis].terms))
+        extent = buffer.known_extent(axis)
+        whole = Form({f"!shape {buffer.name} {axis}": 1}) if extent is None else Form({}, extent)
+        if a.at[axis] != Form({index: 1}) or index not in loops or info.index[index] != (Form({}), whole):
+            return False
+        loops.remove(index)
+    return True

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import box_of
-from quadrants_lab.analysis.dependence import may_follow
+from quadrants_lab.analysis.dependence import may_be_lost, may_follow, may_lose_reads, sums_of_winners
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.analysis.lost_reads import may_be_lost, may_lose_reads, sums_of_winners
+from quadrants_lab.autodiff.diagnostics import refusal, shown
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
-from quadrants_lab.autodiff.refusals import refusal, shown
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
@@ -96,7 +95,7 @@ def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) ->
     for load in walk(gradient.body):
         if isinstance(load, N.Load) and load.buffer in buffers and load.buffer not in derivatives:
             read = info.of.get(load.id if load.adjoint_of == N.NO_ID else load.adjoint_of)
-            if read is not None and (not buffers[load.buffer].passing or isinstance(read.stmt, N.Atomic)):
+            if read is not None and (not buffers[load.buffer].transient or isinstance(read.stmt, N.Atomic)):
                 yield load, read
 
 

@@ -32,6 +32,6 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
         if all(isinstance(v, str) or types[v].is_float for v in (a, b)):
             forward.setdefault(a, []).append(b)
             backward.setdefault(b, []).append(a)
-    ends: set[int | str] = {name for name in carriers if name in kernel.buffers and not kernel.buffers[name].passing}
+    ends: set[int | str] = {name for name in carriers if name in kernel.buffers and not kernel.buffers[name].transient}
     vary, useful = (reached(ends, lambda v, on=on: on.get(v, ())) for on in (forward, backward))  # type: ignore[misc]
     return {v for v in vary if v in useful and isinstance(v, int)}

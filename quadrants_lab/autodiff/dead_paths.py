@@ -4,10 +4,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import field
 
-from quadrants_lab.analysis.accesses import Access, accesses_of
-from quadrants_lab.analysis.overwritten import overwritten
+from quadrants_lab.analysis.accesses import Access, accesses_of, overwritten
 from quadrants_lab.autodiff.activity import flows
-from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
@@ -88,7 +87,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
     for v, writes in g.stored.items():
         for place, _ in writes:
             buffer = kernel.buffers[place.buffer]
-            if buffer.passing or not buffer.dtype.is_float:
+            if buffer.transient or not buffer.dtype.is_float:
                 g.next.setdefault(v, []).extend((r.id, None) for r in g.read_after(place))
     _shorten(g)
     return g
@@ -124,7 +123,7 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     other is about a buffer without a derivative through which values flow between two buffers with one, in the same
     kernel."""
     g = _graph(forward)
-    carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.passing}
+    carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.transient}
     found: list[GradientWarning] = []
     loads_of: dict[str, list[N.Load]] = {}
     for place, some in g.loads.items():

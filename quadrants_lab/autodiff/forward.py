@@ -8,8 +8,8 @@ from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.access import conflicts, repeated_reads
 from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.diagnostics import of_atomic, refusal
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, replay, winners_of
-from quadrants_lab.autodiff.refusals import of_atomic, refusal
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -35,7 +35,7 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
     buffers = dict(kernel.buffers)
     duals = {name: x.dual for name, x in kernel.buffers.items() if x.dual}
     for name, x in kernel.buffers.items():
-        if x.passing and x.dtype.is_float and name not in {y.grad for y in kernel.buffers.values()}:
+        if x.transient and x.dtype.is_float and name not in {y.grad for y in kernel.buffers.values()}:
             duals[name] = f"{name}.dual"
             buffers[name] = replace(x, dual=duals[name])
             buffers[duals[name]] = replace(x, name=duals[name], grad="", dual="")

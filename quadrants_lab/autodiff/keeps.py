@@ -17,10 +17,10 @@ from typing import Any
 
 from quadrants_lab.analysis.boxes import Box, Ids, size_types, task_over
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import CHANGED
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.scratch import CHANGED
-from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, i32
 from quadrants_lab.ir.walk import rewrite_in, types_of, walk

@@ -18,7 +18,7 @@ from itertools import product
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import Box, Ids, box_of, size_types, task_over
 from quadrants_lab.analysis.needs import Needs, only
-from quadrants_lab.autodiff.refusals import refusal
+from quadrants_lab.autodiff.diagnostics import refusal
 from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder

@@ -3,7 +3,7 @@ For, and induction variables become formulas."""
 
 from dataclasses import replace
 
-from quadrants_lab.autodiff.refusals import check_again
+from quadrants_lab.autodiff.diagnostics import check_again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from quadrants_lab.analysis.needs import Needs, only
-from quadrants_lab.autodiff.refusals import check_again
+from quadrants_lab.autodiff.diagnostics import check_again
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder

@@ -12,7 +12,7 @@ along v.
 from dataclasses import replace
 
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.refusals import refusal
+from quadrants_lab.autodiff.diagnostics import refusal
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import rewrite, walk
 
@@ -24,7 +24,7 @@ def with_tangents(kernel: N.Kernel, adjoints: bool = False) -> N.Kernel:
     ``adjoints``: for each buffer that has a gradient, and with adjoints of the tangents, for second derivatives."""
     buffers = dict(kernel.buffers)
     for name, b in kernel.buffers.items():
-        if b.grad and not b.passing and (adjoints or not b.dual):
+        if b.grad and not b.transient and (adjoints or not b.dual):
             tangent = replace(b, name=f"{name}.{TANGENT}", grad=b.grad if adjoints else "", dual="")
             second = replace(b, name=f"{b.grad}.{TANGENT}", grad="", dual="")
             buffers[name] = replace(b, dual=tangent.name, grad=second.name if adjoints else b.grad)
@@ -45,7 +45,7 @@ def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
     and maxes are kept for the gradient."""
     buffers = dict(kernel.buffers)
     for b in kernel.buffers.values():
-        if b.passing and b.dual:
+        if b.transient and b.dual:
             adjoint = f"{b.dual}.grad"
             buffers[b.dual] = replace(kernel.buffers[b.dual], grad=adjoint)
             buffers[adjoint] = replace(kernel.buffers[b.dual], name=adjoint, grad="")

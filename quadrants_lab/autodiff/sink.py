@@ -3,8 +3,7 @@
 from collections.abc import Container
 from dataclasses import replace
 
-from quadrants_lab.analysis.alias import memory_classes
-from quadrants_lab.analysis.effects import written
+from quadrants_lab.analysis.effects import memory_classes, written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import map_blocks, reached, rename, same_or, uses, walk
@@ -63,7 +62,7 @@ def _sunk(
     for t in tail:
         if any(isinstance(s, N.Assert) for s in walk((t,))):
             break  # the assert that fails first must be reported
-        if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.reach >= 0:
+        if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.distance >= 0:
             continue
         if t.value not in zero or classes[t.buffer] in read:
             continue

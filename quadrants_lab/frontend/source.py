@@ -6,7 +6,7 @@ import ast
 import builtins
 import inspect
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from functools import cached_property
@@ -115,6 +115,11 @@ def _means_now(fn: FunctionType, name: str) -> Any:
     if name in fn.__globals__:
         return fn.__globals__[name]
     return vars(builtins)[name]
+
+
+def value_of(expression: str | CodeType, *names: Mapping[str, Any]) -> Any:
+    """The value of an expression of Python, with these names; later ones hide earlier ones."""
+    return eval(expression, {name: value for space in names for name, value in space.items()})
 
 
 def function_source(fn: Callable[..., Any]) -> FunctionSource:

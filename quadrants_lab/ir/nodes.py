@@ -11,22 +11,16 @@ same object.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from typing import Any
 
+from quadrants_lab.ir.buffers import *  # so that other modules find these classes here, as N.Name
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.traits import *  # other modules find all classes here, as N.Name
-from quadrants_lab.ir.types import DType, i32, i64
-
-
-def buffer_name(text: str) -> str:
-    """The name of a buffer for an expression of the program: brackets and separators become dots, so ``v[0]`` is
-    ``v.0``."""
-    return re.sub(r"[\[\],:\s]+", ".", text).strip(".")
+from quadrants_lab.ir.traits import *
+from quadrants_lab.ir.types import DType
 
 
 @dataclass(slots=True)
@@ -80,10 +74,10 @@ class Random(Value):
 class Builtin(Value):
     """A value that the device provides. Lowered kernels have these. As u64: "seed" (of random draws), "launch" (the
     number of the launch), and "iteration" (the row-major number of the parallel iteration within its task, 0 in a
-    serial task). As u32: "lanes" (the number of threads that run the task). As u1: "elected" (true in one of the
-    threads that run a `GroupReduce` together). Tasks of blocks have these, as i32: "thread" (the number of the
-    iteration within its block), "number" (the number of the iteration within the task), and "threads" (the number of
-    iterations of this block)."""
+    serial task). As u32: "lanes" (the number of threads that run the task) and "place" (the number of the thread in its
+    group). As u1: "elected" (true in one of the threads that run a `GroupReduce` together). Tasks of blocks have these,
+    as i32: "thread" (the number of the iteration within its block), "number" (the number of the iteration within the
+    task), and "threads" (the number of iterations of this block)."""
     form = "builtin {what}"
     what: Word
 
@@ -106,18 +100,16 @@ class Atomic(Read, Write, Value):
 
     ``op``: add, sub, mul, min, max, and, or, xor, exchange, or cas, which exchanges only if the element is
     ``expected``. ``private``: no other iteration of the task touches this element at the same time, so reading and
-    then writing it is enough. ``reach``: how far apart, along the first index, two iterations that touch the same
-    element can be; -1 where that is not known. ``sweep``: a number other than 0 says that a loop of its own may do
-    this atomic for all iterations of a row before anything else; its operands can be computed again, and atomics of
-    the same number touch different elements in one row. ``together``: threads of a warp or subgroup that add to the
-    same element combine their values first."""
-    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}{together?}"
+    then writing it is enough. ``distance``: the largest dependence distance, along the first index, between two
+    iterations that touch the same element; -1 where it is not known. ``fission``: a number other than 0 says that
+    loop fission may give this atomic a loop of its own, which runs for all iterations of a row before anything else.
+    The operands can be computed again, and atomics of the same number touch different elements in one row."""
+    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{distance?}{fission?}"
     op: Word
     expected: MaybeId = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
-    reach: int = field(default=-1, kw_only=True)
-    sweep: int = field(default=0, kw_only=True)
-    together: bool = field(default=False, kw_only=True)
+    distance: int = field(default=-1, kw_only=True)
+    fission: int = field(default=0, kw_only=True)
 
 
 @dataclass(slots=True)
@@ -235,6 +227,15 @@ class GroupReduce(Value):
     run the statement; the first of them gets the result."""
     form = "group_reduce {op} {value}{threads?}"
     op: Word
+    value: Id
+    threads: int = field(default=0, kw_only=True)
+
+
+@dataclass(slots=True)
+class GroupSame(Value):
+    """Whether all threads of a subgroup that run this statement at the same time have the same ``value``, a u1. With
+    ``threads``: whether all of that many neighbouring threads run the statement, with the same value."""
+    form = "group_same {value}{threads?}"
     value: Id
     threads: int = field(default=0, kw_only=True)
 
@@ -366,7 +367,7 @@ class Offload(Scheduled):
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
-    AdStackGuard, Lane, GroupReduce, Overflow, ThreadExit, Yield, Break, Continue, If, For, While, Offload,
+    AdStackGuard, Lane, GroupReduce, GroupSame, Overflow, ThreadExit, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 
 for _statement in STATEMENTS:
@@ -374,76 +375,6 @@ for _statement in STATEMENTS:
 
 
 # --- kernel -------------------------------------------------------------------------------------------------
-
-
-UNSHAPED = ("ndarray", "scratch", "heap", "words")  # kinds of buffers whose extents only a launch knows
-
-
-@dataclass(slots=True)
-class Buffer:
-    """Memory that a kernel reads or writes, dense and row-major. Indices count from 0 in the IR. ``kind``:
-
-    - "field": a field, of static ``shape``
-    - "ndarray": an argument of the kernel. ``ndim`` is known; extents are known only for the axes of an ``element``,
-      which are the last ones
-    - "temp": a 0-d temporary of the launch, zero when the launch starts
-    - "ret": the 0-d slot of a returned scalar
-    - "scratch": memory that the runtime provides. ``extents`` has the size of each axis; a negative size counts as 0
-    - "heap": the slots of an adstack, as many as the launch needs
-    - "local": 0-d. An unsigned count of the running iteration, below half of what its dtype holds; or, with ``role``
-      "share", the running thread's part of a reduction
-    - "private": an array of the running iteration, of static ``shape``. The iteration writes each element before it
-      reads it
-    - "shared": memory of each block of a task, of static ``shape``, zero when the block begins
-    - "frame": words of the head of a GPU's launch frame, or, with ``role`` "prints", the print block to which the frame
-      points
-    - "words": the memory of the buffer ``of`` as words of ``dtype``, with one axis
-
-    ``grad`` and ``dual`` name the buffers of the adjoint and the tangent, "" where there is none. ``first`` has the
-    index at which each axis begins in the program, or is () where all axes begin at 0. ``wide``: an axis of the
-    ndarray has 2**31 elements or more. ``beside``: for a "heap", the name of another heap; the slots of this one
-    follow the slots of that one in memory. A heap of ``role`` "flags" has 32 slots in a word.
-
-    ``role`` of scratch memory: "kept" (a forward launch fills the memory for its gradient), "work" (zero when it is
-    made, then as the last launch left it), "marks" (like "work", but all kernels that use the same array share it),
-    or "block" (a part for each block along the first axis; a block writes each element before it reads it). A field
-    with ``role`` "activity" says which cells of a sparse layout are active.
-    """
-
-    name: str
-    kind: str
-    dtype: DType
-    ndim: int
-    shape: tuple[int, ...] | None
-    grad: str = ""
-    dual: str = ""
-    first: tuple[int, ...] = ()
-    wide: bool = False
-    role: str = ""
-    extents: tuple[SizeExpr, ...] = ()
-    beside: str = ""
-    of: str = ""
-    element: tuple[int, ...] = ()
-
-    def known_extent(self, axis: int) -> int | None:
-        """The extent along an axis, or None if it can change from launch to launch."""
-        known = self.shape if self.shape is not None else (*[None] * (self.ndim - len(self.element)), *self.element)
-        return known[axis]
-
-    @property
-    def in_frame(self) -> bool:
-        """Whether its elements are words of the launch frame."""
-        return self.kind in ("temp", "ret") or (self.kind == "frame" and not self.role)
-
-    @property
-    def passing(self) -> bool:
-        """Whether nobody needs the contents after the launch: the buffer is neither input nor output."""
-        return self.kind == "temp" or self.role == "block"
-
-    @property
-    def extent_type(self) -> DType:
-        """The dtype of the extents of an ndarray."""
-        return i64 if self.wide else i32
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.ir import nodes as N, sizeexpr as S
-from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.text import FORMS, Piece
 from quadrants_lab.ir.types import DTYPES, DType, u1
 from quadrants_lab.ir.walk import walk
 

@@ -87,3 +87,33 @@ class SizeCounted(SizeExpr):
     """A depth that only running the counting slice finds. ``stack`` is the id of the AdStackAlloca."""
 
     stack: int
+
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
+_TIGHT = {"add": 1, "sub": 1, "mul": 2, "floordiv": 2, "mod": 2}
+
+
+def print_size(e: SizeExpr, outer: int = 0) -> str:
+    """One line, e.g. ``sum(j%7 in 0..@n[]: 1 + j%7)``."""
+    match e:
+        case SizeConst(value):
+            return str(value) if value >= 0 else f"({value})"
+        case SizeArg(arg):
+            return f"arg {arg}"
+        case SizeShape(buffer, axis):
+            return f"@{buffer}.shape[{axis}]"
+        case SizeLoad(buffer, index):
+            return f"@{buffer}[{', '.join(print_size(i) for i in index)}]"
+        case SizeVar(id, name):
+            return f"{name}%{id}"
+        case SizeCounted(stack):
+            return f"counted ${stack}"
+        case SizeOp(op, a, b) if op in _INFIX:
+            tight = _TIGHT[op]
+            text = f"{print_size(a, tight)} {_INFIX[op]} {print_size(b, tight + 1)}"
+            return f"({text})" if tight < outer else text
+        case SizeOp(op, a, b):
+            return f"{op}({print_size(a)}, {print_size(b)})"
+        case SizeRange(op, var, begin, end, body):
+            return f"{op}({print_size(var)} in {print_size(begin)}..{print_size(end)}: {print_size(body)})"
+    raise TypeError(f"not a SizeExpr: {e!r}")

@@ -2,16 +2,49 @@
 
 With spans and links, parsing restores everything but the call chains of spans. Without links the ids of statements that
 define no value (stores, yields, ...) are left out, and the parser gives these statements unused ids.
+
+Both read the form of a class of statements. In a form, ``{field}`` stands for a field. The field's annotation, or a
+kind after a colon, says how the field is shown. ``{a+b:Kind}`` stands for two fields that are shown together.
+``{field?}`` is empty if the field has its default; otherwise it is a space, the field's name, and its value (a true
+`bool` has no value). ``{field?word}`` shows another word instead of the name.
 """
 
+import re
 from collections.abc import Callable
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.forms import FORMS, Piece
-from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.sizeexpr import print_size
 
+_PIECE = re.compile(r"\{([\w+]+)(?:(\?)(\w*))?(?::(\w+))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Fields, their kind, and, if they may be left out, the word in front of them and the default."""
+
+    fields: tuple[str, ...]
+    kind: str
+    word: str = ""
+    default: Any = None
+
+
+def _pieces(cls: type[N.Stmt]) -> tuple[str | Piece, ...]:
+    """The form as a sequence of literal texts and pieces."""
+    known = {f.name: f for f in fields(cls)}
+    parts = _PIECE.split(cls.form)
+    out: list[str | Piece] = [parts[0]]
+    for name, optional, word, kind, text in zip(*(parts[n::5] for n in range(1, 6)), strict=True):
+        kind = kind or str(known[name].type)
+        default = known[name].default if optional else None
+        out += [Piece(tuple(name.split("+")), kind, (word or name) if optional else "", default), text]
+    return tuple(p for p in out if p != "")
+
+
+FORMS: dict[type[N.Stmt], tuple[str | Piece, ...]] = {cls: _pieces(cls) for cls in N.STATEMENTS}
 Line = tuple[str, N.Stmt | None]  # the text and its statement, None for braces, header and functions
 
 

@@ -2,7 +2,7 @@
 
 The annotation of a field says what the field holds: `Id` and `Ids` are operands, a `Block` is a region, and `Params`
 are values that only the regions see, except that ``results`` are visible after the statement. ``form`` is the text of
-the statement (`ir.forms`). Traits are base classes. A pass asks for traits instead of listing classes.
+the statement (`ir.text`). Traits are base classes. A pass asks for traits instead of listing classes.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class Uniform(Pure):
 
 @dataclass
 class Access(Stmt):
-    """The statement accesses an element of a buffer; ``index`` has one value for each axis."""
+    """The statement accesses an element of a buffer. ``index`` has one value for each axis, or, in a lowered kernel,
+    the number of the element alone, counted row by row."""
 
     __slots__ = ()
     buffer: BufferName
@@ -179,34 +180,35 @@ class Scheduled(Stmt):
     """A task's schedule: what a device does with the task. For each family of devices one pass decides it
     (`backends.cpu.schedule`, `backends._gpu.schedule`), and the emitters read it.
 
-    ``lanes``: the number of iterations that run side by side in vectors; before the schedule, and on devices without
-    lanes, what `qd.loop_config` asks for, or 0. ``colours``: what `qd.loop_config` asks for, or 0. ``colour_rows``: the
-    task runs in blocks of at least this many rows, first every other block, then the rest, so that neighbouring blocks
-    never run at the same time. ``steps``: the number of parts of the body, each of which runs for a whole row before
-    the next part begins. ``wait``: a group runs one iteration after the other if its iterations together make fewer
-    than this many sixteenths of the longest one's trips.
-    ``shares``: the buffers, each with its operation, into which every thread first reduces what it computed itself.
-    ``copies``: the buffers for which every thread may have a copy of its own to add to. ``sums``: how an addition to
-    one of ``copies`` is made: "alone" is a plain addition, since one thread runs the whole task; "apart" stands for
-    two functions, one with plain and one with atomic additions, of which a launch calls one; otherwise each addition
-    tests whether it may be a plain one. ``one_place``: the number of iterations in a group that first tests whether
-    all of them add to the same element, and if so adds their sum once. ``grain``: the fewest iterations for which
-    waking a thread pays. ``timed``: how long an iteration takes is known only from timing it. ``vectorise``,
-    ``unroll``: LLVM runs these passes over the task's loops. ``brief``: a launch takes a few microseconds at most.
-    ``in_step``: the number of iterations that a thread of a GPU runs side by side. ``long_sum``: the number of
-    neighbouring threads that share an iteration's long loop, which only adds up. ``near_sines``: loops that keep the
-    arguments of sines near zero do not reduce them. ``why``: the reasons in words.
+    ``lanes``: the number of iterations that run side by side in vectors; before the schedule, and on devices
+    without lanes, what `qd.loop_config` asks for, or 0. ``colours``: what `qd.loop_config` asks for, or 0.
+    ``colour_rows``: the task runs in blocks of at least this many rows, first every other block, then the rest,
+    so that neighbouring blocks never run at the same time. ``fission``: the number of loops into which the body
+    is split; each runs for a whole row before the next one begins. ``wait``: a group runs one iteration after
+    the other if its iterations together make fewer than this many sixteenths of the longest one's trips.
+    ``shares``: the buffers, each with its operation, into which every thread first reduces what it computed
+    itself. ``copies``: the buffers for which every thread may have a copy of its own to add to. ``sums``: how
+    an addition to one of ``copies`` is made: "serial" is a plain addition, since one thread runs the whole
+    task; "versioned" stands for two functions, one with plain and one with atomic additions, of which a launch
+    calls one; otherwise each addition tests whether it may be a plain one. ``aggregate``: the number of
+    iterations in a group that first tests whether all of them add to the same element, and if so adds their sum
+    once. ``grain``: the fewest iterations for which waking a thread pays. ``timed``: how long an iteration
+    takes is known only from timing it. ``vectorise``, ``unroll``: LLVM runs these passes over the task's loops.
+    ``brief``: a launch takes a few microseconds at most. ``in_step``: the number of iterations that a thread of
+    a GPU runs side by side. ``long_sum``: the number of neighbouring threads that share an iteration's long
+    loop, which only adds up. ``near_sines``: loops that keep the arguments of sines near zero do not reduce
+    them. ``why``: the reasons in words.
     """
 
     lanes: int = field(default=0, kw_only=True)
     colours: int = field(default=0, kw_only=True)
     wait: int = field(default=0, kw_only=True)
     colour_rows: int = field(default=0, kw_only=True)
-    steps: int = field(default=0, kw_only=True)
+    fission: int = field(default=0, kw_only=True)
     shares: Reduced = field(default=(), kw_only=True)
     copies: BufferNames = field(default=(), kw_only=True)
     sums: Word = field(default="", kw_only=True)
-    one_place: int = field(default=0, kw_only=True)
+    aggregate: int = field(default=0, kw_only=True)
     grain: int = field(default=0, kw_only=True)
     timed: bool = field(default=False, kw_only=True)
     vectorise: bool = field(default=False, kw_only=True)

@@ -25,8 +25,8 @@ ROLES = {
 }  # fmt: skip
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
-BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "elected": u1, "thread": i32,
-            "number": i32, "threads": i32}
+BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "place": u32, "elected": u1,
+            "thread": i32, "number": i32, "threads": i32}
 MODES = ("forward", "reverse", "both", "count", "dual")
 
 
@@ -224,19 +224,19 @@ class _Verifier:
 
     def schedule(self, s: N.Offload) -> None:
         """The fields that a device's schedule decides name buffers of the kernel, and go together."""
-        counts = (s.lanes, s.colours, s.wait, s.colour_rows, s.steps, s.one_place, s.grain, s.in_step, s.long_sum)
+        counts = (s.lanes, s.colours, s.wait, s.colour_rows, s.fission, s.aggregate, s.grain, s.in_step, s.long_sum)
         self.need(min(counts) >= 0, "a count of the schedule is negative", s)
         buffers = [self.k.buffers.get(name) for name in (*s.copies, *(name for name, _ in s.shares))]
         self.need(None not in buffers, "the schedule names a buffer that there is not", s)
         ops = {op for _, op in s.shares}
         self.need(ops <= {*ATOMIC_OPS} - {"sub", "exchange", "cas"}, "the schedule reduces by no such operation", s)
-        self.need(s.sums in ("", "alone", "apart"), f"'{s.sums}' is no way in which sums run", s)
+        self.need(s.sums in ("", "serial", "versioned"), f"'{s.sums}' is no way in which sums run", s)
         self.need(not s.sums or bool(s.copies), "the schedule says how sums run, and names no buffer of them", s)
-        self.need(not s.one_place or bool(s.copies), "the schedule looks for one place, and there are no sums", s)
+        self.need(not s.aggregate or bool(s.copies), "the schedule aggregates sums, and there are none", s)
         parallel = s.kind != "serial" or not any((*counts, s.shares, s.copies))
         self.need(parallel, "a serial task has the schedule of a parallel one", s)
-        self.need(not s.lanes or not (s.steps or s.one_place), "a task runs in lanes and in another way, too", s)
-        self.need(not s.steps or s.colour_rows > 0, "a task runs in steps without colours", s)
+        self.need(not s.lanes or not (s.fission or s.aggregate), "a task runs in lanes and in another way, too", s)
+        self.need(not s.fission or s.colour_rows > 0, "the body of a task is split into loops without colours", s)
 
     def if_(self, s: N.If, place: _Place) -> None:
         self.need(self.visible[s.cond] is u1, "the condition is not u1", s)
@@ -307,13 +307,13 @@ class _Verifier:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
         self.need(0 <= s.axis < b.ndim, f"'{s.buffer}' has {b.ndim} axes", s)
         self.need(b.shape is None, f"the extents of '{s.buffer}' are constants", s)
-        self.need(s.type is b.extent_type, f"an extent of '{s.buffer}' is {b.extent_type}", s)
+        self.need(s.type in (b.extent_type, i64), f"an extent of '{s.buffer}' is {b.extent_type}", s)
 
     def access(self, s: N.Access) -> None:
         b = self.k.buffers.get(s.buffer)
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
-        self.need(len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
+        self.need(len(s.index) in (b.ndim, b.ndim and 1), f"'{s.buffer}' takes {b.ndim} indices", s)
         self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
         types = [self.visible[s.value]] if isinstance(s, N.Write) else []
         types += [s.type] if isinstance(s, N.Value) else []
@@ -395,6 +395,7 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Barrier: lambda v, s: v.need(v.blocks, "a barrier stands in a task without blocks", s),
     N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
     N.GroupReduce: lambda v, s: v.need(v.visible[s.value] is s.type, "a sum has the dtype of what is added", s),
+    N.GroupSame: lambda v, s: v.need(s.type is u1, "whether values are the same is a u1", s),
     N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),
     N.AdStackAlloca: lambda v, s: v.stacks.update({s.id: s.type}),
     N.StackUse: _Verifier.stack,

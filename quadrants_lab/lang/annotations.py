@@ -8,7 +8,7 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot, TensorSlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot, TensorSlot
 
 
 class Annotation:

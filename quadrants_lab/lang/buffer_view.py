@@ -8,7 +8,7 @@ from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, StructSlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot, StructSlot
 
 
 @dataclass(frozen=True, slots=True, repr=False)

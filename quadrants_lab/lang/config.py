@@ -29,7 +29,7 @@ from quadrants_lab.lang import arch as A
 from quadrants_lab.lang.missing import closest
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import backend
-from quadrants_lab.runtime.launch.observe import OBSERVERS, open_recording
+from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
 from quadrants_lab.runtime.session import Settings
 
 

@@ -9,7 +9,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeErro
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Func, Launchable
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, constants, differentiating
+from quadrants_lab.runtime.observe.observers import MODE, OBSERVERS, constants, differentiating
 from quadrants_lab.runtime.tape.program import Calls
 from quadrants_lab.runtime.tape.recorder import Launches
 

@@ -23,10 +23,10 @@ from quadrants_lab.lang.derivatives import Companion
 from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.keys import NUMBERS
-from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
-from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
 from quadrants_lab.runtime.memory.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
+from quadrants_lab.runtime.observe.observers import MODE, OBSERVERS
+from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, read
 
 
 class _Unplaced:
@@ -134,7 +134,8 @@ class Dense:
 
     def has_grad(self) -> bool:
         """Whether there is a gradient that has memory."""
-        return bool(self.grad and self.grad.placed)
+        grad = self.grad
+        return bool(grad and grad.placed)
 
     def has_dual(self) -> bool:
         """Whether there is a dual that has memory."""

@@ -25,12 +25,11 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.cause import Cause, because
-from quadrants_lab.runtime.check.checked_run import checked_run
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
 from quadrants_lab.runtime.check.dot_product import seed_gradients
-from quadrants_lab.runtime.check.recording import Forward, beside_launches, touched, why_not_ours
+from quadrants_lab.runtime.check.recording import Forward, beside_launches, checked_run, touched, why_not_ours
 from quadrants_lab.runtime.check.report import Report
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 

@@ -15,8 +15,8 @@ from quadrants_lab.lang.dense import Dense, Field, Ndarray
 from quadrants_lab.lang.exchange import numpy_dtype, to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
-from quadrants_lab.runtime.launch.tape_numbers import read
 from quadrants_lab.runtime.memory.fitting import fitted_array
+from quadrants_lab.runtime.observe.tape_numbers import read
 
 
 class Elements(Dense):

@@ -7,7 +7,7 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.classes import BoundKernel
-from quadrants_lab.runtime.launch.observe import differentiating
+from quadrants_lab.runtime.observe.observers import differentiating
 
 
 class ExternalOp:

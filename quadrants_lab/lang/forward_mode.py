@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.autodiff.warned import warn
+from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
-from quadrants_lab.runtime.launch import tape_numbers
-from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
+from quadrants_lab.runtime.observe import tape_numbers
+from quadrants_lab.runtime.observe.observers import MODE, launching, watch
 from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning
@@ -161,7 +161,7 @@ def clear_all(which: str, thread: int | None = None) -> None:
         found = members.known
         derivatives = [x for x in (getattr(owner, which) for owner in members) if x]
         for x in derivatives:
-            if x.placed and _belongs(x._memory, thread):
+            if x.placed and thread in (None, x._memory.owner):
                 x.fill(0)
         if not watched and all(x.placed and not x._memory.foreign and x._active_mask() is None for x in derivatives):
             found[key] = [x._memory for x in derivatives], [-1] * len(derivatives)
@@ -171,14 +171,9 @@ def clear_all(which: str, thread: int | None = None) -> None:
     if versions == cleared:
         return
     for n, memory in enumerate(memories):
-        if versions[n] != cleared[n] and _belongs(memory, thread):
+        if versions[n] != cleared[n] and thread in (None, memory.owner):
             memory.write(..., 0)
             cleared[n] = memory.python_filled  # another thread may have written it since
-
-
-def _belongs(memory: Memory, thread: int | None) -> bool:
-    """Whether a thread, if one is given, used the derivative last."""
-    return thread in (None, memory.owner)
 
 
 # where a loss was written, what no kernel did with it, and what to do

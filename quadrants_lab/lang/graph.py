@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
-from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.source import FunctionSource, value_of
 
 
 class GraphStatus(NamedTuple):
@@ -69,7 +69,7 @@ class Flag:
         for name in self.code.co_names:
             with suppress(KeyError):  # it is an attribute or an argument
                 free[name] = self.source.lookup(name)
-        return eval(self.code, {**free, **given})
+        return value_of(self.code, free, given)
 
     def __call__(self, given: Mapping[str, Any]) -> bool:
         """Whether the integer is not 0."""

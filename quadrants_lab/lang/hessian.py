@@ -11,8 +11,8 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeErro
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.forward_mode import seed_of
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.launch.observe import MODE, launching
 from quadrants_lab.runtime.memory.memory import THREAD
+from quadrants_lab.runtime.observe.observers import MODE, launching
 
 if TYPE_CHECKING:
     from quadrants_lab.ad import Tape

@@ -12,7 +12,7 @@ from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.lang.external_op import ExternalOp
 from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.tape.recorder import Launches
 
 Array = npt.NDArray[Any]

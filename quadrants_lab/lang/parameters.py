@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
-from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.source import FunctionSource, value_of
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang import annotations as A
@@ -18,7 +18,7 @@ from quadrants_lab.lang.buffer_view import BufferView, BufferViewType
 from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.tensor import Tensor
-from quadrants_lab.runtime.arguments.signature import AnySlot, ScalarSlot, StructSlot, typed_slot
+from quadrants_lab.runtime.arguments.slots import AnySlot, ScalarSlot, StructSlot, typed_slot
 from quadrants_lab.runtime.launch.dispatch import arity_error
 
 
@@ -68,7 +68,7 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
         given, what = field.type, f"annotation of {cls.__name__}.{field.name}"
         if isinstance(given, str):
             try:
-                given = eval(given, {**vars(sys.modules[cls.__module__])})
+                given = value_of(given, vars(sys.modules[cls.__module__]))
             except Exception as e:
                 raise QuadrantsSyntaxError(f"the {what} cannot be evaluated: {e}", code="QL2062") from None
         annotation = language_annotation(given)
@@ -145,7 +145,7 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
             with suppress(KeyError):  # it has no value yet
                 cells[name] = source.lookup(name)
         try:
-            given = eval(given, {**source.fn.__globals__}, cells)
+            given = value_of(given, source.fn.__globals__, cells)
         except Exception as e:
             what = f"kernel {source.name}: the annotation of '{p.name}' cannot be evaluated: {e}"
             raise QuadrantsSyntaxError(what, code="QL2062", labels=label) from None

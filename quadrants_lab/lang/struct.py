@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
+from quadrants_lab.frontend.source import value_of
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.matrix import Matrix, Named
 from quadrants_lab.lang.matrix_types import matrix, vector
-from quadrants_lab.runtime.arguments.signature import leaf_count
+from quadrants_lab.runtime.arguments.slots import leaf_count
 from quadrants_lab.runtime.memory.fitting import fitted
 
 
@@ -175,9 +176,9 @@ def dataclass(cls: type) -> StructType:
     members = {}
     for name, given in inspect.get_annotations(cls).items():
         if isinstance(given, str):
-            space = {**vars(sys.modules[cls.__module__])} if cls.__module__ in sys.modules else {}
+            module = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
             try:
-                given = eval(given, {**space, **frame.f_globals}, dict(frame.f_locals))
+                given = value_of(given, module, frame.f_globals, frame.f_locals)
             except Exception as e:
                 what = f"the annotation of {cls.__name__}.{name} cannot be evaluated: {e}"
                 raise QuadrantsNameError(what, code="QL2029") from None

@@ -11,7 +11,7 @@ from quadrants_lab.ir.importing import lazily
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
-from quadrants_lab.runtime.arguments.signature import AnySlot, TensorSlot, leaves, resolve_tensors
+from quadrants_lab.runtime.arguments.slots import AnySlot, TensorSlot, leaves, resolve_tensors
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, ValueAndGrad
 

@@ -69,19 +69,14 @@ def _silenced(text: str) -> bool:
     return bool(lines) and lines[-1].split(" #")[0].rstrip().endswith(";")
 
 
-def run_body(cell: Cell, namespace: dict[str, Any]) -> None:
+def execute(code: CodeType | None, namespace: dict[str, Any]) -> Any:
+    """Runs statements, or returns the value of an expression."""
     __tracebackhide__ = True
-    exec(cell.body, namespace)
+    return None if code is None else eval(code, namespace)
 
 
 def calls(cell: Cell, namespace: dict[str, Any], kinds: tuple[type, ...]) -> bool:
     """Whether the last expression calls an object of one of these classes."""
     with suppress(NameError, AttributeError):
-        return cell.called is not None and isinstance(eval(cell.called, namespace), kinds)
+        return cell.called is not None and isinstance(execute(cell.called, namespace), kinds)
     return False
-
-
-def run_last(cell: Cell, namespace: dict[str, Any]) -> Any:
-    """The value of the last expression, or None."""
-    __tracebackhide__ = True
-    return None if cell.last is None else eval(cell.last, namespace)

@@ -1,9 +1,13 @@
-"""A cell as an experiment: its launches recorded and, on demand, differentiated and timed."""
+"""A cell as an experiment: its launches are recorded and, on demand, differentiated and timed. A line shows
+the progress of what takes longer than a second."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -17,17 +21,16 @@ from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
-from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
+from quadrants_lab.notebook.cell import Cell, calls, execute
 from quadrants_lab.notebook.collect import remembered
-from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.differences import Differentiable
 from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.check.report import Report
-from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.observe.observers import Observer, unwatched, watch
 from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -77,16 +80,16 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
         if options.shards:
             from quadrants_lab.notebook import split  # imports Dask
 
-            run_body(cell, namespace)
+            execute(cell.body, namespace)
             return Outcome(None, recorder, says=split.compared(*split.parts(cell, namespace), options.shards))
         if not options.grad:
-            run_body(cell, namespace)
-            return Outcome(run_last(cell, namespace), recorder)
+            execute(cell.body, namespace)
+            return Outcome(execute(cell.last, namespace), recorder)
         value, pending = None, True
         with watch(launches):
-            run_body(cell, namespace)
+            execute(cell.body, namespace)
             if not recorder.launches or calls(cell, namespace, (Kernel, BoundKernel)):
-                value, pending = run_last(cell, namespace), False
+                value, pending = execute(cell.last, namespace), False
         target = loss(options.grad, namespace)
         differentiate(target, launches)
         recorder.tapes[target._memory.serial] = report(launches)
@@ -95,7 +98,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
                 checked = check(launches, target, namespace, progress.checks)
         if pending:
             with watch(NoGradients()), watch(NothingNew()):
-                value = run_last(cell, namespace)
+                value = execute(cell.last, namespace)
         return Outcome(value, recorder, checked)
 
 
@@ -234,3 +237,52 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
         memories[name].assign(array)
         memories[name].version += 1
     return record.kernel, record.mode, median(took), len(took)
+
+
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date. It shows the
+    line after ``patience`` seconds, and polls every ``pause`` seconds."""
+
+    def __init__(self, patience: float = 1.0, pause: float = 0.25) -> None:
+        self.patience, self.pause = patience, pause
+        self.now = ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def tell(self, now: str) -> None:
+        self.now = now
+
+    def checks(self, what: str) -> None:
+        self.now = f"checking {what}"
+
+    def __enter__(self) -> Progress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        what, since, shown = "", perf_counter(), ""
+        while not self._over.wait(self.pause):
+            now = self.now
+            name = now.partition(":")[0]
+            if name != what:
+                if shown:
+                    self._end(what, since, len(shown))
+                what, since, shown = name, perf_counter(), ""
+            took = perf_counter() - since
+            if what and took >= self.patience:
+                line = f"{now}, {took:.0f} s (interrupt to stop)"
+                sys.stdout.write("\r" + line.ljust(len(shown)))
+                sys.stdout.flush()
+                shown = line
+        if shown:
+            self._end(what, since, len(shown))
+
+    def _end(self, what: str, since: float, width: int) -> None:
+        sys.stdout.write("\r" + f"{what}: {perf_counter() - since:.1f} s".ljust(width) + "\n")
+        sys.stdout.flush()

@@ -17,13 +17,11 @@ from quadrants_lab.lang.missing import NotSupportedYet
 from quadrants_lab.notebook import errors, experiment, show
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
-from quadrants_lab.notebook.collect import cell_view, remember
+from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
 from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
-from quadrants_lab.notebook.complete import matcher
-from quadrants_lab.notebook.history import remember_edit
+from quadrants_lab.notebook.experiment import Progress
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.notebook.options import CellOptions, parse, usage
-from quadrants_lab.notebook.progress import Progress
+from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
 from quadrants_lab.notebook.stepping import add_findings, stepper
 from quadrants_lab.notebook.sweep import pictures
 from quadrants_lab.runtime.backend import available, names

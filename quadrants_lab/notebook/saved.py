@@ -12,10 +12,9 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
-from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.html import empty
 from quadrants_lab.widgets.model import CellView
-from quadrants_lab.widgets.pack import answers, pack, unpack
+from quadrants_lab.widgets.pack import answers, pack, page, unpack
 from quadrants_lab.widgets.panes import render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell

@@ -14,9 +14,10 @@ from threading import Thread
 from time import perf_counter
 from typing import Any
 
-from quadrants_lab.distributed import shards as S, worker as W
+from quadrants_lab.distributed import worker
 from quadrants_lab.distributed.cluster import dask_client
 from quadrants_lab.distributed.gradients import Gradients, job_of, map_gradients, raise_error
+from quadrants_lab.distributed.shards import Array, named, run_group
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.saved import Saved, contents
@@ -24,7 +25,6 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import CellView
 
-PAUSE = 0.25  # seconds between two updates
 _WIDTH, _HEIGHT = 480, 60  # of the picture, in pixels
 
 
@@ -34,7 +34,7 @@ def inspect_shard(fn: Callable[[Any, Any], Any], params: Any, shard: Any, client
     ``client``: as for `map_gradients`. A worker makes everything that the inspector can show and returns it, as in a
     file for `qd.inspect`.
     """
-    arrays = S.named(params)
+    arrays = named(params)
     if client is False:
         return Inspection(_view(fn, arrays, shard))
     future = dask_client(client).submit(_contents, job_of(fn, arrays), shard, pure=False)
@@ -48,30 +48,30 @@ def inspect_shard(fn: Callable[[Any, Any], Any], params: Any, shard: Any, client
         raise
 
 
-def _contents(job: W.Job, shard: Any) -> dict[str, Any]:
-    with W.entered(job) as fn:
+def _contents(job: worker.Job, shard: Any) -> dict[str, Any]:
+    with worker.entered(job) as fn:
         return contents(_view(fn, job.params, shard))
 
 
-def _view(fn: Callable[..., Any], arrays: dict[str, S.Array], shard: Any) -> CellView:
+def _view(fn: Callable[..., Any], arrays: dict[str, Array], shard: Any) -> CellView:
     with session.checking("asserts", "check_out_of_bound"), recording() as recorder:
-        S.run(fn, arrays, 0, [shard], summed=True)
+        run_group(fn, arrays, 0, [shard], summed=True)
     return cell_view("shard", recorder)
 
 
 class Live:
     """A ``progress`` for `map_gradients`: a bar and a picture of the losses by shard, updated as they come; text
-    without HTML. Interrupting the kernel stops the shards."""
+    without HTML. Interrupting the kernel stops the shards. ``pause``: seconds between two updates."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, total: int, pause: float = 0.25) -> None:
+        self.total, self.pause = total, pause
         self.losses: dict[int, float] = {}
         self._display: Any = None
         self._drawn = 0.0
 
     def __call__(self, shard: int, loss: float) -> None:
         self.losses[shard] = loss
-        if perf_counter() - self._drawn > PAUSE or len(self.losses) == self.total:
+        if perf_counter() - self._drawn > self.pause or len(self.losses) == self.total:
             self._draw()
             self._drawn = perf_counter()
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from quadrants_lab.distributed import map_gradients
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.notebook.cell import Cell
+from quadrants_lab.notebook.cell import Cell, execute
 from quadrants_lab.notebook.shards import Live
-from quadrants_lab.runtime.launch.observe import unwatched
+from quadrants_lab.runtime.observe.observers import unwatched
 from quadrants_lab.widgets.html import seconds
 
 _AGREES = {2: 1e-2, 4: 1e-4, 8: 1e-9}  # bytes of the parameters' dtype -> tolerance relative to the sum of sizes
@@ -26,7 +26,7 @@ def parts(cell: Cell, namespace: dict[str, Any]) -> tuple[Callable[..., Any], An
             code="QL2212",
             help="fn is what map_gradients takes: it launches kernels under a Tape, and returns the loss",
         )
-    fn, params, data = (eval(part, namespace) for part in cell.pair)
+    fn, params, data = [execute(part, namespace) for part in cell.pair]
     return fn, params, data
 
 

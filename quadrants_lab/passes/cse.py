@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reading
 from quadrants_lab.passes.fold_rules import COMMUTATIVE

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from quadrants_lab.analysis.alias import memory_classes
-from quadrants_lab.analysis.effects import written
+from quadrants_lab.analysis.effects import memory_classes, written
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_blocks, same_or

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.alias import memory_classes
-from quadrants_lab.analysis.effects import written
+from quadrants_lab.analysis.effects import memory_classes, written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import with_adjoint
 from quadrants_lab.ir.build import Builder

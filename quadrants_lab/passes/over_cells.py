@@ -65,7 +65,7 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
 
 
 def _depends_on_iterations(s: N.Stmt) -> bool:
-    return isinstance(s, _PER_ITERATION) or (isinstance(s, N.Atomic) and (s.reach >= 0 or s.sweep != 0))
+    return isinstance(s, _PER_ITERATION) or (isinstance(s, N.Atomic) and (s.distance >= 0 or s.fission != 0))
 
 
 def _extents(task: N.Offload) -> list[int] | None:

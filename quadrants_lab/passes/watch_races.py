@@ -21,10 +21,10 @@ from quadrants_lab.analysis.boxes import extent_of
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import EPOCH, EPOCHS
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.scratch import EPOCH, EPOCHS
 from quadrants_lab.ir.types import DType, f32, i32, i64, u8, u64
 from quadrants_lab.ir.walk import renamed, rewrite, types_of, uses, walk
 from quadrants_lab.passes.dce import dce

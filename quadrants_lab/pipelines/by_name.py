@@ -12,13 +12,13 @@ from quadrants_lab.autodiff.reverse import value_and_gradient
 from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.unroll import Unroll
-from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.cpu.lanes.functions import lower_lanes
 from quadrants_lab.backends.cpu.schedule import CpuSchedule
 from quadrants_lab.backends.lower import devices
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
+from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends.lower.atomics import LowerAtomics
 from quadrants_lab.backends.lower.blocks import LowerBlocks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
@@ -27,6 +27,7 @@ from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
+from quadrants_lab.backends.lower.offsets import LowerOffsets
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import Shallow
 from quadrants_lab.backends.lower.tasks import LowerTasks
@@ -34,27 +35,22 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import with_arguments
 from quadrants_lab.ir.types import f32
+from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
-from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.dce import dce, drop_unused_gradients
+from quadrants_lab.passes.distances import mark_distances
 from quadrants_lab.passes.fold import fold
+from quadrants_lab.passes.host_loops import thread_rows, unroll_whiles
 from quadrants_lab.passes.licm import licm
-from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
-from quadrants_lab.passes.lower_isqrt import lower_isqrt
+from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells
-from quadrants_lab.passes.plain_atomics import plain_atomics
-from quadrants_lab.passes.privatize_atomics import privatize_atomics
-from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
-from quadrants_lab.passes.thread_rows import thread_rows
 from quadrants_lab.passes.trust_bounds import trust_bounds
 from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
-from quadrants_lab.passes.unroll_whiles import unroll_whiles
-from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.passes.watch_races import WatchRaces
 from quadrants_lab.pipelines.derivatives import (
     BOTH,
@@ -65,7 +61,7 @@ from quadrants_lab.pipelines.derivatives import (
     forward,
     gradient,
 )
-from quadrants_lab.pipelines.launch import CHECKED, FRONT, TASKS, Passes, primal
+from quadrants_lab.pipelines.launch import CHECKED, FRONT, TASKS, Passes, primal, simplify
 
 
 def counting_kernel(kernel: Kernel) -> Kernel:
@@ -91,18 +87,17 @@ PASSES: dict[str, Pass] = {
         check_bounds, trust_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
         unroll_local_arrays, licm, plain_atomics, SaveOverwritten(), WatchRaces(),
         lower_custom_jvp, privatize_atomics,
-        mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
+        mark_distances, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
-        LowerTasks(), LowerAdstacks(), AggregateAtomics(),
+        LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(),
     )
 }
 
 _FAST = CompileOptions()
-_WARP = AggregateAtomics(devices.WIDE, devices.EXCHANGED)
 _GPU = devices.first(GpuSchedule(4, 32, True), 64)
 
 PIPELINES: dict[str, Passes] = {
@@ -115,9 +110,9 @@ PIPELINES: dict[str, Passes] = {
     "counting": (counting_kernel, *COUNTING),
     "cpu": devices.cpu(CpuSchedule(8), lower_lanes, _FAST),
     "c": devices.c(),
-    "cuda": devices.simt(_GPU, True, LowerMath(), (lower_failures, _WARP)),
-    "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), (lower_failures,)),
-    "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, (), _FAST),
+    "cuda": devices.simt(_GPU, True, LowerMath(), lower_failures, 32),
+    "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), lower_failures, 1),
+    "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, False, _FAST),
     "metal": devices.metal(lower_failures),
 }
 _NAMES = re.compile(r"\s*([\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")

@@ -1,27 +1,31 @@
 """The passes of a launch: from the front end's kernel to tasks, and from tasks to what computes values. Nothing here
 imports what only derivatives need."""
 
-from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
-from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.cse import cse
+from quadrants_lab.passes.dce import dce, drop_unused_gradients
+from quadrants_lab.passes.distances import mark_distances
+from quadrants_lab.passes.fold import fold
+from quadrants_lab.passes.host_loops import thread_rows, unroll_whiles
 from quadrants_lab.passes.licm import licm
-from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
+from quadrants_lab.passes.lower_prims import lower_custom_jvp
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells
-from quadrants_lab.passes.plain_atomics import plain_atomics
-from quadrants_lab.passes.privatize_atomics import privatize_atomics
-from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
-from quadrants_lab.passes.thread_rows import thread_rows
 from quadrants_lab.passes.trust_bounds import trust_bounds
 from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
-from quadrants_lab.passes.unroll_whiles import unroll_whiles
-from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 
 Passes = tuple[Pass, ...]
+
+
+def simplify(kernel: Kernel) -> Kernel:
+    """The cheap clean-up before and after other passes. Guarantees what `fold`, `cse` and `dce` do, in this order."""
+    return dce(cse(fold(kernel)))
+
 
 SIMPLIFY: Passes = (simplify,)
 
@@ -32,7 +36,7 @@ CHECKED: Passes = (check_bounds, check_division, *FRONT)
 # From tasks to what `primal` and the derivatives start from.
 TASKS: Passes = (plain_atomics,)
 
-MARKS: Passes = (privatize_atomics, mark_reach)
+MARKS: Passes = (privatize_atomics, mark_distances)
 
 # The last passes for backends of the host: they lower sparse layouts and blocks of threads.
 ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)

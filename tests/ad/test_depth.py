@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deep import PROGRAMS, X, define, made
+from programs.deep import PROGRAMS, X, define, made
 from sessions import EVERYWHERE
 
 import quadrants_lab as qd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from complex_step import gradient
+from oracle.complex_step import gradient
 from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd

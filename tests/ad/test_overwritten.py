@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import programs_overwrites as P
 import pytest
-from programs import PROGRAMS
+from programs import PROGRAMS, overwrites as P
 from running import Bench, f64, job_of
 from sessions import EVERYWHERE, session_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from complex_step import gradient
+from oracle.complex_step import gradient
 from sessions import EVERYWHERE, sessions
 
 import quadrants_lab as qd

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 from adstack.test_depths import LAUNCHES, MARK, job, nests, reached
-from deep import define
 from hypothesis import HealthCheck, given, settings
+from programs.deep import define
 from running import Bench, differences, f64, interpreted
 from sessions import session_of, sessions, skips
 

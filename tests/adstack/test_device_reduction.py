@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import cuda_rig
 import numpy as np
 import pytest
+from rigs import cuda_rig
 from sessions import sessions
 
 import quadrants_lab as qd

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from adstack.test_edges import ARCHES, ended, start  # noqa: F401  # a fixture
-from deep import define
+from programs.deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.runtime import session

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from child import run
 from conftest import ROOT
-from deep import define
+from programs.deep import define
 
 import quadrants_lab as qd
 

@@ -11,7 +11,7 @@ from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.analysis.algebra import INT64_MAX, TWO, binary, over_range, trips
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.parse import parse_size
-from quadrants_lab.ir.sizetext import print_size
+from quadrants_lab.ir.sizeexpr import print_size
 
 DATA = {
     "n": np.array(7, np.int32),

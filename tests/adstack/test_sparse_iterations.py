@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from adstack.test_depths import HEAD, TAIL, job
 from programs import PROGRAMS
+from programs.seeded import SEEDED
 from running import each, interpreted, job_of
-from seeded import SEEDED
 from sessions import sessions
 
 import quadrants_lab as qd

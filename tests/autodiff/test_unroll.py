@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_programs.test_hypothesis import BENCHES, check as check_random
 from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
+from programs.seeded import SEEDED
+from programs.strategies import kernels
 from running import Bench, differences, each, f64, job_of
-from seeded import SEEDED
 from sessions import skips
-from strategies import kernels
-from test_hypothesis import BENCHES, check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.autodiff import unroll

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import amdgpu_rig
 import child
 import numpy as np
 import pytest
-from conformance_tasks import AXPY
-from gcn_machine import Machine
+from conformance.tasks import AXPY
+from rigs import amdgpu_rig
+from rigs.gcn_machine import Machine
 
 import quadrants_lab as qd
 from quadrants_lab.backends import amdgpu
@@ -24,7 +24,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 
-HERE = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parent.parent
 _HOOK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, ctypes.c_uint, ctypes.POINTER(ctypes.c_void_p)
 )
@@ -40,7 +40,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C compiler is here")
     made = tmp_path_factory.mktemp("hip") / "libamdhip64.so"
-    child.run(compiler, "-shared", "-fPIC", "-O1", "-o", made, HERE / "fake_hip.c")
+    child.run(compiler, "-shared", "-fPIC", "-O1", "-o", made, TESTS / "rigs" / "fake_hip.c")
     return made
 
 

@@ -4,11 +4,10 @@ lane masks, arguments. A selection of programs by day, all by night."""
 from collections.abc import Iterator
 from typing import Any
 
-import amdgpu_rig
-import conformance_prims
 import numpy as np
 import pytest
-from conformance_tasks import (  # noqa: F401
+from conformance import prims as conformance_prims
+from conformance.tasks import (  # noqa: F401
     AXPY,
     reduction,
     test_assert,
@@ -24,9 +23,10 @@ from conformance_tasks import (  # noqa: F401
     test_truth_values_take_a_byte,
     test_while_and_if,
 )
-from gcn_machine import Machine
-from hip_stand_in import Chip
 from programs import PROGRAMS, Program
+from rigs import amdgpu_rig
+from rigs.gcn_machine import Machine
+from rigs.hip_stand_in import Chip
 from running import Bench, differences, f32, f64, job_of
 from sessions import NIGHT
 

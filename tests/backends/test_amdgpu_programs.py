@@ -1,9 +1,9 @@
 """Code objects of every program of the table, forward and reverse: a selection by day, all of them for three chips by
 night."""
 
-import amdgpu_objects
 import pytest
 from programs import PROGRAMS, Program
+from rigs import amdgpu_objects
 from running import f32, interpreted, job_of
 from sessions import NIGHT
 

@@ -5,11 +5,10 @@ import re
 from itertools import product
 from pathlib import Path
 
-import amdgpu_objects
 import pytest
-from amdgpu_rig import EXACT, FAST
-from conformance_tasks import AXPY, reduction, stacked
-from rigs import parallel
+from conformance.tasks import AXPY, reduction, stacked
+from rigs import amdgpu_objects, parallel
+from rigs.amdgpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import amdgpu
 from quadrants_lab.backends.amdgpu import chips, gcn, hip, hsaco, listings, toolkit

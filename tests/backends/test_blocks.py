@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hip_stand_in import Chip
 from lang import test_simt as programs, test_simt_gradients as gradients
+from rigs.hip_stand_in import Chip
 from sessions import skips
 
 import quadrants_lab as qd

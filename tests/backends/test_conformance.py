@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from child import together
-from conformance_prims import *  # noqa: F403
-from conformance_tasks import *  # noqa: F403
-from conformance_tasks import AXPY, CHECKED, serial, stacked
+from conformance.prims import *  # noqa: F403
+from conformance.tasks import *  # noqa: F403
+from conformance.tasks import AXPY, CHECKED, serial, stacked
 from sessions import skips
 
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam, Status
@@ -20,7 +20,7 @@ C = pytest.param("c", marks=skips("c"))
 
 @pytest.fixture(params=["cpu", C, "cuda", "vulkan", "metal", "amdgpu"])
 def rig(request: pytest.FixtureRequest) -> Any:
-    module = import_module(f"{request.param}_rig")
+    module = import_module(f"rigs.{request.param}_rig")
     return getattr(module, "LISTED", module)
 
 
@@ -29,7 +29,7 @@ def rig(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(params=["cpu", C, "vulkan", "metal"])
 def near(request: pytest.FixtureRequest) -> Any:
     """A rig whose entries take the host's arrays."""
-    return import_module(f"{request.param}_rig")
+    return import_module(f"rigs.{request.param}_rig")
 
 
 @pytest.mark.parametrize("name", ["f32", "f64"])
@@ -70,7 +70,7 @@ def test_fast_entry(near: Any) -> None:
 
 @pytest.mark.parametrize("name", ["vulkan", "metal"])
 def test_atomics_on_bytes_that_begin_within_a_word(name: str) -> None:
-    near = import_module(f"{name}_rig")
+    near = import_module(f"rigs.{name}_rig")
     source = """kernel count() forward {
       buffer @y: ndarray u8[?]
       offload range_for bounds {

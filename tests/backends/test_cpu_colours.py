@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from cpu_rig import EXACT, bind, load
+from rigs.cpu_rig import EXACT, bind, load
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu.schedule import CpuSchedule
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.parse import parse_kernel
-from quadrants_lab.passes.reach import mark_reach
+from quadrants_lab.passes.distances import mark_distances
 
 STAR = ["i-1,j", "i+1,j", "i,j-1", "i,j+1", "i,j"]
 CUBE = ["i,j,k", "i,j,k+1", "i,j,k-1", "i+1,j,k", "i-1,j+1,k-1"]
@@ -18,7 +18,7 @@ CUBE = ["i,j,k", "i,j,k+1", "i,j,k-1", "i+1,j,k", "i-1,j+1,k-1"]
 def scheduled(kernel: Kernel) -> tuple[int, int, int]:
     """The rows of blocks in two colours, the steps and the lanes of the kernel's only task."""
     (task,) = CpuSchedule(jit.vector_bytes() // 4)(kernel).tasks
-    return task.colour_rows, task.steps, task.lanes
+    return task.colour_rows, task.fission, task.lanes
 
 
 class Sums:
@@ -74,7 +74,7 @@ class Sums:
             "} do (" + ", ".join(f"{at}: {index} '{p}'" for p, at in self.axes.items()) + ") {",
             f"%20: {index} = arg m", *self.lines, "yield\n}\n}",
         ]  # fmt: skip
-        self.kernel = mark_reach(parse_kernel("\n".join(text)))
+        self.kernel = mark_distances(parse_kernel("\n".join(text)))
 
     @staticmethod
     def parts(place: str) -> tuple[str, list[str]]:

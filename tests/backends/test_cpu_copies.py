@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cpu_rig import load
+from rigs.cpu_rig import load
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import jit, layout as L
@@ -182,7 +182,7 @@ def test_runs_of_iterations_that_add_to_one_place(run, threads):
     if jit.vector_bytes():
         for k in along, in_rows:
             made = CpuSchedule(width=16)(k.dispatcher.last.kernel)
-            assert made.tasks[0].one_place
+            assert made.tasks[0].aggregate
     of_x, all_ = np.bincount(places, x, 50), np.bincount(places, minlength=50)
     np.testing.assert_array_equal(total.to_numpy(), np.stack([of_x, all_ * 0.5], 1))
     np.testing.assert_array_equal(hits.to_numpy(), -all_)

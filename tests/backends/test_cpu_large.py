@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from child import run
-from deep import define
+from programs.deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import tasks

@@ -15,10 +15,10 @@ HEAD = f"""
 import os, signal, sys, threading, time
 sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}]
 import numpy as np
-from cpu_rig import bind, device, load
+from rigs.cpu_rig import bind, device, load
 from quadrants_lab.backends.cpu.device import CpuDevice
 from quadrants_lab.backends.launch import Status
-from stage_kernels import FOREVER
+from conformance.stage_kernels import FOREVER
 
 PARALLEL = '''kernel k() forward {{
   buffer @go: field i32[]

@@ -5,13 +5,13 @@ import sys
 import threading
 from pathlib import Path
 
-import cpu_rig
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from child import ANSWER, run
-from conformance_tasks import AXPY
+from conformance.tasks import AXPY
 from conftest import ROOT
+from rigs import cpu_rig
 
 from quadrants_lab.backends.cpu import jit
 

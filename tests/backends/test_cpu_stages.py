@@ -1,7 +1,7 @@
 """The stages of the CPU backend: text, sizes, and the statement behind each line."""
 
 import pytest
-from cpu_rig import EXACT, FAST
+from rigs.cpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.cpu.listings import text_bytes

@@ -6,10 +6,10 @@ from importlib import import_module
 import numpy as np
 import pytest
 from child import Worker
-from conformance_tasks import AXPY, serial
-from cpu_rig import bind, load, run
+from conformance.stage_kernels import FOREVER
+from conformance.tasks import AXPY, serial
+from rigs.cpu_rig import bind, load, run
 from sessions import skips
-from stage_kernels import FOREVER
 
 from quadrants_lab.backends.launch import Status
 
@@ -48,7 +48,7 @@ def test_denormals_are_flushed_and_the_mode_restored() -> None:
 
 @pytest.mark.parametrize("arch", ["cpu", pytest.param("c", marks=skips("c"))])
 def test_cancel_from_another_thread(arch: str) -> None:
-    rig = import_module(f"{arch}_rig")
+    rig = import_module(f"rigs.{arch}_rig")
     own, go = rig.fresh(), np.zeros((), np.int32)
     frame = rig.bind(rig.load(FOREVER), {"go": go}, on=own)
     over = threading.Event()

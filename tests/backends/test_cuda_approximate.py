@@ -3,11 +3,11 @@ this machine's processor against f64; the code; on a device, what comes out; the
 
 from typing import Any
 
-import apart
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from llvm_rig import over
+from rigs import apart
+from rigs.llvm_rig import over
 from sessions import sessions, skips
 
 import quadrants_lab as qd

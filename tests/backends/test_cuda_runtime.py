@@ -4,11 +4,11 @@ that are too long for a parameter, lack of memory."""
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-import cuda_rig
 import numpy as np
 import pytest
-from conformance_tasks import AXPY, reduction, stacked
-from cuda_stand_in import StandIn
+from conformance.tasks import AXPY, reduction, stacked
+from rigs import cuda_rig
+from rigs.cuda_stand_in import StandIn
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cuda import driver, shape

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
-from conformance_tasks import AXPY, reduction, stacked
-from cuda_rig import EXACT, FAST
+from conformance.tasks import AXPY, reduction, stacked
+from rigs.cuda_rig import EXACT, FAST
 
 from quadrants_lab.backends import cuda
 from quadrants_lab.backends._gpu.schedule import short

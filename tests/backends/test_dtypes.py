@@ -13,8 +13,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from calls import llvm_misfits, ptx_misfits
-from deep import define
+from programs.deep import define
+from rigs.calls import llvm_misfits, ptx_misfits
 from sessions import EVERYWHERE, by_night, ended
 
 import quadrants_lab as qd

@@ -2,7 +2,7 @@
 lockstep, so that they can share one."""
 
 import pytest
-from conformance_tasks import IN_STEP, by_trips, nested, seven, stacked
+from conformance.tasks import IN_STEP, by_trips, nested, seven, stacked
 
 from quadrants_lab.backends.lower.adstacks import loops as trips
 from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, chunks, in_lockstep

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import cuda_rig
-import hip_stand_in
 import numpy as np
 import pytest
-from conformance_tasks import AXPY
-from cuda_stand_in import StandIn
+from conformance.tasks import AXPY
+from rigs import cuda_rig, hip_stand_in
+from rigs.cuda_stand_in import StandIn
 from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends._gpu.flight import MOST, PART, Cost
-from quadrants_lab.backends._simt import flight
 from quadrants_lab.backends._simt.device import SimtDevice
+from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends.amdgpu.device import Device as AmdDevice
 from quadrants_lab.backends.cuda.device import Device as CudaDevice
 from quadrants_lab.backends.vulkan import queue
@@ -63,10 +62,11 @@ class Timed:
 
 
 @pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[SimtDevice, Timed]:
+def timed() -> tuple[SimtDevice, Timed]:
     driver = Timed()
-    monkeypatch.setattr(flight, "perf_counter_ns", driver.clock)
-    return SimtDevice(driver), driver
+    device = SimtDevice(driver)
+    device.flight = Flight(driver, driver.clock)
+    return device, driver
 
 
 def run(timed: tuple[SimtDevice, Timed], count: int, takes: int, cost: Cost) -> tuple[int, int]:
@@ -120,7 +120,7 @@ def test_marks_of_a_driver(stand_in: Any, kind: Any, monkeypatch: pytest.MonkeyP
     device = kind()
     frame = cuda_rig.load(AXPY).frame(device)
     frame.cost.ns = PART // 8
-    monkeypatch.setattr(flight, "learn", lambda *args, **options: None)
+    monkeypatch.setattr("quadrants_lab.backends._simt.flight.learn", lambda *args, **options: None)
     x, y = (device.allocate((100,), np.float32) for _ in range(2))
     for name, memory in (("x", x), ("y", y)):
         memory.write(np.ones(100, np.float32))

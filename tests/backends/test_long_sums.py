@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import apart
 import numpy as np
 import pytest
+from rigs import apart
 from sessions import sessions, skips
 
 import quadrants_lab as qd

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from programs import PROGRAMS, Program
+from programs.seeded import SEEDED
 from running import Interpreted, each, f64, interpreted, job_of
-from seeded import SEEDED
 
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
 from quadrants_lab.ir import nodes as N

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import metal_rig
 import numpy as np
 import pytest
 from child import run
-from conformance_tasks import AXPY, stacked
+from conformance.tasks import AXPY, stacked
 from conftest import ROOT
+from rigs import metal_rig
 
 from quadrants_lab.backends.metal import apple, simulator
 from quadrants_lab.backends.metal.device import Device, open_device

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conformance_tasks import AXPY, CHECKED, seven
-from metal_rig import EXACT, FAST, load
-from stage_kernels import BRANCHES, LOOP
+from conformance.stage_kernels import BRANCHES, LOOP
+from conformance.tasks import AXPY, CHECKED, seven
+from rigs.metal_rig import EXACT, FAST, load
 
 from quadrants_lab.backends import metal
 from quadrants_lab.backends._msl.kernel import module

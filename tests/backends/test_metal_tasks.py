@@ -1,10 +1,10 @@
 """Tasks on the simulated Metal device: names, errors, undefined behaviour."""
 
-import metal_rig
 import numpy as np
 import pytest
-from conformance_prims import check, pairs, typed_rows, values
-from conformance_tasks import AXPY, serial
+from conformance.prims import check, pairs, typed_rows, values
+from conformance.tasks import AXPY, serial
+from rigs import metal_rig
 
 from quadrants_lab.backends import metal
 from quadrants_lab.backends._msl.kernel import Module

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import random_ir
 from hypothesis import given, strategies as st
+from programs import random_ir
 from rigs import EXACT
 from sessions import skips
 
@@ -55,7 +55,7 @@ def exact_primitives(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("arch", [pytest.param(arch, marks=skips(arch)) for arch in ("cpu", "c", "cuda", "vulkan")])
 @given(seed=st.integers(0, 2**32))
 def test_random_kernels(arch: str, seed: int) -> None:
-    rig, kernel = import_module(f"{arch}_rig"), run(random_ir.random_kernel(seed), front(EXACT))
+    rig, kernel = import_module(f"rigs.{arch}_rig"), run(random_ir.random_kernel(seed), front(EXACT))
     if arch == "cpu":  # one thread takes the iterations in their order
         check(rig, rig.load(kernel), seed, threads=1)
     else:
@@ -64,7 +64,7 @@ def test_random_kernels(arch: str, seed: int) -> None:
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_random_kernels_in_msl(batch: int) -> None:
-    rig = import_module("metal_rig")
+    rig = import_module("rigs.metal_rig")
     seeds = range(batch * BATCH, (batch + 1) * BATCH)
     loaded = {s: rig.load(run(random_ir.random_kernel(s, wide=False), front(EXACT))) for s in seeds}
     rig.build(loaded.values())

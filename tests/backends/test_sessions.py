@@ -76,8 +76,7 @@ def test_many_sessions_one_after_the_other(where: Any) -> None:
 
 def test_two_devices_at_once() -> None:
     """Memory and launches of a Vulkan and a Metal device in turn; each kernel sees its own fields."""
-    import metal_rig
-    import vulkan_rig
+    from rigs import metal_rig, vulkan_rig
     source = parallel(
         "const 64",
         """%4: f32 = load @x[%3]

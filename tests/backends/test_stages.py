@@ -3,9 +3,9 @@
 from importlib import import_module
 
 import pytest
-from conformance_tasks import AXPY, CHECKED, reduction, stacked
+from conformance.stage_kernels import BRANCHES
+from conformance.tasks import AXPY, CHECKED, reduction, stacked
 from rigs import EXACT, FAST
-from stage_kernels import BRANCHES
 
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N

@@ -2,7 +2,7 @@
 
 import threading
 
-from cuda_stand_in import StandIn
+from rigs.cuda_stand_in import StandIn
 
 
 def test_a_wait_covers_what_another_thread_runs() -> None:

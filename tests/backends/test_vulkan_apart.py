@@ -2,11 +2,13 @@
 
 from typing import Any
 
-import apart
 import numpy as np
 import pytest
-import vulkan_rig  # it skips where there is no Vulkan
-from conformance_tasks import AXPY
+from conformance.tasks import AXPY
+from rigs import (
+    apart,
+    vulkan_rig,  # it skips where there is no Vulkan
+)
 
 import quadrants_lab as qd
 from quadrants_lab.backends import vulkan

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from child import Worker
-from conformance_tasks import stacked
-from vulkan_rig import device, fresh, load
+from conformance.tasks import stacked
+from rigs.vulkan_rig import device, fresh, load
 
 import quadrants_lab as qd
 from quadrants_lab.backends.vulkan import queue

@@ -1,5 +1,6 @@
 """Khronos' validation layers, where installed, report nothing."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -27,13 +28,13 @@ FILES = {
     "few": ["tests/backends/test_conformance.py", "-k", "vulkan and (saxpy or stacks or assert or print or entry)"],
     "devices": ["tests/backends", "-k", "vulkan and not layers and not random and not not_build and not thousand"],
     "sessions": ["tests/lang", "tests/runtime", "tests/ad", "-k", "vulkan"],
-    "gradients": ["tests/test_gradients.py", "-k", "test_backend and vulkan-f32"],
+    "gradients": ["tests/all_programs/test_gradients.py", "-k", "test_backend and vulkan-f32"],
 }
 
 
 def words(*command: str) -> tuple[int, str]:
     """The exit status and output of Python with the layers enabled."""
-    env = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation", "PYTHONPATH": str(ROOT)}
+    env = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     done = run(sys.executable, *command, cwd=ROOT, env=env, status=None)
     return done.returncode, done.stdout + done.stderr
 
@@ -50,7 +51,7 @@ def test_the_layers_are_on() -> None:
 
 def test_threads_use_queues_and_pools_in_turn() -> None:
     """The layers notice objects that two threads use at the same time."""
-    status, text = words("tests/thread_programs.py", "apart", "8", "20")
+    status, text = words("tests/programs/threads.py", "apart", "8", "20")
     assert not SAYS.findall(text), text[-4000:]
     assert status == 0, text[-4000:]
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import vulkan_rig
 from child import interrupt_when, run
-from conformance_tasks import AXPY, serial, stacked
-from rigs import parallel
-from vulkan_rig import bind, device, fresh, load
+from conformance.tasks import AXPY, serial, stacked
+from rigs import parallel, vulkan_rig
+from rigs.vulkan_rig import bind, device, fresh, load
 
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.disk_cache import DiskCache

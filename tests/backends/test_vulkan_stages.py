@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from child import run
-from conformance_tasks import CHECKED, nested, seven, stacked
+from conformance.tasks import CHECKED, nested, seven, stacked
 from rigs import parallel
-from vulkan_rig import EXACT, FAST, bind, load, validate
+from rigs.vulkan_rig import EXACT, FAST, bind, load, validate
 
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends._spirv import opcodes, ops

@@ -17,7 +17,7 @@ from quadrants_lab.runtime.check.dot_product import find_mismatch
 from quadrants_lab.runtime.check.first_difference import narrow
 from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.check.tangent import Tangents
-from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.observe.observers import watch
 
 session = session_of(EVERYWHERE)
 

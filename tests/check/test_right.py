@@ -16,7 +16,7 @@ from quadrants_lab.ad import Tape
 from quadrants_lab.notebook.experiment import differentiate
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.recording import Forward, touched
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.session import current
 from quadrants_lab.runtime.tape.recorder import Launches
 

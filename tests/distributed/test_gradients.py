@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import distributed_programs as programs
 import numpy as np
 import pytest
 from child import Child, run
+from programs import distributed as programs
 
 import quadrants_lab as qd
 from quadrants_lab.backends import disk_cache

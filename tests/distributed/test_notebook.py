@@ -2,9 +2,9 @@
 
 import math
 
-import distributed_programs as programs
 import numpy as np
 import pytest
+from programs import distributed as programs
 
 import quadrants_lab as qd
 from quadrants_lab.distributed import map_gradients
@@ -15,10 +15,9 @@ SQUARES = np.arange(1.0, 5.0)
 
 def test_progress_draws_each_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    monkeypatch.setattr(shards, "PAUSE", -1.0)
     monkeypatch.setattr(shards.Live, "_draw", lambda self: drawn.append(self._repr_html_()))
     qd.init(arch=qd.cpu)
-    live = shards.Live(3)
+    live = shards.Live(3, pause=-1.0)
     map_gradients(programs.asserts, SQUARES, [0, 1, 2], client=False, progress=live)
     assert [picture.count("<circle") for picture in drawn] == [1, 2, 3]
     assert repr(live) == f"3 of 3 shards, mean loss {14 / 3:.6g}"

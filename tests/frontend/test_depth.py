@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from child import Child
 from conftest import ROOT
-from deep import PROGRAMS, define, made
+from programs.deep import PROGRAMS, define, made
 from sessions import session_of, sessions
 
 import quadrants_lab as qd

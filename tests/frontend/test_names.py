@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from deep import define
 from frontend.rig import FakeField, sparse_nodes
+from programs.deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deep import define
 from frontend.rig import fields, load, qd
+from programs.deep import define
 
 from quadrants_lab.errors import QuadrantsNameError, QuadrantsSyntaxError
 from quadrants_lab.frontend.lower import lower

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from hypothesis import given, strategies as st
-from random_ir import random_kernel
+from programs.random_ir import random_kernel
 
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
@@ -46,7 +46,7 @@ def sample():
             b.add(N.AdStackPop(b.fresh(), a))
             g = b.atomic("add", dy, (), top)
             b.add(N.Atomic(b.fresh(), f32, "y.grad", (), g, "add", private=True))
-            b.add(N.Atomic(b.fresh(), f32, "y.grad", (), g, "add", reach=3, sweep=2))
+            b.add(N.Atomic(b.fresh(), f32, "y.grad", (), g, "add", distance=3, fission=2))
             b.yield_()
         b.adjoint_of = N.NO_ID
         b.add(N.AdStackGuard(b.fresh(), tuple(reverse)))
@@ -63,14 +63,15 @@ def sample():
         b.add(N.Op(b.fresh(), i32, "add", (b.const(1, i32), b.const(2, i32)), range=(-3, 3)))
         lane = b.add(N.Lane(b.fresh(), u32))
         b.add(N.Overflow(b.fresh(), lane, b.add(N.GroupReduce(b.fresh(), b.types[v], "add", v))))
+        b.add(N.GroupSame(b.fresh(), u1, lane, threads=32))
         b.add(N.ThreadExit(b.fresh()))
         for value, t in ((math.nan, f32), (-math.inf, f64), (0.1, f16), (1e-30, f32), (-0.0, f64), (1e300, f64)):
             b.const(value, t)
         b.yield_()
     schedule = {
-        "lanes": 8, "colour_rows": 2, "steps": 3, "shares": (("y", "add"), ("a", "max")), "copies": ("y", "a"),
-        "sums": "apart", "one_place": 32, "grain": 100, "timed": True, "vectorise": True, "unroll": True, "brief": True,
-        "in_step": 4, "why": "8 lanes: sin",
+        "lanes": 8, "colour_rows": 2, "fission": 3, "shares": (("y", "add"), ("a", "max")), "copies": ("y", "a"),
+        "sums": "versioned", "aggregate": 32, "grain": 100, "timed": True, "vectorise": True, "unroll": True,
+        "brief": True, "in_step": 4, "why": "8 lanes: sin",
     }  # fmt: skip
     task = N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body), span=b.span, **schedule)
     buffers = {x.name: x for x in (y, dy, temp, ret, array, flat, heap, local)}

@@ -162,7 +162,7 @@ WRONG = {
     "atomic sum of truth values": ("%3: u1 = atomic add @flag[], %2", "there is no atomic add of u1"),
     "axis": ("%3: i32 = shape @a 1", "'a' has 1 axes"),
     "extent of a field": ("%3: i32 = shape @x 0", "the extents of 'x' are constants"),
-    "extent dtype": ("%3: i64 = shape @a 0", "an extent of 'a' is i32"),
+    "extent dtype": ("%3: u32 = shape @a 0", "an extent of 'a' is i32"),
     "extent dtype of a wide array": ("%3: i32 = shape @w 1", "an extent of 'w' is i64"),
     # structure
     "terminator at top": ("yield", "the body of a kernel has no terminator"),
@@ -205,10 +205,10 @@ WRONG = {
         "shares @gone add": "the schedule names a buffer that there is not",
         "shares @y sub": "the schedule reduces by no such operation",
         "copies @x sums sideways": "'sideways' is no way in which sums run",
-        "sums alone": "the schedule says how sums run, and names no buffer of them",
-        "one_place 32": "the schedule looks for one place, and there are no sums",
-        "lanes 8 copies @x one_place 32": "a task runs in lanes and in another way, too",
-        "steps 2": "a task runs in steps without colours",
+        "sums serial": "the schedule says how sums run, and names no buffer of them",
+        "aggregate 32": "the schedule aggregates sums, and there are none",
+        "lanes 8 copies @x aggregate 32": "a task runs in lanes and in another way, too",
+        "fission 2": "the body of a task is split into loops without colours",
     }.items()},
     "a serial task in lanes": ("offload serial lanes 8 bounds {\nyield\n} do () {\nyield\n}", "a serial task has the"),
     "index of a task": (

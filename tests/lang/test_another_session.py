@@ -8,7 +8,7 @@ from sessions import sessions  # noqa: F401  # registers what stands in for GPUs
 import quadrants_lab as qd
 from quadrants_lab.backends.cuda import driver
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.launch.observe import launching
+from quadrants_lab.runtime.observe.observers import launching
 
 stands_in = pytest.mark.skipif(not driver.probe(), reason="a device is here, which need not have a second beside it")
 

@@ -3,7 +3,7 @@ kernel is compared with one that says the same without them, values and gradient
 
 import numpy as np
 import pytest
-from complex_step import gradient
+from oracle.complex_step import gradient
 from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.arguments.signature import Distinct, same_memory
+from quadrants_lab.runtime.arguments.slots import Distinct
+from quadrants_lab.runtime.interop.arrays import row_major
+from quadrants_lab.runtime.memory.identity import same_memory
 from quadrants_lab.runtime.session import current
 
 
@@ -80,6 +82,13 @@ def test_compilation_takes_steps_in_proportion_to_the_arguments(program, kind, t
     small, middle, large = (compiled(tmp_path, monkeypatch, program, n, kind) for n in (16, 32, 64))
     for a, b, c in zip(small, middle, large, strict=True):
         assert c - b < 2.4 * (b - a), (small, middle, large)
+
+
+def test_arrays_in_fortran_order_are_compared_in_steps_in_proportion_to_them() -> None:
+    def steps(n):
+        return calls(row_major, [[np.ones((3, 2), np.float32, order="F") for _ in range(n)]])
+
+    assert steps(128) < 2.2 * steps(64)
 
 
 def test_alias_scopes_grow_with_the_arguments(tmp_path, monkeypatch) -> None:

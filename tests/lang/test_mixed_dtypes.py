@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deep import define
+from programs.deep import define
 
 import quadrants_lab as qd
 

@@ -74,13 +74,13 @@ def test_one_array_under_a_tape() -> None:
     np.testing.assert_array_equal(found[2], found[0])
 
 
-@pytest.mark.parametrize(("kernel", "mark"), [(stencil, "reach"), (elements, "private")])
+@pytest.mark.parametrize(("kernel", "mark"), [(stencil, "distance"), (elements, "private")])
 def test_arrays_are_added_to_as_fields_are(kernel, mark) -> None:
     gradient(kernel, *arrays(2))
     made = kernel._variants.default[0].gradient.last.kernel
     sums = [s for s in walk(made.body) if isinstance(s, N.Atomic)]
     assert len(sums) > 1
-    assert all(s.private if mark == "private" else s.reach >= 0 for s in sums)
+    assert all(s.private if mark == "private" else s.distance >= 0 for s in sums)
 
 
 @qd.kernel

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sparse_run
 from child import run
 from conftest import ROOT, peer_python
+from programs import sparse_run
 from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
@@ -45,7 +45,7 @@ def test_checked_launches_give_the_right_answers(session: str, golden) -> None:
 @CPU_ALONE
 @pytest.mark.peer
 def test_the_peer_agrees(session: str) -> None:
-    answers = json.loads(run(peer_python(), ROOT / "tests" / "sparse_run.py").stdout.splitlines()[-1])
+    answers = json.loads(run(peer_python(), ROOT / "tests" / "programs" / "sparse_run.py").stdout.splitlines()[-1])
     assert answers == json.loads(RIGHT.read_text())
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import random_ir
 from hypothesis import given, strategies as st
+from programs import random_ir
 
 from quadrants_lab.backends.lower.casts import LowerFormulas
 from quadrants_lab.backends.lower.math import MATH

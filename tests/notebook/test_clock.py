@@ -1,6 +1,6 @@
-"""Times in the panes come from one clock: parts add up to at most the whole."""
+"""Times in the panes come from one clock: parts add up to the whole."""
 
-from time import perf_counter
+from time import perf_counter, sleep
 
 import pytest
 from notebook.test_magics import SETUP, WAVE
@@ -8,23 +8,10 @@ from notebook.test_magics import SETUP, WAVE
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.runtime.compile import compile as compiling
-from quadrants_lab.runtime.launch import dispatch
-from quadrants_lab.runtime.launch.observe import Observer, watch
-from quadrants_lab.runtime.record import recorder as recording_module
+from quadrants_lab.runtime.observe.observers import Observer, watch
 from quadrants_lab.runtime.record.recorder import recording
 
 PARTS = ["front end", "passes and checks", "machine code", "driver", "first launch"]
-
-
-class Ticks:
-    """A clock that goes on by a second a look."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 1.0
-        return self.now
 
 
 @pytest.fixture
@@ -55,7 +42,8 @@ def test_the_parts_are_within_the_whole(launches):
     found = shown(recorder)
     for mode in ("forward", "gradient"):
         whole = found[mode]["compiled and first launched in"]
-        assert 0 < sum(found[mode][part] for part in PARTS) < whole + 1e-6
+        assert sum(found[mode][part] for part in PARTS) == pytest.approx(whole, rel=1e-9)
+        assert min(found[mode][part] for part in PARTS) > 0
     assert found["forward"]["compiled and first launched in"] <= took
     assert "median of 3 warm launches" in found["forward"]
     assert "warm launch" not in found["gradient"]
@@ -73,40 +61,24 @@ def test_passes_are_timed_where_they_ran_and_not_again(launches, monkeypatch):
     assert [s.name for s in kernel.traces["forward"]][:2] == ["front end", "trust bounds"]
 
 
-def test_the_whole_is_read_off_the_same_clock(launches, monkeypatch):
-    clock = Ticks()
-    for module in (compiling, dispatch, recording_module):
-        monkeypatch.setattr(module, "perf_counter", clock)
-    wave, _ = launches
-    with recording() as recorder:
-        wave()
-    times = shown(recorder)["forward"]
-    assert [times[part] for part in PARTS] == [1.0] * 5
-    assert times["compiled and first launched in"] == 5.0
-
-
 class Slow(Observer):
     """An observer, as a Tape is one, that takes its time at either end of a launch."""
 
-    def __init__(self, clock: Ticks) -> None:
-        self.clock = clock
-
     def before(self, plan, args) -> None:
-        self.clock.now += 1000.0
+        sleep(0.05)
 
     def after(self, plan, args, token, failed) -> None:
-        self.clock.now += 1000.0
+        sleep(0.05)
 
 
-def test_a_launch_takes_no_longer_because_a_tape_copies_what_it_overwrites(launches, monkeypatch):
-    clock = Ticks()
-    monkeypatch.setattr(recording_module, "perf_counter", clock)
+def test_a_launch_takes_no_longer_because_a_tape_copies_what_it_overwrites(launches):
     wave, _ = launches
-    with recording() as recorder, watch(Slow(clock)):
+    with recording() as recorder, watch(Slow()):
         wave()
+        start = perf_counter()
         wave()
-    times = shown(recorder)["forward"]
-    assert [times[name] for name in ("first launch", "warm launch")] == [1.0, 1.0]
+        took = perf_counter() - start
+    assert shown(recorder)["forward"]["warm launch"] <= took - 0.1
 
 
 def test_a_kernel_that_was_launched_before_has_warm_launches_alone(launches):

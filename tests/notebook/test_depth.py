@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from deep import PROGRAMS, X
+from programs.deep import PROGRAMS, X
 
 from quadrants_lab.notebook import show
 

@@ -5,12 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from quadrants_lab.notebook.collect import RECORDED
-from quadrants_lab.notebook.history import EDITS, MOST_EDITS, remember_edit
+from quadrants_lab.notebook.collect import EDITS, MOST_EDITS, RECORDED, remember_edit
 from quadrants_lab.notebook.magic import _cell_id
+from quadrants_lab.notebook.values import heatmap
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.report import Verdict
-from quadrants_lab.widgets.heat import heatmap
 from quadrants_lab.widgets.history import pane
 from quadrants_lab.widgets.model import CellView, KernelView, Line
 

@@ -9,7 +9,7 @@ pytest.importorskip("playwright")
 from notebook.browser import CHROMIUM  # after the skip: it imports playwright
 from playwright.sync_api import Page, expect, sync_playwright
 
-from quadrants_lab.widgets import assets
+from quadrants_lab.widgets import pack
 from quadrants_lab.widgets.html import choices, listing, slot
 from quadrants_lab.widgets.model import Line
 
@@ -50,7 +50,7 @@ def page(chromium):
     """An inspector that has the answer of its first pane; nothing fails in it."""
     shown, said = chromium.new_page(), []
     shown.on("pageerror", lambda e: said.append(str(e)))
-    shown.evaluate(LIVE, assets.script())
+    shown.evaluate(LIVE, pack.script())
     yield shown
     shown.close()
     assert said == []
@@ -155,7 +155,7 @@ def test_a_late_window_of_steps_does_not_take_back_a_move(page: Page):
 
 
 def test_choices_are_whole_in_a_narrow_window(page: Page):
-    page.add_style_tag(content=assets.style())
+    page.add_style_tag(content=pack.style())
     page.set_viewport_size({"width": 500, "height": 900})
     open_tab(page, "Code")
     answer(page, "0/code", choices("Which", [(f"{n} of 6: the loop at line {n}", "0/code/1") for n in range(6)], "t"))

@@ -11,8 +11,7 @@ from notebook.test_magics import WAVE, Ran, cell  # noqa: F401  # fixtures
 import quadrants_lab as qd
 from quadrants_lab.ir.parse import parse_size
 from quadrants_lab.notebook.cell import compile_cell
-from quadrants_lab.notebook.complete import candidates
-from quadrants_lab.notebook.options import OPTIONS
+from quadrants_lab.notebook.options import OPTIONS, candidates
 from quadrants_lab.notebook.views import readable
 from quadrants_lab.runtime import session
 

@@ -24,7 +24,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
-from quadrants_lab.notebook.history import EDITS, remember_edit
+from quadrants_lab.notebook.collect import EDITS, remember_edit
 from quadrants_lab.notebook.saved import export
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.html import listing

@@ -10,10 +10,9 @@ from notebook.sample import cell_view
 
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets import pack, run
-from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.model import ArrayView, BackendRun, CellView, CodeView, Line, StageView
-from quadrants_lab.widgets.pack import answers, small_answers
+from quadrants_lab.widgets.pack import answers, page, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
 from quadrants_lab.widgets.static import MOST_TEXT, static_html
 from quadrants_lab.widgets.terminal import cell

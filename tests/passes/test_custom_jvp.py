@@ -9,7 +9,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f64, i32
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
+from quadrants_lab.passes.lower_prims import lower_custom_jvp
 
 
 def kernel():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from random_ir import SPECIAL, TYPES
+from programs.random_ir import SPECIAL, TYPES
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder

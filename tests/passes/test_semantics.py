@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from random_ir import arrays, random_kernel
+from programs.random_ir import arrays, random_kernel
 
 from quadrants_lab.errors import QuadrantsIndexError
 from quadrants_lab.ir import nodes as N

@@ -11,7 +11,7 @@ from sessions import skips
 
 HEAD = """
 import os, signal, sys, threading, time
-import cuda_stand_in, hip_stand_in
+from rigs import cuda_stand_in, hip_stand_in
 import quadrants_lab as qd
 from quadrants_lab.runtime import session
 cuda_stand_in.install()

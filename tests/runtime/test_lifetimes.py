@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
-import dropped
-import dropped_kernels as K
 import numpy as np
 import pytest
 from child import run, together
-from dropped_kernels import Fields, N, Sim, field, grow, kernel_over
+from programs import dropped, dropped_kernels as K
+from programs.dropped_kernels import Fields, N, Sim, field, grow, kernel_over
 from sessions import CPU_ALONE, EVERYWHERE, NIGHT, session_of
 
 import quadrants_lab as qd

@@ -13,13 +13,13 @@ from weakref import ref
 import numpy as np
 import pytest
 from child import together
-from launching_programs import PROGRAMS, N, Program, World
+from programs.launching import PROGRAMS, N, Program, World
 from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.compare import NOT_KEPT, ROUNDED
-from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.observe.observers import watch
 from quadrants_lab.runtime.record import rebuild, recorder as module
 from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import Copier, LaunchRecord

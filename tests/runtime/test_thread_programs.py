@@ -1,4 +1,4 @@
-"""Threads that launch, compile and differentiate at the same time, each with its own data; see `thread_programs`."""
+"""Threads that launch, compile and differentiate at the same time, each with its own data; see `programs.threads`."""
 
 import ast
 import gc
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from apart import start
 from child import together
 from conftest import ROOT
+from programs.threads import SIZE, field, near, number, powers, run_together, scale, total, values
+from rigs.apart import start
 from sessions import CPU_ALONE, ended, session_of, sessions, skips
-from thread_programs import SIZE, field, near, number, powers, run_together, scale, total, values
 
 import quadrants_lab as qd
 from quadrants_lab.ir.deep_recursion import syntax_tree

@@ -23,7 +23,8 @@ resource.setrlimit(resource.RLIMIT_STACK, (1 << 47, most))
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 PROGRAM = """
-import sys, threading, cuda_stand_in
+import sys, threading
+from rigs import cuda_stand_in
 import quadrants_lab as qd
 cuda_stand_in.install()
 try:

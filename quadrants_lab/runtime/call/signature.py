@@ -13,26 +13,22 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from weakref import ref
-
-import numpy as np
-import numpy.typing as npt
 
 from quadrants_lab.analysis.facts import draws
 from quadrants_lab.analysis.regions import Region
 from quadrants_lab.frontend.specs import flat_specs
-from quadrants_lab.ir import nodes as N, sizeexpr as S
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass, function
-from quadrants_lab.runtime.arguments import signature as A
+from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, template_key
 from quadrants_lab.runtime.compile.compiled import BOTH, REVERSE
+from quadrants_lab.runtime.memory.identity import content_version, field_version, memory_of, same_as_then
 from quadrants_lab.runtime.memory.memory import Head, Memory
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.evaluate import Live
     from quadrants_lab.analysis.accesses import Access, Accesses
-    from quadrants_lab.analysis.boxes import Box
-    from quadrants_lab.analysis.trips import TripCount
+    from quadrants_lab.analysis.facts import TripCount
     from quadrants_lab.runtime.launch.plan import Plan
 
 Launch = Callable[..., Any]
@@ -144,27 +140,6 @@ def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequ
 # --- versions -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayMemory:
-    """The memory of a numpy array; it differs from memory that is allocated at the same address later. ``owner``: the
-    array that owns it; ``at``: the address in it, or 0 for the owner itself."""
-
-    owner: ref[npt.NDArray[Any]]
-    at: int
-
-    def __eq__(self, other: object) -> bool:
-        same = isinstance(other, ArrayMemory) and self.at == other.at and self.owner() is other.owner()
-        return same and self.owner() is not None
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayContent:
-    """The content of a numpy array at one time."""
-
-    checksum: int
-    memory: ArrayMemory
-
-
 class ReadVersions:
     """Versions of the memory that a differentiable plan reads, by which a gradient outside of a Tape notices that it
     was written since: a launch stores ``now`` of its arguments in `Plan.launched`. For trip counts in memory that
@@ -177,7 +152,7 @@ class ReadVersions:
         signature = plan.signature
         found: list[TripCount] = []
         if plan.owner.gradient is not None and plan.differentiable:
-            from quadrants_lab.analysis.trips import other_reads, trip_counts
+            from quadrants_lab.analysis.facts import other_reads, trip_counts
 
             found = trip_counts(plan.kernel)
             found += other_reads(plan.kernel, found)
@@ -203,54 +178,12 @@ class ReadVersions:
         return [
             (count, then)
             for count, then, this in zip(self.counts, launched, self.now(*args), strict=True)
-            if then != this and _same_memory(then, this)
+            if then != this and same_as_then(then, this)
         ]
-
-
-def _same_memory(then: Any, this: Any) -> bool:
-    if isinstance(this, tuple):
-        return isinstance(then, tuple) and then[0] == this[0]
-    return isinstance(this, int) or (
-        isinstance(this, ArrayContent) and isinstance(then, ArrayContent) and this.memory == then.memory
-    )
-
-
-def field_version(memory: Memory) -> int | tuple[int, ...]:
-    """The version of memory that is always the same one."""
-    return _memory_version(memory) if memory.foreign else memory.version
-
-
-def _memory_version(memory: Memory) -> tuple[int, ...]:
-    own = memory.serial, memory.version
-    return (*own, _checksum(memory.values())) if memory.foreign else own
-
-
-def _checksum(array: npt.NDArray[Any]) -> int:
-    from zlib import crc32
-
-    return crc32(array.data)
-
-
-def content_version(array: Any) -> tuple[int, ...] | ArrayContent | None:
-    """The version of an array argument; None for what no kernel takes."""
-    memory = A.memory_of(array)
-    if memory is not None:
-        return _memory_version(memory)
-    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
-        return None
-    return ArrayContent(_checksum(array), array_memory(array))
-
-
-def array_memory(array: npt.NDArray[Any]) -> ArrayMemory:
-    owner = array.base if isinstance(array.base, np.ndarray) else array
-    return ArrayMemory(ref(owner), 0 if owner is array else array.ctypes.data)
 
 
 # --- regions ------------------------------------------------------------------------------------------------------
 
-_OPERATIONS = {
-    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
-}  # fmt: skip
 Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
 
 
@@ -260,7 +193,7 @@ class Footprint:
     scalar arguments that it depends on."""
 
     def __init__(self, plan: Plan, info: Accesses, accesses: Sequence[Access]) -> None:
-        from quadrants_lab.adstack.evaluate import reads
+        from quadrants_lab.adstack.evaluate import compiled, reads
         from quadrants_lab.analysis.boxes import box_of
 
         self.box = box_of(info, accesses)
@@ -268,7 +201,11 @@ class Footprint:
             info.bound(form, low=low) is None for a in accesses for form in a.at for low in (True, False)
         )
         self.scalars = set[str]().union(*(reads(e)[0] for e in (*self.box.low, *self.box.high)))
-        self.of = _compiled(plan, self.box)
+        names = {p.slot.name: p.x for p in plan.signature.parts}
+        names |= {grad: f"a{n}" for n, _, grad in plan.gradient_args}  # which have the array's shape
+        fields = {name: memory.operand.shape for name, memory in plan.fields.items()}
+        ends = list(zip(self.box.low, self.box.high, strict=True))
+        self.of: Elements = compiled(ends, plan.signature.given, names, fields, shape_of)
 
     def live(self, live: Live) -> Region | None:
         """The region of a launch with this data; None where that lacks something."""
@@ -292,35 +229,9 @@ def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
     return plan.footprints[key]
 
 
-def _compiled(plan: Plan, box: Box) -> Elements:
-    """A function from a launch's arguments to the region. A Tape calls it at every launch."""
-    from quadrants_lab.analysis.algebra import fold
-
-    names = {p.slot.name: p.x for p in plan.signature.parts}
-    names |= {grad: f"a{n}" for n, _, grad in plan.gradient_args}  # which have the array's shape
-    space: dict[str, Any] = {"fold": fold, "shape_of": shape_of}
-    space["fields"] = {name: memory.operand.shape for name, memory in plan.fields.items()}
-
-    def text(e: S.SizeExpr) -> str:
-        match e:
-            case S.SizeConst(value):
-                return str(value)
-            case S.SizeArg(arg):
-                return f"int({names[arg]})"
-            case S.SizeShape(of, axis):
-                return f"shape_of({names[of]})[{axis}]" if of in names else f"fields[{of!r}][{axis}]"
-            case S.SizeOp(op, x, y):
-                return _OPERATIONS.get(op, f"fold('{op}', {{}}, {{}})").format(text(x), text(y))
-        raise TypeError(f"not an expression of arguments and shapes: {e!r}")
-
-    ends = "".join(f"({text(low)}, {text(high)}), " for low, high in zip(box.low, box.high, strict=True))
-    args = f"    {plan.signature.given}, = a\n" if names else ""
-    return function("region", f"def region(a):\n{args}    return ({ends})", space)
-
-
 def shape_of(array: Any) -> tuple[int, ...]:
     """The shape of an argument as its kernel sees it: with the axes of its elements."""
-    memory = A.memory_of(array)
+    memory = memory_of(array)
     shape: tuple[int, ...] = (array if memory is None else memory.operand).shape
     return shape
 

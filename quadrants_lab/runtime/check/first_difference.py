@@ -27,7 +27,7 @@ from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooL
 from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
-from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.observe.observers import watch
 from quadrants_lab.runtime.record.records import Copier, LaunchRecord
 
 if TYPE_CHECKING:

@@ -194,7 +194,7 @@ class LaunchFlow:
         """The state of an element to which a value with this flow is written."""
         b = self.kernel.buffers[s.buffer]
         self.trace.reached = self.event(s)
-        if flow.tangent is None or b.passing or (b.grad and b.dtype.is_float):
+        if flow.tangent is None or b.transient or (b.grad and b.dtype.is_float):
             return flow
         return Flow(None, flow.cut or self.event(s, self.env[s.value]), flow.lost)
 

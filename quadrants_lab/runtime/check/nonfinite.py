@@ -21,7 +21,7 @@ from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
 from quadrants_lab.runtime.check.windows import Windows, draws_random, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Env, Lane, interpret
 from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
-from quadrants_lab.runtime.launch.observe import watch
+from quadrants_lab.runtime.observe.observers import watch
 from quadrants_lab.runtime.record.records import Arrays, Copier, LaunchRecord
 from quadrants_lab.runtime.record.replay import shadow
 

@@ -17,7 +17,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import end_of, types_of, walk
-from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
+from quadrants_lab.passes.lower_prims import lower_custom_jvp
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
 from quadrants_lab.runtime.memory.memory import allocate

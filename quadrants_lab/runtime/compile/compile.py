@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
 
-from quadrants_lab.analysis.lost_reads import may_lose_reads
+from quadrants_lab.analysis.dependence import may_lose_reads
 from quadrants_lab.analysis.races import check_races
 from quadrants_lab.errors import WARNED
 from quadrants_lab.frontend.lower import lower

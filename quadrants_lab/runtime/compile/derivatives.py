@@ -6,19 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack import sparse_iterations as SI
-from quadrants_lab.adstack.counting import DEPTH, counting_kernel
+from quadrants_lab.adstack.counting import DEPTH, counting_kernel, decides_again, decides_by_arithmetic
 from quadrants_lab.adstack.evaluate import reads
-from quadrants_lab.adstack.repeated_decisions import decides_again, decides_by_arithmetic
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff import second
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.dead_paths import dead_paths
+from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.autodiff.forward import check_replays
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps
 from quadrants_lab.autodiff.reverse import forward_slices
-from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.specs import Lowered
 from quadrants_lab.ir import deep_recursion, nodes as N

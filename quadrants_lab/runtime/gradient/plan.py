@@ -17,31 +17,31 @@ from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.analysis.effects import touched, value_reads
 from quadrants_lab.analysis.facts import draws, statements
 from quadrants_lab.analysis.regions import Region, overlap
-from quadrants_lab.analysis.trips import TripCount
-from quadrants_lab.autodiff.warned import GradientWarning, warn, warning
+from quadrants_lab.autodiff.diagnostics import (
+    GradientWarning,
+    no_seed,
+    nothing_kept,
+    other_draws,
+    other_trips,
+    stale,
+    warn,
+)
 from quadrants_lab.backends.launch import Frame
 from quadrants_lab.backends.overlap import WRITTEN
-from quadrants_lab.errors import Label, QuadrantsRuntimeError
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.signature import (
-    ArraySlot,
-    Distinct,
-    Place,
-    memory_of,
-    overlapping,
-    same_memory,
-)
+from quadrants_lab.runtime.arguments.slots import ArraySlot, Distinct, Place
 from quadrants_lab.runtime.call.signature import Footprint, Stamp, footprint
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.stacks import StackSizes
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.dispatch import Launched
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
-from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.memory.identity import memory_of, overlapping, same_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
+from quadrants_lab.runtime.observe.observers import PUT_BACK
 
 
 class GradientPlan(Plan):
@@ -224,14 +224,15 @@ class ForwardLaunch:
     def give_kept(self, args: Sequence[Any]) -> bool:
         """Binds the overwritten values that it kept; an error where it did not."""
         of, kept, forward = self.of, self.kept(), self.plan
+        of_torch = running_backward() is not None
         if of.scratch.keeps and of.owner.kept is None:
             if forward is None:
-                raise nothing_kept(of.kernel, "and it was not launched")
+                raise nothing_kept(of.kernel, "and it was not launched", of_torch)
             if not of.scratch.keeps <= kept.keys():
                 how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
-                raise nothing_kept(of.kernel, f"and its last launch, {how}, kept none of them")
+                raise nothing_kept(of.kernel, f"and its last launch, {how}, kept none of them", of_torch)
             if forward.scratch.last[0] != of.scratch.identity(args):
-                raise nothing_kept(of.kernel, "and its last launch was one with other arguments")
+                raise nothing_kept(of.kernel, "and its last launch was one with other arguments", of_torch)
         of.scratch.give(kept)
         return True
 
@@ -289,34 +290,6 @@ class Guard:
 def _add(memory: Memory, sums: Memory) -> None:
     memory.put(..., memory.values() + sums.values())
     memory.flush()
-
-
-def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
-    """The error where a gradient needs buffers that no launch kept for it."""
-    saved = next(t for t in kernel.body if any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "kept"
-                                               for s in walk((t,))))  # fmt: skip
-    return QuadrantsRuntimeError(
-        f"the gradient of kernel {kernel.name} needs values that the kernel overwrites, {why}",
-        code="QL0416",
-        labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
-        help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
-        "the values of every launch"
-        if running_backward() is None
-        else f"qd.torch_op({kernel.name}, ...) keeps the values of every call",
-    )
-
-
-def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
-    """The error where a gradient would repeat the random numbers of a launch with other arguments."""
-    drawn = next(s for s in walk(kernel.body) if isinstance(s, N.Random))
-    return QuadrantsRuntimeError(
-        f"the gradient of kernel {kernel.name} repeats the random numbers of its last launch, which was one with other "
-        "arguments",
-        code="QL0416",
-        labels=(Label(drawn.span, "drawn here"),),
-        help=f"launch {kernel.name} with the arguments of its gradient first; or under qd.ad.Tape(loss), which repeats "
-        "the numbers of every launch",
-    )
 
 
 # Makes the warning about a buffer if elements that the gradient reads (None: any) are in a box that was written since.
@@ -377,36 +350,6 @@ def _written_as(plan: Plan, memory: Memory) -> str:
     return next((name for name in sorted(plan.writes) if of.get(name) == shape), "")
 
 
-def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
-    """The warning that trip counts have changed."""
-    names = ", ".join(c.buffer for c in changed)
-    verb = "was" if len(changed) == 1 else "were"
-    labels = []
-    for c in changed:
-        labels.append(Label(c.read, f"the trip count of a loop is read from {c.buffer} here"))
-        if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
-            labels.append(Label(c.loop, f"the trip count of this loop depends on {c.buffer}"))
-    return warning(
-        "QL0410",
-        f"the gradient of kernel {kernel} has other trip counts than its launch: {names} {verb} written in between",
-        tuple(labels),
-        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
-        changed[0].read,
-    )
-
-
-def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
-    """The warning that other values that the gradient reads have changed."""
-    return warning(
-        "QL0417",
-        f"the gradient of kernel {kernel} reads {count.buffer}, which {writer} wrote after {kernel} was launched: it "
-        "is the derivative at other values than the launch had",
-        (Label(count.read, "read here, and again for the gradient"),),
-        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
-        count.read,
-    )
-
-
 _LOOKS = 8
 
 
@@ -417,7 +360,7 @@ class SeedCheck:
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
         reads = {s.buffer for s in value_reads(plan.kernel)}
-        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.passing and b.grad in reads}
+        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.transient and b.grad in reads}
         fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
         self.fields = sorted(fields, key=lambda memory: memory.operand.size)
         self.args = [
@@ -446,14 +389,6 @@ class SeedCheck:
 
     def warning(self) -> GradientWarning:
         """The warning that all seeds are 0."""
-        names = [f"{name}.grad" for name in self.of.values()]
-        verb = "is" if len(names) == 1 else "are"
-        first = (s.span for s in value_reads(self.kernel) if f"{self.of.get(s.buffer)}.grad" == names[0])
-        span = next(first, self.kernel.span)
-        return warning(
-            "QL0409",
-            f"the gradient of kernel {self.kernel.name} adds nothing: {', '.join(names)} {verb} 0 everywhere",
-            (Label(span, f"the derivative starts here, from {names[0]}"),),
-            f"set it first, for instance {names[0]}.fill(1), or launch the kernel under qd.ad.Tape(loss)",
-            span,
-        )
+        first = next(iter(self.of.values()))
+        spans = (s.span for s in value_reads(self.kernel) if self.of.get(s.buffer) == first)
+        return no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span))

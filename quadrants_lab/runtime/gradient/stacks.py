@@ -10,16 +10,16 @@ from weakref import ref
 
 from quadrants_lab.adstack import device_reduction as DR
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
-from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.adstack.report import NoRoomForStacks, StackRow, report, stack_allocas, too_much
 from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
 from quadrants_lab.analysis.algebra import INT64_MAX
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
-from quadrants_lab.errors import Label, QuadrantsRuntimeError
-from quadrants_lab.ir import nodes as N, sizeexpr as SE
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
-from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
 from quadrants_lab.runtime.launch.frames import (
@@ -30,6 +30,7 @@ from quadrants_lab.runtime.launch.frames import (
     make_frame,
 )
 from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
@@ -373,39 +374,3 @@ class StackSizes:
     def report(self) -> list[StackRow]:
         """A row for each stack, with the depths of the last launch."""
         return report(self.plan.kernel, self.depths, forced=bool(self.forced))
-
-
-_SHOWN = 8  # stacks that the error lists
-
-
-class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
-    """The device has not enough memory for the adstacks."""
-
-
-def too_much(
-    kernel: N.Kernel, rows: Sequence[StackRow], lanes: int, total: int, why: str,
-    cls: type[QuadrantsRuntimeError] = QuadrantsRuntimeError,
-) -> QuadrantsRuntimeError:  # fmt: skip
-    """The error where a launch needs at least ``total`` bytes for ``lanes`` iterations in flight; ``rows``: those of
-    the kernel's stacks."""
-    stacks = stack_allocas(kernel)
-    order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
-    labels = tuple(
-        Label(
-            stacks[n].span,
-            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
-            f"{rows[n].depth} x {rows[n].dtype}; kept as {rows[n].reason}; {rows[n].cure}",
-        )
-        for n in order
-    )
-    rest = len(rows) - len(order)
-    more = f"; {rest} smaller stacks are not listed" if rest else ""
-    return cls(
-        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} "
-        f"iterations in flight{more}; {why}; nothing was launched",
-        code="QL2076",
-        labels=labels,
-        help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "
-        "over several kernels under a Tape), a narrower dtype, fewer threads, or a larger ad_stack_budget_bytes in "
-        "qd.init()",
-    )

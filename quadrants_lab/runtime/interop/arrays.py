@@ -6,16 +6,18 @@ interface) becomes a numpy array for one launch, or an ndarray without a gradien
 here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, same_memory
+from quadrants_lab.backends.overlap import READ, WRITTEN
+from quadrants_lab.runtime.arguments.slots import ArgumentError, ArraySlot
 from quadrants_lab.runtime.interop import dlpack
-from quadrants_lab.runtime.interop.gradients import settle
+from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle, settle_argument
 from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor
+from quadrants_lab.runtime.memory.identity import memory_of, overlapping
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.session import Session
 
@@ -36,10 +38,14 @@ def row_major(args: Sequence[Any]) -> list[Any] | None:
     """The arguments with numpy arrays in Fortran order replaced by copies in C order, which the caller copies back
     after the launch. None where there is no such array, or one shares memory with another argument."""
     at = [n for n, a in enumerate(args) if a.__class__ is np.ndarray and a.flags.fnc and a.flags.aligned]
-    if not at or any(same_memory(args[n], a) for n in at for m, a in enumerate(args) if m != n):
-        return None
-    copies = [np.ascontiguousarray(a) if n in at else a for n, a in enumerate(args)]
+    kinds = [READ] * len(args)
     for n in at:
+        kinds[n] = WRITTEN
+    if not at or any(True for _ in overlapping(args, kinds)):
+        return None
+    copies = [*args]
+    for n in at:
+        copies[n] = np.ascontiguousarray(args[n])
         copies[n].flags.writeable = args[n].flags.writeable
     return copies
 
@@ -91,3 +97,41 @@ def _shared(value: Any, what: str) -> npt.NDArray[Any]:
             code="QL2052",
             help="pass a numpy array: np.asarray(...) copies where it must",
         ) from None
+
+
+class ForeignArguments:
+    """The arguments of a kernel's launches that others can write to. ``names``: of all arguments; ``gradients``: the
+    numbers of those whose gradients a launch touches, with what it does to them; ``writes``: the buffers that it
+    writes."""
+
+    def __init__(
+        self, session: Session, kernel: str, names: Sequence[str], gradients: list[tuple[int, Use]], writes: Set[str]
+    ) -> None:
+        self.kernel = kernel
+        self.names = names
+        self.gradients = gradients
+        self.imports = dlpack.can_import(session)
+        self.written = [n for n, name in enumerate(names) if name in writes]
+
+    def before(self, args: Sequence[Any], taped: bool) -> None:
+        """To be called before a launch with such arguments. ``taped``: whether a Tape makes it."""
+        node = running_backward() if self.gradients else None
+        for n, use in self.gradients:
+            settle_argument(args[n], use, node, taped)
+        for n in self.written:
+            dlpack.must_be_writable(memory_of(args[n]), self.names[n], self.kernel)
+
+    def after(self, args: Sequence[Any]) -> None:
+        """To be called after the launch."""
+        for n in self.written:
+            memory = memory_of(args[n])
+            if memory is not None and isinstance(memory.foreign, Tensor):
+                memory.foreign.written()
+        grads = [memory_of(getattr(args[n], "grad", None)) for n, use in self.gradients if use.writes]
+        if self.imports:
+            for memory in (*map(memory_of, args), *grads):
+                if memory is not None:
+                    dlpack.signal_stream(memory)
+        for memory in grads:
+            if memory is not None and memory.foreign:
+                memory.flush()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.ir.types import from_numpy
-from quadrants_lab.runtime.arguments.signature import ArgumentError, no_dtype
+from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.session import Session
 

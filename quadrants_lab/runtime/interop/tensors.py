@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from quadrants_lab.runtime.arguments.signature import ArgumentError, no_dtype
+from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.session import Session

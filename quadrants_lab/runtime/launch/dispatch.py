@@ -18,14 +18,15 @@ from quadrants_lab.ir.importing import importing, lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments import signature as A
+from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
-from quadrants_lab.runtime.arguments.signature import AnySlot, TemplateSlot, flatten, leaves, spec_of
+from quadrants_lab.runtime.arguments.slots import AnySlot, TemplateSlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
-from quadrants_lab.runtime.launch import tape_numbers
-from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, open_recording, watching
-from quadrants_lab.runtime.launch.tape_numbers import TapeNumber
+from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import TIMES
+from quadrants_lab.runtime.observe import tape_numbers
+from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, OBSERVERS, open_recording, watching
+from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
@@ -187,7 +188,7 @@ class Dispatcher:
         return value
 
     def _launch(self, plan: Plan, args: Sequence[Any], refused: Callable[[Plan, Sequence[Any]], Any]) -> Any:
-        foreign = any(memory is not None and memory.foreign for memory in map(A.memory_of, args))
+        foreign = any(memory is not None and memory.foreign for memory in map(memory_of, args))
         if foreign:
             plan.foreign.before(args, bool(self.replays))
         try:
@@ -238,7 +239,7 @@ class Dispatcher:
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
         now = S.current()
         ours = self.adopted(args, now)
-        for slot, memory in zip(self.slots, map(A.memory_of, ours), strict=True):
+        for slot, memory in zip(self.slots, map(memory_of, ours), strict=True):
             if memory is None or memory.session is now or not isinstance(slot, A.ArraySlot):
                 continue
             if not (now.backend.CAPABILITIES.on_host and memory.session.backend.CAPABILITIES.on_host):

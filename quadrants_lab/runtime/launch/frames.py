@@ -9,10 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from quadrants_lab.analysis.effects import value_reads
-from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import (
     ArrayParam,
     AssertFailed,
@@ -22,17 +19,16 @@ from quadrants_lab.backends.launch import (
     ScalarParam,
     Status,
 )
+from quadrants_lab.backends.overlap import merged
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.scratch import CHANGED, EPOCH, EPOCHS, marks_of
+from quadrants_lab.ir.buffers import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.show import fill
 from quadrants_lab.ir.types import i64
-from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.call.signature import array_memory
+from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
-from quadrants_lab.runtime.interop.dlpack import can_import, must_be_writable, signal_stream
-from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle_argument
 from quadrants_lab.runtime.interop.tensors import Tensor
+from quadrants_lab.runtime.memory.identity import array_memory, memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session
 
@@ -46,7 +42,7 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
     for name, buffer in kernel.buffers.items():
         if buffer.kind != "field":
             continue
-        memory = A.memory_of(compiled.field(name))
+        memory = memory_of(compiled.field(name))
         assert memory is not None, name
         if memory.session is not session:
             raise wrong_session(memory.session, f"field {name}, which kernel {kernel.name} uses,")
@@ -69,7 +65,7 @@ def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) ->
         if isinstance(slot, A.ScalarSlot):
             frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
         elif isinstance(slot, A.ArraySlot):
-            memory = A.memory_of(arg)
+            memory = memory_of(arg)
             arrays.append((slot.name, arg if memory is None else memory.operand))
     arrays.sort(key=lambda of: of[0] not in frame.exe.written)  # what is written first, see `_bind`
     for n, (name, array) in enumerate(arrays):
@@ -110,52 +106,6 @@ def entry_params(slots: Sequence[A.Slot]) -> list[Param]:
         ScalarParam(slot.name) if isinstance(slot, A.ScalarSlot) else ArrayParam(slot.name)
         for slot in slots if isinstance(slot, (A.ScalarSlot, A.ArraySlot))
     ]  # fmt: skip
-
-
-class ForeignArguments:
-    """Those of the launches of a plan."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.imports = can_import(plan.session)
-
-    @forks.lazy
-    def written(self) -> list[int]:
-        """The arguments that a launch writes."""
-        return [n for n, slot in enumerate(self.plan.slots) if slot.name in self.plan.writes]
-
-    @forks.lazy
-    def gradients(self) -> list[tuple[int, Use]]:
-        """The arguments whose gradients a launch touches."""
-        plan, loaded = self.plan, {s.buffer for s in value_reads(self.plan.kernel)}
-        return [
-            (n, Use(plan.slots[n].name, plan.kernel.name, grad in loaded, grad in plan.writes))
-            for n, of, grad in plan.gradient_args
-            if of == "grad"
-        ]
-
-    def before(self, args: Sequence[Any], taped: bool) -> None:
-        """To be called before a launch with such arguments. ``taped``: whether a Tape makes it."""
-        node = running_backward() if self.gradients else None
-        for n, use in self.gradients:
-            settle_argument(args[n], use, node, taped)
-        for n in self.written:
-            must_be_writable(A.memory_of(args[n]), self.plan.slots[n].name, self.plan.kernel.name)
-
-    def after(self, args: Sequence[Any]) -> None:
-        """To be called after the launch."""
-        for n in self.written:
-            memory = A.memory_of(args[n])
-            if memory is not None and isinstance(memory.foreign, Tensor):
-                memory.foreign.written()
-        grads = [A.memory_of(getattr(args[n], "grad", None)) for n, use in self.gradients if use.writes]
-        if self.imports:
-            for memory in (*map(A.memory_of, args), *grads):
-                if memory is not None:
-                    signal_stream(memory)
-        for memory in grads:
-            if memory is not None and memory.foreign:
-                memory.flush()
 
 
 def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
@@ -273,7 +223,7 @@ class Scratch:
         if session.epoch + len(self.plan.kernel.body) >= EPOCHS:
             session.epoch = 0
             session.generation += 1
-        parts = spans(operands[of] for _, of, _ in self.marks if of not in memories)
+        parts = merged(operands[of] for _, of, _ in self.marks if of not in memories)
         of_host: dict[tuple[int, str], Memory] = {}
         for b, of, what in self.marks:
             if of in memories:
@@ -364,7 +314,7 @@ class Scratch:
         has several tensors over the memory of one."""
         found: list[Any] = []
         for slot, arg in zip(self.plan.slots, args, strict=True):
-            memory = A.memory_of(arg)
+            memory = memory_of(arg)
             if isinstance(slot, A.ScalarSlot):
                 found.append(arg)
             elif isinstance(slot, A.ArraySlot) and memory is None:
@@ -382,14 +332,3 @@ def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
     from quadrants_lab.adstack.evaluate import reads
 
     return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))
-
-
-def spans(arrays: Iterable[npt.NDArray[Any]]) -> list[tuple[int, int]]:
-    """The address ranges (begin, end) of arrays; ranges that overlap are merged."""
-    found: list[tuple[int, int]] = []
-    for begin, end in sorted((a.ctypes.data, a.ctypes.data + max(a.nbytes, 1)) for a in arrays):
-        if found and begin < found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((begin, end))
-    return found

@@ -15,14 +15,15 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.analysis.effects import value_reads
 from quadrants_lab.analysis.facts import Facts, draws, touched
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Frame, Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f16
-from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.arguments.signature import Distinct
+from quadrants_lab.runtime.arguments import slots as A
+from quadrants_lab.runtime.arguments.slots import Distinct
 from quadrants_lab.runtime.call.signature import (
     NAMES,
     Footprint,
@@ -35,9 +36,10 @@ from quadrants_lab.runtime.call.signature import (
     noted,
 )  # fmt: skip
 from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
+from quadrants_lab.runtime.interop.arrays import ForeignArguments
+from quadrants_lab.runtime.interop.gradients import Use
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
 from quadrants_lab.runtime.launch.frames import (
-    ForeignArguments,
     KeptBuffers,
     Scratch,
     entry_params,
@@ -46,15 +48,16 @@ from quadrants_lab.runtime.launch.frames import (
     launch_slowly,
     make_frame,
 )  # fmt: skip
-from quadrants_lab.runtime.launch.observe import open_recording
+from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
+from quadrants_lab.runtime.observe.observers import open_recording
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
     from quadrants_lab.runtime.gradient.stacks import StackSizes
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
-    from quadrants_lab.runtime.launch.observe import Recording
+    from quadrants_lab.runtime.observe.observers import Recording
 
 
 class Live:
@@ -120,7 +123,13 @@ class Plan:
         )
         classes = owner.ndarray_classes
         self.signature = Signature(self.slots, compiled.specs, classes, self.writes, self.gradient_args)
-        self.foreign = ForeignArguments(self)
+        loaded = {s.buffer for s in value_reads(self.kernel)} if self.gradient_args else set()
+        uses = [
+            (n, Use(self.slots[n].name, self.kernel.name, grad in loaded, grad in self.writes))
+            for n, of, grad in self.gradient_args if of == "grad"
+        ]  # fmt: skip
+        names = [slot.name for slot in self.slots]
+        self.foreign = ForeignArguments(session, self.kernel.name, names, uses, self.writes)
         self.frame = make_frame(compiled.executable, self.fields, session)
         if owner.graph:
             self.frame.as_graph()
@@ -207,7 +216,7 @@ class Plan:
             return False
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
-        found = [A.memory_of(A.derivative(args[n], of)) for n, of, _ in self.gradient_args]
+        found = [memory_of(A.derivative(args[n], of)) for n, of, _ in self.gradient_args]
         place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
         known = place == self.placed and not self.session.exported
         if not (known or all(map(self._takes_gradient, self.gradient_args, found))):
@@ -297,9 +306,9 @@ class Plan:
             return self.field_places
         found: dict[str, A.Place] = dict(self.fields)
         slots = enumerate(self.slots)
-        found |= {s.name: n for n, s in slots if isinstance(s, A.ArraySlot) and A.memory_of(args[n]) is not None}
+        found |= {s.name: n for n, s in slots if isinstance(s, A.ArraySlot) and memory_of(args[n]) is not None}
         for n, of, name in self.gradient_args:
-            if A.memory_of(A.derivative(args[n], of)) is not None:
+            if memory_of(A.derivative(args[n], of)) is not None:
                 found[name] = (n, of)
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
@@ -319,7 +328,7 @@ class Plan:
     def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
         """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
         slots = zip(self.slots, args, strict=True)
-        others = {s.name: a for s, a in slots if isinstance(s, A.ArraySlot) and A.memory_of(a) is None}
+        others = {s.name: a for s, a in slots if isinstance(s, A.ArraySlot) and memory_of(a) is None}
         return {**(self.memories(args) if memories is None else memories), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
@@ -329,8 +338,8 @@ class Plan:
         grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for slot, arg in zip(self.slots, args, strict=True):
             if isinstance(slot, A.ArraySlot) and grad.startswith(f"{slot.name}."):
-                return A.memory_of(A.derivative(arg, grad[len(slot.name) + 1 :]))
-        return A.memory_of(lowered.bindings.get(grad))
+                return memory_of(A.derivative(arg, grad[len(slot.name) + 1 :]))
+        return memory_of(lowered.bindings.get(grad))
 
     @property
     def repeatable(self) -> bool:
@@ -387,7 +396,7 @@ class Plan:
     @property
     def differentiable(self) -> bool:
         """Whether the kernel touches anything that has a gradient."""
-        return any(b.grad and not b.passing for b in self.compiled.lowered.kernel.buffers.values())
+        return any(b.grad and not b.transient for b in self.compiled.lowered.kernel.buffers.values())
 
     @property
     def primal_reads(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeError
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.signature import ScalarSlot
+from quadrants_lab.runtime.arguments.slots import ScalarSlot
 from quadrants_lab.runtime.backend import all_stages, backend
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 

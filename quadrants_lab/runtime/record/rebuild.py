@@ -20,7 +20,7 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.call.signature import Noted
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.launch.frames import entry_params, failure, make_frame

@@ -25,12 +25,13 @@ from weakref import ref
 
 import numpy as np
 
-from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
+from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.call.signature import Launch, Noted
 from quadrants_lab.runtime.compile.compiled import WATCHED
 from quadrants_lab.runtime.launch.dispatch import refuse
-from quadrants_lab.runtime.launch.observe import HIDDEN, OBSERVERS, hiding, recorded
+from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
+from quadrants_lab.runtime.observe.observers import HIDDEN, OBSERVERS, hiding, recorded
 from quadrants_lab.runtime.record.log import (
     BY_HAND,
     Array,

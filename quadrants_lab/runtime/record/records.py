@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from quadrants_lab.analysis.facts import statements
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.launch.observe import Observer
+from quadrants_lab.runtime.observe.observers import Observer
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow

@@ -28,14 +28,14 @@ def _sentence(task: N.Offload, plain: str) -> str:
         said.append("a group of iterations that would wait for few of them runs alone")
     if task.grain and not task.lanes:
         said.append("LLVM's vectors, if it finds that they pay" if task.vectorise else "one iteration at a time")
-    if task.steps:
-        said.append(f"each row in {task.steps} steps")
-    if task.sums == "alone":
+    if task.fission:
+        said.append(f"each row in {task.fission} loops")
+    if task.sums == "serial":
         said.append(f"one thread adds to {_names(task.copies)}")
     elif task.copies:
         said.append(f"each thread may add to a copy of {_names(task.copies)}")
-    if task.one_place:
-        said.append(f"groups of {task.one_place} iterations are looked at for sums into one element")
+    if task.aggregate:
+        said.append(f"groups of {task.aggregate} iterations are looked at for sums into one element")
     if task.shares:
         said.append(f"each thread reduces its share of {_names([name for name, _ in task.shares])}")
     if task.brief:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.launch.observe import PUT_BACK
+from quadrants_lab.runtime.observe.observers import PUT_BACK
 from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
 from quadrants_lab.runtime.tape.recomputation import (
     bytes_restored,

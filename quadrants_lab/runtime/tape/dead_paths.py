@@ -9,10 +9,10 @@ import numpy as np
 
 from quadrants_lab.analysis.facts import overwritten
 from quadrants_lab.autodiff.dead_paths import gets_nothing, integer_flows, missing, value_flows
-from quadrants_lab.autodiff.warned import GradientWarning, warn
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.arguments.signature import memory_of
-from quadrants_lab.runtime.call.signature import field_version
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor
-from quadrants_lab.runtime.launch.observe import Observer, unwatched
+from quadrants_lab.runtime.memory.identity import field_version, memory_of
 from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.observe.observers import Observer, unwatched
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 

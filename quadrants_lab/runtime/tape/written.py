@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.analysis.facts import statements
-from quadrants_lab.autodiff.warned import GradientWarning, warn, warning
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warn, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.launch.observe import Observer
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.observe.observers import Observer
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan

@@ -1,0 +1,138 @@
+"""Warp-aggregated atomics: where all threads of a warp change the same element, they combine their values first, and
+one of them changes the element once. Otherwise each thread does.
+
+    atomic add @y[%i], %v    becomes    %total, %one = if group_same %i {
+                                          yield group_reduce add %v, is this the first thread
+                                        } else { yield %v, true }
+                                        if %one { atomic add @y[%i], %total }
+
+This pays where many threads change one element: a hot cell, or, in a gradient, the element that the loops of all
+threads read in the same trip.
+"""
+
+from dataclasses import replace
+from functools import partial, reduce
+
+from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.backends.lower.expression import X
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, u1, u32
+from quadrants_lab.ir.walk import rewrite, types_of, uses
+
+_WARP = 32  # threads of a warp on most devices
+# of the atomics of a block whose indices come from data: aggregating makes code long, and in a block with more of them,
+# such as a scatter of particles to a grid, neighbours rarely have the same element
+_MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateAtomics(Parametrised):
+    """Aggregates the atomic operations that are worth it: many threads run them, their old value is unused, and their
+    index comes from data or is the same for all threads (an index made of the thread's number differs within a warp).
+    ``types``, ``ops``: the dtypes and operations that threads of a warp can combine. ``bits``: the most bits of a value
+    that they can compare. ``warp``: how many threads a warp has; 0 where only the device knows."""
+
+    types: tuple[DType, ...] = ()
+    ops: tuple[str, ...] = ()
+    bits: int = 64
+    warp: int = 0
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        found = _Search(self, kernel).ids
+        if not found:
+            return kernel
+        b = Builder(kernel.next_id, types_of(kernel.body))
+        body = rewrite(kernel.body, lambda s: b.made(self._aggregate, b, s) if s.id in found else s)
+        return replace(kernel, body=body, next_id=b.next_id)
+
+    def _aggregate(self, b: Builder, s: N.Atomic) -> None:
+        b.span, b.adjoint_of = s.span, s.adjoint_of
+        total, one = b.param(s.type), b.param(u1)
+        same = self._same(b, s.index)
+        with b.block() as together:
+            op = "add" if s.op == "sub" else s.op
+            whole = b.add(N.GroupReduce(b.fresh(), s.type, op, s.value, threads=self.warp))
+            b.yield_(whole, self._first(b))
+        with b.block() as apart:
+            b.yield_(s.value, b.const(True, u1))
+        b.add(N.If(b.fresh(), same, tuple(together), tuple(apart), (total, one)))
+        with b.when(one.id):
+            b.add(replace(s, value=total.id))
+        b.span, b.adjoint_of = None, N.NO_ID
+
+    def _same(self, b: Builder, index: N.Ids) -> int:
+        """Whether all threads of the warp are here, with equal indices."""
+        parts = [X(b, i) for i in index or (b.const(0, u32),)]
+        if any(x.type.bits > self.bits for x in parts):
+            parts = [part.cast(u32) for x in parts for part in ((x, x.lshr(32)) if x.type.bits > self.bits else (x,))]
+        same = (b.add(N.GroupSame(b.fresh(), u1, x.id, threads=self.warp)) for x in parts)
+        return reduce(partial(b.op, "and"), same)
+
+    def _first(self, b: Builder) -> int:
+        if not self.warp:
+            return b.add(N.Builtin(b.fresh(), u1, "elected"))
+        return ((X(b, b.add(N.Builtin(b.fresh(), u32, "place"))) & (self.warp - 1)) == 0).id
+
+
+class _Search:
+    """Finds the ``ids`` of the atomic operations that are worth aggregating."""
+
+    def __init__(self, how: AggregateAtomics, kernel: N.Kernel) -> None:
+        self.how = how
+        self.kernel = kernel
+        self.ranges = Ranges(kernel)
+        self.uses = uses(kernel.body)
+        self._known: dict[int, frozenset[str]] = {}
+        self.ids: set[int] = set()
+        for task in kernel.tasks:
+            if task.kind == "threads":
+                self._find(task.body)
+
+    def _find(self, block: N.Block) -> None:
+        found = [s for s in block if isinstance(s, N.Atomic) and self._may_aggregate(s)]
+        by_data = {s.id for s in found if any("data" in self._sources(i) for i in s.index)}
+        self.ids |= {s.id for s in found} - (by_data if len(by_data) > _MOST else set())
+        for s in block:
+            for inner in s.blocks():
+                self._find(inner)
+
+    def _may_aggregate(self, s: N.Atomic) -> bool:
+        if s.private or s.op not in self.how.ops or s.type not in self.how.types or self.uses.get(s.id):
+            return False
+        made = (s.value, *self.ranges.merged.get(s.value, ()))
+        if any(isinstance(self.ranges.defs.get(v), N.GroupReduce) for v in made):  # it is aggregated already
+            return False
+        own = self.kernel.buffers[s.buffer].kind in ("local", "frame", "words")
+        return not own and not any("thread" in self._sources(i) for i in s.index)
+
+    def _sources(self, v: int) -> frozenset[str]:
+        """What the value is computed from: "data" in memory, the number of the "thread", both or neither."""
+        if v not in self._known:
+            self._known[v] = frozenset()  # a loop-carried value may depend on itself
+            d, first = self.ranges.defs.get(v), self._first(v)
+            own = {"data"} if isinstance(d, N.Load) else set()
+            own |= {"thread"} if isinstance(d, N.Lane) or first == N.NO_ID else set()
+            self._known[v] = frozenset(own).union(*map(self._sources, self._operands(v)))
+        return self._known[v]
+
+    def _first(self, v: int) -> int | None:
+        """The begin of the loop whose index the value is, NO_ID for a loop over a thread's iterations, else None."""
+        return self.ranges.indices[v][0] if v in self.ranges.indices else None
+
+    def _operands(self, v: int) -> tuple[int, ...]:
+        if (begin := self._first(v)) is not None:
+            return (begin,)
+        if v in self.ranges.merged:
+            return tuple(m for m in self.ranges.merged[v] if m != v)
+        d = self.ranges.defs.get(v)
+        return () if d is None or isinstance(d, N.Load) or self._is_row(d) else d.operands()
+
+    def _is_row(self, d: N.Stmt) -> bool:
+        """Whether it is the row of a box of iterations with long rows, which neighbouring threads have in common."""
+        if not isinstance(d, N.Op) or d.prim != "quot":
+            return False
+        size = self.ranges.range(d.args[1])
+        return size is None or size[1] >= _WARP

@@ -1,0 +1,150 @@
+"""`mark_distances`: finds the dependence distance between iterations that add to the same element, as in the adjoint of
+a stencil, and which of these sums loop fission may give a loop of its own."""
+
+from collections.abc import Container
+from dataclasses import replace
+
+from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
+from quadrants_lab.analysis.dependence import may_follow
+from quadrants_lab.analysis.effects import aliased_atomic_buffers, memory_classes
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
+
+_MOST = 64  # a backend cannot use a larger distance
+
+
+def mark_distances(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that an Atomic with a ``distance`` is not private, that nothing reads its old value, and that all
+    atomics of its task on that buffer have the same distance. Iterations that have the same first index, or that differ
+    only in the last index, either all add to the same element or all add to different elements. `_fission` sets
+    ``fission``."""
+    body: list[N.Stmt] = []
+    for task in kernel.tasks:
+        found = _distances(kernel, task)
+        if found or any(isinstance(s, N.Atomic) and s.distance >= 0 for s in walk(task.body)):  # of an earlier run
+            fission = _fission(accesses_of(kernel), task, found) if found else {}
+
+            def marked(s: N.Stmt) -> N.Stmt:
+                if not isinstance(s, N.Atomic):
+                    return s
+                return replace(s, distance=-1 if s.private else found.get(s.buffer, -1), fission=fission.get(s.id, 0))
+
+            task = rewrite_in(task, marked)
+        body.append(task)
+    return replace(kernel, body=tuple(body))
+
+
+def _distances(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
+    """For each buffer: the largest distance, along the first index, between two iterations of the task that add to
+    the same element."""
+    if task.kind == "serial":
+        return {}
+    sums = [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
+    used = uses(task.body) if sums else {}
+    wanted = {s.buffer for s in sums} - {s.buffer for s in sums if s.id in used or s.op in ("cas", "exchange")}
+    wanted -= aliased_atomic_buffers(kernel, {s.buffer for s in sums})
+    found: dict[str, int] = {}
+    for buffer in wanted:
+        info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
+        places = [info.of[s.id] for s in sums if s.buffer == buffer]
+        along = [r for axis in range(kernel.buffers[buffer].ndim) if (r := _along(places, axis, own)) is not None]
+        if along and min(along) <= _MOST and all(_apart(info, a, own) for a in places):
+            found[buffer] = min(along)
+    return found
+
+
+def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
+    """The largest distance between the indices along the axis, if each of them is the task's first index plus a
+    constant plus the same uniform terms; otherwise None."""
+    forms = [a.at[axis] for a in places]
+    if any(f.terms != forms[0].terms for f in forms):
+        return None
+    terms = forms[0].terms
+    if terms.get(own[0]) != 1 or any(s[0] != "!" for s in terms if s != own[0]):
+        return None
+    offsets = [f.const for f in forms]
+    return max(offsets) - min(offsets)
+
+
+def _apart(info: Accesses, place: Access, own: list[str]) -> bool:
+    """Whether the iterations of a row, which differ only in the last index, all go to different elements, or all to the
+    same element. Vector lanes may then add at once."""
+    if not all(_simple(f, own) for f in place.at):
+        return False
+    return any(own[-1] in f.terms for f in place.at) or _same(info, list(place.stmt.index), own[:-1])
+
+
+def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
+    """Whether the values are computed only from outer indices and uniform values. The affine form does not show this:
+    the form of ``(i + j) - j`` has no j."""
+
+    def operands(value: int) -> tuple[int, ...]:
+        s = info.defs.get(value)
+        return s.args if isinstance(s, N.Op) else ()
+
+    made = (v for v in reached(values, operands) if symbol(v) not in outer)
+    return all(isinstance(info.defs.get(v), (N.Op, N.Uniform)) for v in made)
+
+
+def _simple(form: Form, own: list[str]) -> bool:
+    varying = [(s, c) for s, c in form.terms.items() if s[0] != "!"]
+    return not varying or (len(varying) == 1 and varying[0][0] in own and abs(varying[0][1]) == 1)
+
+
+# --- loop distribution --------------------------------------------------------------------------------------------
+#
+# The adjoint of a stencil adds to x[j - 1], x[j] and x[j + 1], so neighbouring iterations add to the same element. If
+# each of these sums has a loop of its own, they do not, and each loop can be vectorised: first all sums into x[j -
+# 1], then all into x[j + 1], then the sums into x[j] with everything else (R. Allen and K. Kennedy, Optimizing
+# Compilers for Modern Architectures, 2001, chapters 2 and 5).
+
+
+# statements that each of the loops may repeat
+_PLAIN = (N.Pure, N.Access, N.If, N.Yield)
+
+
+def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
+    """The ``fission`` of each atomic that may have a loop of its own, by its id, for atomics on ``buffers``, which
+    have a distance. Atomics with the same index along the row as the first atomic stay with the rest of the body."""
+    last = symbol(task.indices[-1].id)
+    own = [a for a in info.of.values() if a.task is task and a.in_body]
+    sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
+    number = {step: n for n, step in enumerate(dict.fromkeys(_row_at(info, a, last) for a in sums))}
+    if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
+        return {}
+    used = uses(task.body)
+    if any(isinstance(a.stmt, N.Atomic) and a.stmt.id in used for a in own):
+        return {}  # each loop that needs an old value would change the element again
+    classes = memory_classes(info.kernel)
+    near: dict[str, list[Access]] = {}
+    for a in own:
+        near.setdefault(classes[a.stmt.buffer], []).append(a)
+    for group in near.values():
+        loads = [a for a in group if isinstance(a.stmt, N.Load)]
+        if any(may_follow(info, a, load) for load in loads for a in group if not isinstance(a.stmt, N.Load)):
+            return {}  # one loop may have written what another one reads
+    found: dict[int, int] = {}
+    for a in sums:
+        at = _row_at(info, a, last)
+        step = number[at]
+        others = [b for b in near[classes[a.stmt.buffer]] if not _adds(b)]
+        if step and at and not any(may_follow(info, a, b) or may_follow(info, b, a) for b in others):
+            found[a.stmt.id] = step
+    return found
+
+
+def _adds(a: Access) -> bool:
+    return isinstance(a.stmt, N.Atomic) and a.stmt.op in ("add", "sub")
+
+
+def _row_at(info: Accesses, a: Access, last: str) -> str:
+    """The index along the only axis in which the row's index appears, if neighbouring iterations go to neighbouring
+    elements along it, and all further indices (components of a vector) are constants; otherwise ""."""
+    axes = [n for n, form in enumerate(a.at) if last in form.terms]
+    if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1:
+        return ""
+    buffer = info.kernel.buffers[a.stmt.buffer]
+    for n, form in enumerate(a.at[axes[0] + 1 :], axes[0] + 1):
+        if form.terms or buffer.known_extent(n) is None:  # without, LLVM makes no vectors
+            return ""
+    return str(a.at[axes[0]])

@@ -1,0 +1,119 @@
+"""Loops of blocks of threads, for backends that run a block in one thread.
+
+`unroll_whiles` unrolls a `while` whose number of trips follows from constants. Blocks often halve or double a stride in
+such a loop. Unrolled, the loops over threads in it have constant ends, so the backend vectorizes them without a loop
+for the remainder. `thread_rows` makes of a loop over threads t that computes ``t // 16`` and ``t % 16`` a loop over
+rows of 16 threads and a loop within the row, whose accesses are contiguous.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import emit_copy, end_of, rewrite, rewritten, substitute, types_of, walk
+
+MOST_TRIPS = 16
+MOST_STATEMENTS = 400  # in all copies of the body together
+
+
+def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no `while` that, decided by constants, ends after at most 16 short trips."""
+    whole = (s for s in walk(kernel.body) if isinstance(s, N.Const) and not s.type.is_float)
+    consts = {s.id: s.type.numpy(s.value) for s in whole}
+    b, ends = Builder(kernel.next_id, types_of(kernel.body)), dict[int, int]()
+
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        trips = _trips(s, consts) if isinstance(s, N.While) and not s.checkpoint else None
+        return s if trips is None else b.made(_bodies, b, s, trips, ends)
+
+    body = rewrite(kernel.body, one)
+    return kernel if body is kernel.body else replace(kernel, body=substitute(body, ends), next_id=b.next_id)
+
+
+def _trips(loop: N.While, consts: dict[int, Any]) -> int | None:
+    """The number of trips; None where it is not known or the unrolled loop would be too long."""
+    known, inside = dict(consts), list(walk(loop.body))
+    most = min(MOST_TRIPS, MOST_STATEMENTS // len(inside))
+    if not isinstance(loop.body[-1], N.Yield) or any(isinstance(s, (N.Break, N.Continue)) for s in inside):
+        return None
+    values = loop.inits
+    for trips in range(most + 1):
+        given = [known.get(v) for v in values]
+        known.update((p.id, value) for p, value in zip(loop.carried, given, strict=True))
+        _evaluate(loop.cond, known)
+        going = known.get(end_of(loop.cond).values[0])
+        if not going:
+            return None if going is None else trips
+        _evaluate(loop.body, known)
+        values = end_of(loop.body).values
+    return None
+
+
+def _evaluate(block: N.Block, known: dict[int, Any]) -> None:
+    """Evaluates operations on known integers; other values become None."""
+    for s in block:
+        if isinstance(s, N.Op):
+            args = [known.get(i) for i in s.args]
+            with np.errstate(all="ignore"):
+                known[s.id] = None if None in args else PRIMS[s.prim].evaluate(s.type, *args)
+        elif not isinstance(s, N.Const):
+            known.update((i, None) for i, _ in s.defs())
+
+
+def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None:
+    """Emits the copies of the body; ``ends`` maps the loop's results to the values that replace them."""
+    values = loop.inits
+    for _ in range(trips):
+        ids = {p.id: v for p, v in zip(loop.carried, values, strict=True)}
+        values = emit_copy(b, loop.body, ids)
+    ends.update((p.id, ends.get(v, v)) for p, v in zip(loop.results, values, strict=True))
+
+
+def thread_rows(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that no loop over threads divides the number of the thread by just one constant. It is for backends
+    that run a block in one thread."""
+    b = Builder(kernel.next_id, types_of(kernel.body))
+
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        by = _row(s, consts) if isinstance(s, N.For) and s.threads else 0
+        return b.made(_rows, b, s, by) if by else s
+
+    consts = {s.id: s.value for s in walk(kernel.body) if isinstance(s, N.Const)}
+    return rewritten(kernel, one, b)
+
+
+def _row(loop: N.For, consts: dict[int, int | float]) -> int:
+    """The constant by which the loop divides the number of the thread; 0 where there is none, or several."""
+    if consts.get(loop.begin) != 0 or loop.carried:
+        return 0
+    by = {consts.get(s.args[1], 0) for s in walk(loop.body) if isinstance(s, N.Op) and _divides(s, loop.index.id)}
+    (n,) = by if len(by) == 1 else (0,)
+    return int(n) if n > 1 else 0
+
+
+def _divides(s: N.Op, t: int) -> bool:
+    return s.prim in ("floordiv", "mod") and s.args[0] == t
+
+
+def _rows(b: Builder, loop: N.For, by: int) -> None:
+    b.span, t, last = loop.span, loop.index.id, loop.body[-1]
+    zero, size, row, place = b.const(0, i32), b.const(by, i32), b.param(i32, "row"), b.param(i32, "place")
+    rows = b.op("floordiv", b.op("add", loop.end, b.const(by - 1, i32)), size)
+    ids = {s.id: row.id if s.prim == "floordiv" else place.id
+           for s in walk(loop.body) if isinstance(s, N.Op) and _divides(s, t)}  # fmt: skip
+    with b.block() as outer:
+        first = b.op("mul", row.id, size)
+        threads = b.op("min", b.op("sub", loop.end, first), size)
+        with b.block() as inner:
+            ids[t] = b.op("add", first, place.id)
+            b.stmts += substitute(rewrite(loop.body[:-1], lambda s: () if s.id in ids else s), ids)
+            b.stmts.append(last)
+        within = replace(loop, index=place, begin=zero, end=threads, body=tuple(inner), threads=False)
+        b.add(replace(within, id=b.fresh()))
+        b.yield_()
+    b.add(replace(within, index=row, end=rows, body=tuple(outer)))

@@ -1,0 +1,47 @@
+"""Primitives that only derivatives and sizes of stacks know: after differentiation `lower_custom_jvp` replaces a
+custom_jvp by its value, and `lower_isqrt` makes a loop over the bits of the result of each integer square root."""
+
+from dataclasses import replace
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.walk import rewritten, substitute, types_of, walk
+from quadrants_lab.passes.dce import dce
+
+
+def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and what was computed only for
+    the second one is dropped. Runs after the last derivative is taken."""
+    ids: dict[int, int] = {}
+    for s in walk(kernel.body):
+        if isinstance(s, N.Op) and s.prim == "custom_jvp":
+            ids[s.id] = ids.get(s.args[0], s.args[0])
+    if not ids:
+        return kernel
+    return dce(rewritten(replace(kernel, body=substitute(kernel.body, ids)), lambda s: () if s.id in ids else s))
+
+
+def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that there is no ``isqrt``. Runs after `determine_ad_stack_size`, whose sizes may contain
+    ``isqrt`` but no loop."""
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    return rewritten(kernel, lambda s: b.made(_isqrt, b, s) if isinstance(s, N.Op) and s.prim == "isqrt" else s, b)
+
+
+def _isqrt(b: Builder, s: N.Op) -> None:
+    """Emits one plus the greatest r with r * r <= a - 1, found bit by bit from the highest; 0 where a < 1. The dtype is
+    i32 or i64."""
+    b.span, b.adjoint_of = s.span, s.adjoint_of
+    t = s.type
+    zero, one = b.const(0, t), b.const(1, t)
+    below = b.op("sub", b.op("max", s.args[0], one), one)
+    bit, root, result = b.param(t), b.param(t), b.param(t)
+    with b.block() as body:
+        more = b.op("or", root.id, b.op("shl", one, bit.id))
+        # more * more > below, without overflow
+        fits = b.op("le", more, b.op("floordiv", below, more))
+        b.yield_(b.op("select", fits, more, root.id))
+    bits = b.const(t.bits // 2, t)
+    b.add(N.For(b.fresh(), bit, zero, bits, (root,), (zero,), tuple(body), (result,), reverse=True))
+    grown = b.op("add", result.id, one)
+    b.add(N.Op(s.id, t, "select", (b.op("gt", s.args[0], zero), grown, zero), name=s.name))

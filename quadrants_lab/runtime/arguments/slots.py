@@ -1,0 +1,357 @@
+"""Slots: what each parameter of a kernel takes, with checks, conversion, and the key of a specialisation; where a
+buffer's memory is found among the arguments; and which buffers share memory.
+
+A compound argument (a vector, matrix, struct or dataclass) is flattened at the call. Plans, launches and records see
+only its leaves, which are scalars, arrays and templates; only the front end knows the structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import replace
+from itertools import islice
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec, TemplateSpec
+from quadrants_lab.ir import types as T
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.arguments.keys import Named, template_key
+from quadrants_lab.runtime.memory.fitting import cure, fitting, shown
+from quadrants_lab.runtime.memory.identity import overlapping
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.session import Session
+
+DERIVATIVES = ("grad", "tangent", "grad.tangent")  # suffixes of the names of an array's derivative buffers
+
+
+class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
+    """An argument that the kernel's annotation does not allow."""
+
+
+def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -> ArgumentError:
+    """The error for an array of another library's dtype."""
+    return ArgumentError(
+        f"{what} is {kind} of {dtype}, which is no dtype of the language",
+        code="QL2042",
+        help=f"{cure}the dtypes are {', '.join(T.DTYPES)}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSlot:
+    """A scalar argument. It takes Python's and numpy's numbers: integers in the range of an integer dtype, any real
+    number for a floating-point dtype."""
+
+    name: str
+    dtype: DType
+
+    def convert(self, value: Any, where: str) -> Any:
+        try:
+            return fitting(value, self.dtype)
+        except (TypeError, OverflowError) as e:
+            what = f", {shown(value)} is given" if shown(value) else ""
+            raise ArgumentError(
+                f"argument {self.name!r} of {where} is {self.dtype}{what}: {e}",
+                code="QL2040",
+                help=cure(value, self.dtype),
+            ) from None
+
+    def spec(self, value: Any, named: Named | None = None) -> tuple[Any, Spec]:
+        return None, ScalarSpec(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySlot:
+    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where the annotation leaves it
+    open.
+
+    ``element``: the shape of the elements, with None for open extents; () for numbers or, where ``dtype`` is None, for
+    elements of any shape. The last axes of a numpy array are those of its elements. ``clamp``: an index that is out of
+    bounds means the nearest element."""
+
+    name: str
+    dtype: DType | None
+    ndim: int | None
+    grad: bool | None
+    element: tuple[int | None, ...] = ()
+    clamp: bool = False
+
+    def convert(self, value: Any, where: str) -> Any:
+        what, foreign = f"argument {self.name!r} of {where}", isinstance(value, np.ndarray)
+        if getattr(value, "__qd_ndarray__", False):
+            if value.grad is None and self.grad:
+                raise ArgumentError(
+                    f"{what} must have a gradient", code="QL2041", help="make it with needs_grad=True"
+                )
+            given: DType | None = value.dtype
+        elif foreign:
+            given = T.from_numpy(value.dtype)
+            if given is None:
+                raise no_dtype(what, value.dtype)
+            if not value.flags.c_contiguous or not value.flags.aligned:
+                flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray leaves it where it is
+                if not value.flags.c_contiguous:
+                    flaw, copy = "C-contiguous", "np.ascontiguousarray(...)"
+                raise ArgumentError(
+                    f"{what} is a numpy array that is not {flaw}",
+                    code="QL2043",
+                    help=f"pass {copy}; writes to it then reach only the copy",
+                )
+        else:
+            kind, hint = f"of type {type(value).__name__}", "np.asarray(...) makes one"
+            if getattr(value, "__qd_field__", False):
+                kind, hint = "a field", "pass a field as a qd.template() argument"
+            says = f"{what} must be a numpy array or a qd.ndarray, it is {kind}"
+            raise ArgumentError(says, code="QL2044", help=hint)
+        if self.dtype is not None and given is not self.dtype:
+            raise ArgumentError(
+                f"{what} must have dtype {self.dtype}, the array has {given}",
+                code="QL2045",
+                help=f"pass x.astype(np.{np.dtype(self.dtype.numpy).name})" if foreign else "",
+            )
+        ndim = len(value.shape)
+        wanted = ndim if self.ndim is None else self.ndim + len(self.element) * foreign
+        if ndim != wanted:
+            axes = f"{wanted} ax{'i' if wanted == 1 else 'e'}s"
+            raise ArgumentError(f"{what} must have {axes}, the array has shape {value.shape}", code="QL2046")
+        element = value.shape[ndim - len(self.element) :] if foreign else value.element_shape
+        if (self.element or self.dtype) and not self._fits(element):
+            raise ArgumentError(
+                f"{what} must have elements of shape {self.element}, those of the array have shape {element}",
+                code="QL2047",
+            )
+        return value
+
+    def _fits(self, element: tuple[int, ...]) -> bool:
+        pairs = zip(self.element, element, strict=False)
+        return len(element) == len(self.element) and all(wanted in (None, n) for wanted, n in pairs)
+
+    def spec(self, value: Any, named: Named | None = None) -> tuple[Any, Spec]:
+        foreign = isinstance(value, np.ndarray)
+        dtype: Any = T.from_numpy(value.dtype) if foreign else value.dtype
+        grad = not foreign and value.grad is not None and self.grad is not False
+        ndim = len(value.shape) - len(self.element) * foreign
+        element = value.shape[ndim:] if foreign else value.element_shape
+        wide = is_wide(value.shape)
+        return (dtype, ndim, grad, element, wide), NdarraySpec(dtype, ndim, grad, element, wide, self.clamp)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSlot:
+    """A compile-time argument: a field, a function of the language, or a value."""
+
+    name: str
+
+    def convert(self, value: Any, where: str) -> Any:
+        return value
+
+    def spec(self, value: Any, named: Named | None = None) -> tuple[Any, Spec]:
+        return template_key(value, named), TemplateSpec(value)
+
+
+Slot = ScalarSlot | ArraySlot | TemplateSlot
+
+
+def specialise(slots: Sequence[Slot], args: Sequence[Any], named: Named) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
+    """The key and the specs of the specialisation for checked ``args``; ``named`` gets the objects that the key
+    names."""
+    pairs = [slot.spec(arg, named) for slot, arg in zip(slots, args, strict=True)]
+    return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
+
+
+def is_wide(shape: Sequence[int]) -> bool:
+    """Whether an index may exceed i32; such arrays get other code."""
+    return any(n >> 31 for n in shape)
+
+
+# where a buffer's memory is found: a field's memory, or the position of an argument, or that and one of `DERIVATIVES`
+Place = Memory | int | tuple[int, str]
+
+
+def memory_at(place: Place, args: Sequence[Any]) -> Memory:
+    if isinstance(place, Memory):
+        return place
+    memory: Memory = array_at(place, args)._memory
+    return memory
+
+
+def array_at(place: int | tuple[int, str], args: Sequence[Any]) -> Any:
+    """An array argument, or its derivative."""
+    return args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
+
+
+def derivative(array: Any, of: str) -> Any:
+    """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
+    if of == "tangent":
+        return array.tangent()
+    grad = getattr(array, "grad", None)
+    return grad if of == "grad" or grad is None else grad.tangent()
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSlot:
+    """A vector or matrix, or nested sequences of its shape; its leaves are its elements, row by row."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def leaves(self) -> list[Any]:
+        return [ScalarSlot(f"{self.name}[{k}]", self.dtype) for k in range(prod(self.shape))]
+
+    def flatten(self, value: Any, where: str) -> list[Any]:
+        if getattr(value, "__qd_matrix__", False):
+            shape, flat = tuple(value.shape), value.to_list()
+            flat = flat if len(shape) == 1 else [v for row in flat for v in row]
+        else:
+            try:
+                shape = np.shape(value) if isinstance(value, (list, tuple, np.ndarray)) else ()
+            except ValueError:  # rows of several lengths
+                shape = ()
+            flat = np.array(value, object).reshape(-1).tolist() if shape else []  # each number keeps its type
+        if shape != self.shape:
+            what = f"has shape {shape}" if shape else f"is of type {type(value).__name__}"
+            raise ArgumentError(
+                f"argument {self.name!r} of {where} must have shape {self.shape}, it {what}", code="QL2050"
+            )
+        return list(flat)
+
+    def spec(self, leaves: Iterator[Spec]) -> Spec:
+        for _ in range(prod(self.shape)):
+            next(leaves)
+        return MatrixSpec(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class StructSlot:
+    """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are those of its members.
+    ``type``: the struct type or class."""
+
+    name: str
+    type: Any
+    members: tuple[tuple[str, AnySlot], ...]
+    python: bool
+
+    def leaves(self) -> list[Any]:
+        return [leaf for _, slot in self.members for leaf in leaves(slot)]
+
+    def flatten(self, value: Any, where: str) -> list[Any]:
+        if not self._takes(value):
+            raise ArgumentError(
+                f"argument {self.name!r} of {where} must be a {_name(self.type)}, it is of type {type(value).__name__}",
+                code="QL2051",
+            )
+        flat: list[Any] = []
+        for name, slot in self.members:
+            flat += flatten(slot, getattr(value, name), where)
+        return flat
+
+    def _takes(self, value: Any) -> bool:
+        if self.python:
+            return isinstance(value, self.type)
+        if not getattr(value, "__qd_struct__", False):
+            return False
+        given: Any = value.struct_type
+        return given is self.type or given.members == self.type.members
+
+    def spec(self, leaves: Iterator[Spec]) -> Spec:
+        return StructSpec(self.type, tuple((name, spec_of(slot, leaves)) for name, slot in self.members))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlot:
+    """A field, an array or None: `resolve_tensors` replaces it by the slot for the given argument. ``array``: the slot
+    of an array; ``optional``: no field is taken."""
+
+    name: str
+    array: ArraySlot
+    optional: bool
+
+
+AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | TensorSlot
+
+
+def resolve_tensors(slot: AnySlot, arrays: Iterator[bool]) -> AnySlot:
+    """The slot with every `TensorSlot` in it replaced; ``arrays`` yields for each whether the argument is an array."""
+    if isinstance(slot, TensorSlot):
+        return slot.array if next(arrays) else TemplateSlot(slot.name)
+    if isinstance(slot, StructSlot):
+        return replace(slot, members=tuple((name, resolve_tensors(s, arrays)) for name, s in slot.members))
+    return slot
+
+
+def typed_slot(name: str, type: Any) -> AnySlot:
+    """The slot of a dtype or a type of the language."""
+    if isinstance(type, DType):
+        return ScalarSlot(name, type)
+    if type.__qd_type__ == "matrix":
+        return MatrixSlot(name, type.dtype, tuple(type.shape))
+    members = tuple((member, typed_slot(f"{name}.{member}", t)) for member, t in type.members.items())
+    return StructSlot(name, type, members, False)
+
+
+def leaves(slot: AnySlot) -> list[Any]:
+    """The slots of the flattened argument."""
+    return slot.leaves() if isinstance(slot, (MatrixSlot, StructSlot)) else [slot]
+
+
+def flatten(slot: AnySlot, value: Any, where: str) -> list[Any]:
+    """An argument for each leaf, not yet converted."""
+    return slot.flatten(value, where) if isinstance(slot, (MatrixSlot, StructSlot)) else [value]
+
+
+def spec_of(slot: AnySlot, leaves: Iterator[Spec]) -> Spec:
+    """The spec of the compound argument, from those of its leaves."""
+    return slot.spec(leaves) if isinstance(slot, (MatrixSlot, StructSlot)) else next(leaves)
+
+
+def rebuilt(type: Any, flat: Iterator[Any]) -> Any:
+    """The value of a dtype, type or tuple of them, from its flattened numbers."""
+    if isinstance(type, tuple):
+        return tuple(rebuilt(t, flat) for t in type)
+    return next(flat) if isinstance(type, DType) else type.rebuild(list(islice(flat, leaf_count(type))))
+
+
+def leaf_count(type: Any) -> int:
+    """How many numbers a value of a dtype or type has."""
+    if isinstance(type, DType):
+        return 1
+    return prod(type.shape) if type.__qd_type__ == "matrix" else sum(map(leaf_count, type.members.values()))
+
+
+def _name(given: Any) -> str:
+    return given.__name__ if isinstance(given, type) else repr(given)
+
+
+class Distinct:
+    """The buffers, by name, that a kernel takes for different memory where it writes to one of two. ``fields``: whether
+    an array must be apart from a field, which it can overlap only if other libraries have its memory; ``gradients``:
+    whether an argument's gradient or tangent must be apart from another array."""
+
+    def __init__(self, places: Mapping[str, Place], written: AbstractSet[str], session: Session) -> None:
+        self.session = session
+        fields = [name for name, place in places.items() if isinstance(place, Memory)]
+        arrays = [name for name in places if name not in fields]
+        self._parts = [(name, places[name], int(name in written)) for name in arrays]
+        self._and_fields = [*self._parts, *((name, places[name], 2 + (name in written)) for name in fields)]
+        several = len(arrays) > 1 and not written.isdisjoint(arrays)
+        self.gradients = several and any(not isinstance(places[name], int) for name in arrays)
+        self.fields = bool(arrays and fields) and not written.isdisjoint(places)
+        self._any = several or self.fields
+
+    def __bool__(self) -> bool:
+        return self._any
+
+    def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
+        """Two of the buffers that overlap in a launch with ``args``."""
+        parts = self._and_fields if self.session.exported else self._parts
+        arrays = [p if isinstance(p, Memory) else array_at(p, args) for _, p, _ in parts]
+        for pair in overlapping(arrays, [kind for _, _, kind in parts]):
+            a, b = sorted(pair)
+            return parts[a][0], parts[b][0]
+        return None

@@ -1,0 +1,176 @@
+"""Observers of launches, and recordings. Without one, a launch costs nothing more.
+
+An observer, such as a Tape, is called before and after each launch, and no launch takes the fast path. A recording
+replaces the functions by which plans launch (`Plan.record`), so that launches, those of a Tape too, stay fast in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from quadrants_lab.runtime import session
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+class Observer(Protocol):
+    """``before`` is called with the session locked, after the arguments were checked; its result is passed to
+    ``after``, which is called when the launch is done or has failed. If the only observer has a method ``again``, that
+    is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented.
+    An observer that takes the derivatives of what is launched has a true ``differentiates``."""
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        return None
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        return None
+
+
+class Recording(Protocol):
+    """``launch`` stands for ``how``, one of the functions of a plan that launch it, which it calls. ``pause`` is called
+    before launches that it does not see. ``tapes``: serial of the memory of a loss -> function that makes the report of
+    the last Tape over it."""
+
+    tapes: dict[int, Callable[[], Any]]
+
+    def launch(self, plan: Plan, how: Callable[..., Any], *args: Any) -> Any: ...
+
+    def pause(self) -> None: ...
+
+
+OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
+MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
+CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
+# True while a Tape runs gradients: it has restored the memory that they read, though versions have grown
+PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
+_recordings: list[Recording] = []  # that are open; the last one gets the launches
+HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)  # whether it does not see launches
+# contexts, in all threads; Python switches threads neither within += nor -=
+_hiding = 0  # in which the recording does not see launches
+_watching = 0  # in which no fast paths may be installed
+
+
+def watching() -> bool:
+    return _watching > 0
+
+
+def differentiating() -> bool:
+    """Whether derivatives of this context's launches are wanted; False for constants and within a function that has a
+    gradient of its own."""
+    wanted = MODE.get() == "dual" or any(getattr(o, "differentiates", False) for o in OBSERVERS.get())
+    return wanted and not CONSTANT.get()
+
+
+def watch(observer: Observer) -> AbstractContextManager[None]:
+    """Within the with, the observer sees every launch of this context."""
+    return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer))
+
+
+def launching(mode: str) -> AbstractContextManager[None]:
+    """Within the with, kernels called in this context are launched in ``mode`` instead of "forward"."""
+    return _WithoutFastPaths(MODE, mode)
+
+
+def constants() -> AbstractContextManager[None]:
+    """Within the with, results of kernels called in this context have no derivative."""
+    return _WithoutFastPaths(CONSTANT, True)
+
+
+@contextmanager
+def unwatched(by: Observer | None = None) -> Iterator[None]:
+    """Within the with, launches of this context are hidden from all observers and the recording, or from that
+    observer."""
+    token = OBSERVERS.set(() if by is None else tuple(o for o in OBSERVERS.get() if o is not by))
+    try:
+        with _hidden() if by is None else nullcontext():
+            yield
+    finally:
+        OBSERVERS.reset(token)
+
+
+@contextmanager
+def _hidden() -> Iterator[None]:
+    global _hiding
+    _hiding += 1
+    recording, token = open_recording(), HIDDEN.set(True)
+    if recording is not None:
+        recording.pause()
+    try:
+        yield
+    finally:
+        HIDDEN.reset(token)
+        _hiding -= 1
+
+
+def hiding() -> bool:
+    return _hiding > 0
+
+
+def open_recording() -> Recording | None:
+    """The recording that gets the launches."""
+    return _recordings[-1] if _recordings else None
+
+
+@contextmanager
+def recorded(by: Recording) -> Iterator[None]:
+    """Within the with, the recording gets every launch, in whatever thread."""
+    outer, now = open_recording(), session.default()
+    if outer is not None:
+        outer.pause()
+    with now.other_fast_paths() if now is not None else nullcontext():
+        _recordings.append(by)
+        _tell_plans()
+        try:
+            yield
+        finally:
+            _recordings.remove(by)
+            _tell_plans()
+    last = session.default()
+    if last is not None and last is not now:
+        last.forget_fast_paths()
+    elif last is not None and not _watching:
+        last.resume_fast_paths()
+
+
+def _tell_plans() -> None:
+    for plan in session.all_plans():
+        plan.record(open_recording())
+
+
+class _WithoutFastPaths:
+    """Within the with, the variable has a value with which no launch may take a fast path. A class, because a Tape of
+    few launches would take a tenth longer with a generator."""
+
+    __slots__ = ("now", "token", "value", "variable")
+
+    def __init__(self, variable: ContextVar[Any], value: object) -> None:
+        self.variable = variable
+        self.value = value
+
+    def __enter__(self) -> None:
+        global _watching
+        now = self.now = session.default()  # a later session installs none while `_watching`
+        if now is None:
+            _watching += 1
+        else:
+            with now.lock:
+                _watching += 1
+                now.suspend_fast_paths()
+        self.token = self.variable.set(self.value)
+        session.changed()
+
+    def __exit__(self, *_: object) -> None:
+        global _watching
+        now = self.now
+        try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+            self.variable.reset(self.token)
+        except ValueError:  # the token belongs to another context, which has ended
+            pass
+        finally:
+            _watching -= 1
+            session.changed()
+            if now is not None and not _watching and now is session.default():  # else `swap` resumes them
+                now.resume_fast_paths()

@@ -1,0 +1,168 @@
+"""Numbers that Python gets from memory with a derivative, under a Tape or a FwdMode.
+
+What Python does with them has no derivative, so the gradients or tangents lack it. A warning says so where such a
+number goes back into a kernel or a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from quadrants_lab.errors import render, warn
+from quadrants_lab.runtime.observe.observers import differentiating
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.session import Session
+
+
+class Recording:
+    """One with of a Tape or a FwdMode, as ``what`` says. ``which``: the derivative that it makes, "grad" or "dual".
+    ``on_tape``: it is a Tape's, or within one."""
+
+    __slots__ = ("on_tape", "what", "which")
+
+    def __init__(self, what: str, which: str) -> None:
+        self.what = what
+        self.which = which
+        self.on_tape = which == "grad" or recording_tape()
+
+
+RECORDING: ContextVar[Recording | None] = ContextVar("quadrants_lab_recording", default=None)
+
+
+def recording_tape() -> bool:
+    """Whether a Tape records."""
+    now = RECORDING.get()
+    return now is not None and now.on_tape
+
+
+def begin(what: str, which: str, now: Session) -> Token[Recording | None]:
+    """Numbers are noticed from now on, until `end`."""
+    token = RECORDING.set(Recording(what, which))
+    now.notice_reads(1)
+    return token
+
+
+def end(token: Token[Recording | None], now: Session) -> None:
+    now.notice_reads(-1)
+    try:  # noqa: SIM105 - runs at the end of each Tape
+        RECORDING.reset(token)
+    except ValueError:  # the token belongs to another context, which has ended
+        pass
+
+
+class TapeNumber(float):
+    """A number and where it came from. Until its with ends, sums, products and powers with one are such numbers, too;
+    `float(x)` is a plain one. For numpy it is a plain one: results have the dtype that a float would give them."""
+
+    __slots__ = ("origin", "recording")
+    origin: str | ref[Any]  # a kernel's name, or the field or ndarray
+    recording: Recording
+
+    def passed_on(self, how: str) -> float:
+        """The plain number; with a warning where its with has not ended."""
+        if self.recording is RECORDING.get() and differentiating():
+            of = self.origin if isinstance(self.origin, str) else self.origin()
+            came = f"kernel {of}, which returned it" if isinstance(of, str) else f"{_field(of)}, which Python read"
+            where = f"came from {came} under this {self.recording.what}"
+            cure = "leave it in a field, for kernels to read; if a constant is meant, write float(...) around it"
+            text = f"{how} a number that {where}: it counts as a constant"
+            warn(render("QL0421", text, (), cure, kind="warning"))
+        return float(self)
+
+    def written_to(self, to: Any) -> float:
+        """The plain number, for a field or ndarray."""
+        if not (to.grad or to.dual):
+            return float(self)
+        return self.passed_on(f"Python writes to {_field(to)}")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*plain(inputs), **options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return function(*plain(args), **dict(zip(options, plain(options.values()), strict=True)))
+
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+        return float, (float(self),)
+
+
+def _field(of: Any) -> str:
+    return "a field" if of is None else of.name or repr(of)
+
+
+TapeNumber.__name__ = "float"  # so that messages about types say what the program knows of
+
+
+def _kept(name: str) -> Callable[..., Any]:
+    of_float = getattr(float, name)
+
+    def operation(self: TapeNumber, *others: Any) -> Any:
+        if others and isinstance(others[0], float) and others[0].__class__ not in _OURS:
+            return NotImplemented  # numpy's f64, which has operations of its own
+        value = of_float(self, *others)
+        ended = self.recording is not RECORDING.get()
+        return value if ended or value.__class__ is not float else _made(value, self.origin, self.recording)
+
+    return operation
+
+
+_OURS = (float, TapeNumber)
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "mod"):
+    setattr(TapeNumber, f"__{_name}__", _kept(f"__{_name}__"))
+    setattr(TapeNumber, f"__r{_name}__", _kept(f"__r{_name}__"))
+for _name in ("__neg__", "__pos__", "__abs__"):
+    setattr(TapeNumber, _name, _kept(_name))
+
+
+def _made(value: float, origin: str | ref[Any], recording: Recording) -> TapeNumber:
+    number = TapeNumber(value)
+    number.origin, number.recording = origin, recording
+    return number
+
+
+def _from(value: Any, origin: str | ref[Any], recording: Recording) -> Any:
+    if value.__class__ in (tuple, list):
+        return value.__class__(_from(x, origin, recording) for x in value)
+    return _made(value, origin, recording) if value.__class__ is float else value
+
+
+def read(value: Any, of: Any) -> Any:
+    """A number of a field or ndarray, or all those of an element in lists, as Python gets it."""
+    now = RECORDING.get()
+    if now is None or value.__class__ not in (float, list) or getattr(of, now.which) is None:
+        return value
+    return _from(value, ref(of), now)
+
+
+def returned(value: Any, plan: Plan | None) -> Any:
+    """What a launch returned, as Python gets it."""
+    now = RECORDING.get()
+    if now is None or plan is None or not _has(now.which, plan, plan.reads):
+        return value
+    return _from(value, plan.kernel.name, now)
+
+
+def _has(which: str, plan: Plan, buffers: AbstractSet[str]) -> bool:
+    # imported here with the compiler, which `import quadrants_lab` spares
+    from quadrants_lab.analysis.facts import derivatives
+
+    return which in derivatives(plan.compiled.lowered.kernel, buffers)
+
+
+def plain(args: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(float(x) if x.__class__ is TapeNumber else x for x in args)
+
+
+def check(args: Sequence[Any], plan: Plan) -> None:
+    """Warns of the arguments of a launch that have lost their derivative."""
+    now = RECORDING.get()
+    if now is None or not _has(now.which, plan, plan.writes):
+        return
+    for slot, x in zip(plan.slots, args, strict=True):
+        if x.__class__ is TapeNumber:
+            x.passed_on(f"kernel {plan.kernel.name} takes, as {slot.name},")
