@@ -417,5 +417,6 @@ def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: b
 
 
 __all__ = [
-    "MADE", "WAYS", "Bench", "Job", "define", "differences", "each", "f32", "f64", "interpreted", "job_of", "spread", "way",
+    "MADE", "WAYS", "Bench", "Job", "define", "differences", "each", "f32", "f64", "interpreted", "job_of", "spread",
+    "way",
 ]  # fmt: skip
