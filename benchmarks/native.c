@@ -62,28 +62,33 @@ void divergent_gradient(long n, const int *trips, const float *x, float seed, fl
     }
 }
 
-void eight_gradient(long n, long trips, const float *x, float seed, float *dx) {
-    enum { V = 16 };
-    for (long i = 0; i < n; i += V) {
-        float slots[MOST][8][V], v[8][V], a[8][V];
-        for (int j = 0; j < 8; j++)
-            for (int k = 0; k < V; k++)
-                v[j][k] = x[i + k] * (j ? 1.0f - 0.1f * j : 1.0f), a[j][k] = seed;
-        for (long t = 0; t < trips; t++)
-            _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++)
-                _Pragma("omp simd") for (int k = 0; k < V; k++)
-                    slots[t][j][k] = v[j][k], v[j][k] = sinf(v[j][k]) + 0.1f * v[(j + 1) & 7][k];
-        for (long t = trips; t-- > 0;)
-            _Pragma("GCC unroll 8") for (int j = 7; j >= 0; j--)
-                _Pragma("omp simd") for (int k = 0; k < V; k++) {
-                    a[(j + 1) & 7][k] += 0.1f * a[j][k];
-                    a[j][k] *= cosf(slots[t][j][k]);
-                }
-        for (int k = 0; k < V; k++)
-            for (int j = 0; j < 8; j++)
-                dx[i + k] += a[j][k] * (j ? 1.0f - 0.1f * j : 1.0f);
+#define EIGHT(T, SIN, COS, name)                                                              \
+    void name(long n, long trips, const T *x, T seed, T *dx) {                                \
+        enum { V = 16 };                                                                      \
+        for (long i = 0; i < n; i += V) {                                                     \
+            T slots[MOST][8][V], v[8][V], a[8][V];                                            \
+            for (int j = 0; j < 8; j++)                                                       \
+                for (int k = 0; k < V; k++)                                                   \
+                    v[j][k] = x[i + k] * (j ? (T)1 - (T)0.1 * j : (T)1), a[j][k] = seed;      \
+            for (long t = 0; t < trips; t++)                                                  \
+                _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++)                           \
+                    _Pragma("omp simd") for (int k = 0; k < V; k++)                           \
+                        slots[t][j][k] = v[j][k],                                             \
+                        v[j][k] = SIN(v[j][k]) + (T)0.1 * v[(j + 1) & 7][k];                  \
+            for (long t = trips; t-- > 0;)                                                    \
+                _Pragma("GCC unroll 8") for (int j = 7; j >= 0; j--)                          \
+                    _Pragma("omp simd") for (int k = 0; k < V; k++) {                         \
+                        a[(j + 1) & 7][k] += (T)0.1 * a[j][k];                                \
+                        a[j][k] *= COS(slots[t][j][k]);                                       \
+                    }                                                                         \
+            for (int k = 0; k < V; k++)                                                       \
+                for (int j = 0; j < 8; j++)                                                   \
+                    dx[i + k] += a[j][k] * (j ? (T)1 - (T)0.1 * j : (T)1);                    \
+        }                                                                                     \
     }
-}
+
+EIGHT(float, sinf, cosf, eight_f32_gradient)
+EIGHT(double, sin, cos, eight_f64_gradient)
 
 void to_grid(long n, const float *px, const float *py, float *mass) {
     for (long p = 0; p < n; p++) {

@@ -64,8 +64,10 @@ ROWS = [
         ("loop of sines, gradient", 1.3, "loop_f32_gradient", "reverse/sin, f32, gradient", _gradient),
         ("loop of sines, gradient, f64", 1.5, "loop_f64_gradient", "reverse/sin, f64, gradient",
          partial(_gradient, "float64")),
-        ("0 to 64 trips, gradient", 2.0, "divergent_gradient", "reverse/0 to 64 trips, f32, gradient", _own_trips),
-        ("8 carried, gradient", 1.2, "eight_gradient", "reverse/8 carried, f32, gradient", _gradient),
+        ("0 to 64 trips, gradient", 1.5, "divergent_gradient", "reverse/0 to 64 trips, f32, gradient", _own_trips),
+        ("8 carried, gradient", 1.2, "eight_f32_gradient", "reverse/8 carried, f32, gradient", _gradient),
+        ("8 carried, gradient, f64", 1.5, "eight_f64_gradient", "reverse/8 carried, f64, gradient",
+         partial(_gradient, "float64")),
         ("particles to grid, 1M", 1.2, "to_grid", "throughput/particles to grid, 1M", _to_grid, (GRID // 2, GRID // 3)),
         ("one hot cell, 1M", 1.2, "hot_cell", "throughput/one hot cell, 1M", _hot_cell, 517),
     )

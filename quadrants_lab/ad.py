@@ -186,13 +186,14 @@ class Tape:
         derivatives to something."""
         if self.loss.recordings is None:
             self.loss.recordings = Table(Launches.clear)
-        needs = launches.rest()
-        if needs is None:
+        rerun = launches.for_the_next_run()
+        if rerun is None:
             return False
-        if launches.rerun is not None and reaches:
-            launches.rerun.report = self._report
+        if reaches:
+            rerun.report = self._report
         if not self.loss.recordings.give_back(self._key, launches, self._proof):
-            self.loss.recordings.put(self._key, launches, needs)
+            self.loss.recordings.put(self._key, launches, rerun.needs())
+        rerun.let_go()
         return True
 
     @property

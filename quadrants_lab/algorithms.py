@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.frontend.library.core import ops
 from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
 from quadrants_lab.lang.annotations import Template
 from quadrants_lab.lang.custom_gradients import has_derivative, no_derivative
@@ -39,6 +40,7 @@ cast: Any = OPERATIONS["cast"]
 atomic_min: Any = OPERATIONS["atomic_min"]
 atomic_max: Any = OPERATIONS["atomic_max"]
 loop_config: Any = OPERATIONS["loop_config"]
+(_only,) = ops("only")
 __qd_asserts__ = True  # asserts of this module are checked in every session
 TILE = 256
 ROW = 512  # tiles
@@ -56,12 +58,16 @@ def reduce_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
     return _tiles(n)
 
 
+reduce_scratch_slots.__qd_compile_time__ = True  # type: ignore[attr-defined]  # kernels can call it with constants
 exclusive_scan_scratch_slots = select_scratch_slots = reduce_by_key_scratch_slots = reduce_scratch_slots
 
 
 def sort_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
     """One count for each digit and tile."""
     return _tiles(n) * DIGITS
+
+
+sort_scratch_slots.__qd_compile_time__ = True  # type: ignore[attr-defined]
 
 
 @func
@@ -303,13 +309,15 @@ def sort(
     end_bit: Template, log256_max_n: Any,
 ) -> None:  # fmt: skip
     """Sorts keys, and with ``has_values`` their values too, stably by the lowest ``end_bit`` bits, a multiple of 16.
-    ``tmp_keys`` and ``tmp_values`` have the same sizes as ``keys`` and ``values``."""
+    ``tmp_keys`` and ``tmp_values`` have the same sizes as ``keys`` and ``values``; ``n`` is a number, or an array or
+    field that holds it."""
     static_assert(static(key_dtype in _LEAST), f"sort takes numbers of 32 or 64 bits, not {key_dtype.name}")
     static_assert(static(end_bit % 16 == 0 and end_bit <= key_dtype.bits), "end_bit is a multiple of 16 within the key")
-    _require(scratch, (n + static(TILE - 1)) // TILE * DIGITS, n)
+    size = _only(n)
+    _require(scratch, (size + static(TILE - 1)) // TILE * DIGITS, size)
     for p in static(range(0, end_bit, 16)):
-        _pass(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, p)
-        _pass(tmp_keys, keys, tmp_values, values, scratch, n, key_dtype, has_values, p + 8)
+        _pass(keys, tmp_keys, values, tmp_values, scratch, size, key_dtype, has_values, p)
+        _pass(tmp_keys, keys, tmp_values, values, scratch, size, key_dtype, has_values, p + 8)
 
 
 @kernel

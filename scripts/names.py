@@ -172,7 +172,6 @@ WHY = {
     **dict.fromkeys(("dtype", "layout", "to_dlpack"), "each member of a field of structs has its own"),
 }
 DIFFERENT = {
-    "qd.func": "funcs are inlined; a real function is made by qd.real_func alone",
     "qd.ad.clear_all_gradients": "clears gradients, not duals: takes no gradient_type",
     "qd.Struct.to_dict": "has members alone: takes no include_methods, include_ndim",
     "qd.types.ndarray": "takes no field_dim, which is an error in Quadrants",

@@ -1,5 +1,7 @@
 """Expressions as text, with their precedence."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +21,7 @@ _CHAINS = (MUL, ADD, BOTH, EITHER)  # levels whose left operand takes no parenth
 class Expr:
     """``level``: its precedence; ``type``: its type in the language; ``known``: its value where it is a constant;
     ``reads``: the variables in it that may be assigned more than once; ``memory``: it reads global memory; ``step``:
-    left operand, operator and right operand, as text; ``source``: the type that it is converted from, where it is a
+    left operand, operator and right operand, as text; ``source``: what it is converted from, where it is a
     conversion."""
 
     text: str
@@ -29,7 +31,7 @@ class Expr:
     reads: frozenset[str] = frozenset()
     memory: bool = False
     step: tuple[str, str, str] = ("", "", "")
-    source: str = ""
+    source: Expr | None = None
 
     def within(self, level: int) -> str:
         """The text as an operand where that precedence is needed."""
@@ -38,7 +40,8 @@ class Expr:
     def assigned(self, t: str) -> str:
         """The text where it is assigned to a variable of type ``t``. A cast to ``t`` is left out, since assignment
         converts; one to or from half, which is a class where Metal is simulated, is kept."""
-        cast = self.level == PRIMARY and "half" not in (t, self.source) and self.text.startswith(f"{t}(")
+        half = "half" in (t, self.source and self.source.type)
+        cast = self.level == PRIMARY and not half and self.text.startswith(f"{t}(")
         return self.text[len(t) + 1 : -1] if cast else self.text
 
 

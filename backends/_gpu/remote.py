@@ -89,9 +89,9 @@ class RemoteMemory(ABC):
 
     def save(self, at: int, size: int) -> Any:
         """A copy on the device of ``size`` elements, the first of which has the flat index ``at``, after all launches
-        so far."""
+        so far. A copy of all elements has their shape."""
         made = type(self).__new__(type(self))
-        made._describe(self.device, (size,), self.dtype)
+        made._describe(self.device, self.shape if size == self.size else (size,), self.dtype)
         spare = self.device.spare.setdefault(made.nbytes, [])
         storage = spare.pop() if spare else self.device.allocate_storage(made.nbytes)
         made._use(storage)

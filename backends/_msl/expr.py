@@ -31,7 +31,7 @@ def as_type(e: Expr, t: str) -> Expr:
     if e.type == t:
         return e
     same = UNSIGNED.get(e.type) == UNSIGNED.get(t)
-    return replace(call(t, t, e), known=e.known if same else None, source=e.type)
+    return replace(call(t, t, e), known=e.known if same else None, source=e)
 
 
 def unsigned(e: Expr) -> Expr:
@@ -40,7 +40,13 @@ def unsigned(e: Expr) -> Expr:
     if e.known is not None and t in ("uint", "ulong"):
         bits = 32 if t == "uint" else 64
         return replace(e, text=f"{e.known & ((1 << bits) - 1)}{'u' if t == 'uint' else 'ul'}", level=PRIMARY, type=t)
-    return as_type(e, t)
+    return as_type(narrow(e), t)
+
+
+def narrow(e: Expr) -> Expr:
+    """What an integer of 64 bits was made of, in an expression that extends that again."""
+    wide = e.type in ("long", "ulong")
+    return e.source if wide and e.source is not None and e.source.type in ("int", "uint") else e
 
 
 def literal(t: DType, value: Any) -> Expr:

@@ -11,35 +11,16 @@ from quadrants_lab.ir.types import DType, u1
 # --- elements -------------------------------------------------------------------------------------------------------
 
 
-def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
-    """The row-major offset of an element, whose index is assumed to be in range (in debug mode it is checked)."""
-    offset = None
-    for axis, i in enumerate(index):
-        e = b.values[i] if b.types[i].bits >= 32 else X.as_type(b.typed(i), "int")
-        if offset is None:
-            offset = e
-            continue
-        known = buffer.known_extent(axis)
-        if known is None:
-            extent = b.extent(buffer, axis)
-        elif buffer.shape is not None:
-            extent = Expr(str(known), X.PRIMARY, "int")
-        else:  # the number of elements may need more than 31 bits
-            extent = Expr(f"{known}L", X.PRIMARY, "long")
-        offset = X.binary("+", "long", X.binary("*", "long", offset, extent), e)
-    assert offset is not None
-    return offset
-
-
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
-    """An element of the buffer, as an expression of type `stored`."""
+    """An element of the buffer, as an expression of type `stored`. Its index is assumed to be in range (in debug mode
+    it is checked)."""
     if buffer.in_frame and not index:
         return X.variable(b.frame.buffer(buffer), stored(buffer))
     pointer = b.frame.buffer(buffer) if buffer.in_frame else b.pointer(buffer)
     if not index:
         return Expr(f"*{pointer}", X.UNARY, stored(buffer))
-    offset = _offset(b, buffer, index)
-    return X.made(f"{pointer}[{offset.text}]", X.PRIMARY, stored(buffer), offset)
+    number = b.values[index[0]]
+    return X.made(f"{pointer}[{number.text}]", X.PRIMARY, stored(buffer), number)
 
 
 def _loaded(t: DType, e: Expr) -> Expr:

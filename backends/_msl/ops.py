@@ -64,6 +64,7 @@ def _modular(op: str, t: DType, a: Expr, b: Expr) -> Expr:
             b = X.unsigned(b)
         else:
             a = X.unsigned(a)
+    a, b = (a, X.narrow(b)) if a.type == whole else (X.narrow(a), b)
     return X.binary(op, whole, a, b)
 
 

@@ -80,8 +80,8 @@ class Target(ABC):
         """Emits a statement in a way of the target's own; emits nothing and returns False where there is none."""
         return False
 
-    def same_address(self, fn: Function, address: str) -> str:
-        """An i1: whether all threads of this warp are active here and have the same address."""
+    def same(self, fn: Function, number: str) -> str:
+        """An i1: whether all threads of this warp are active here and have the same i64 ``number``."""
         raise NotImplementedError
 
     @abstractmethod
@@ -140,8 +140,8 @@ class SimtBody(Body):
             self.define(stmt.id, t, whole)
         elif isinstance(stmt, N.Barrier):
             self.target.barrier(self.fn)
-        elif isinstance(stmt, N.Atomic) and stmt.aggregated:
-            aggregated_atomic(self, stmt)
+        elif isinstance(stmt, N.GroupSame):
+            self.define(stmt.id, stmt.type, self.target.same(self.fn, memory.widen(self, stmt.value)))
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 
@@ -182,6 +182,8 @@ class SimtBody(Body):
         """A launch on a GPU cannot be cancelled."""
 
     def builtin(self, what: str) -> str:
+        if what == "place":
+            return self.target.place(self.fn)
         if what == "lanes":
             return self.target.threads(self.fn)
         if what == "elected":
@@ -190,10 +192,6 @@ class SimtBody(Body):
 
 
 # --- reductions: the threads of a warp combine values by shuffles, the warps of a group through shared memory -----
-
-# an atomic operation -> the operation that combines the values of several threads
-COMBINED_BY = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
-
 
 def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
     """The reduction over the group, which its first thread gets. All threads of the group must reach this code."""
@@ -250,20 +248,3 @@ def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
         value = fn.let(f"or i64 {low}, {fn.let(f'shl i64 {high}, 32')}")
     return fn.let(f"bitcast i{bits} {value} to {text}") if t.is_float else value
 
-
-def aggregated_atomic(b: SimtBody, s: N.Atomic) -> None:
-    """An atomic operation of `_gpu.aggregated_atomics`: where all threads of the warp have the same address, their
-    first one applies the combined value."""
-    fn, t, buffer = b.fn, s.type, b.kernel.buffers[s.buffer]
-    ptr, tag, value = memory.address(b, buffer, s.index), b.tag(buffer), b.values[s.value]
-    together, put, apart, done = (fn.label(name) for name in ("together", "put", "apart", "done"))
-    fn.branch(b.target.same_address(fn, ptr), together, apart)
-    fn.start(together)
-    total = over_warp(b, COMBINED_BY[s.op], t, value, b.target.warp)
-    lane = fn.let(f"and i32 {b.target.place(fn)}, {b.target.warp - 1}")
-    fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, done)
-    for label, own in ((put, total), (apart, value)):
-        fn.start(label)
-        atomics.modify(b, s.op, t, ptr, own, tag)
-        fn.jump(done)
-    fn.start(done)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
@@ -40,8 +39,7 @@ class Shape:
 
     def lowering(self, options: CompileOptions, math: LowerMath) -> tuple[N.Pass, ...]:
         """See `devices.simt`."""
-        aggregate = (AggregateAtomics(devices.WIDE, devices.EXCHANGED),) if self.warp > 1 else ()
-        return devices.simt(self.first(options), self.local_arrays, math, (lower_failures, *aggregate))
+        return devices.simt(self.first(options), self.local_arrays, math, lower_failures, self.warp)
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""

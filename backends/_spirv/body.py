@@ -33,7 +33,7 @@ class Body:
         self.values: dict[int, int] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[int, Any] = {}
-        self.offsets: dict[tuple[Any, ...], int] = {}  # offsets of elements that dominate the current block
+        self.offsets: dict[tuple[Any, ...], int] = {}  # pointers to elements that dominate the current block
         self.chunks = plan.chunks if plan else {}
         self.runs = plan.runs if plan else {}
         self.pending: list[int] = []  # values of a chunk whose store is still to come

@@ -146,6 +146,7 @@ Body.handlers = {
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
     N.GroupReduce: _group_reduce,
+    N.GroupSame: memory.group_same,
     N.Barrier: _barrier,
     Run: heap.call,
     N.ThreadExit: lambda b, s: None,  # the enclosing If emits the return

@@ -6,7 +6,7 @@ from quadrants_lab.backends._spirv import heap, opcodes as C
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, i32, i64, u1, u32
+from quadrants_lab.ir.types import DType, u1, u32
 
 # --- pointers --------------------------------------------------------------------------------------------------
 
@@ -18,48 +18,11 @@ def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
     base = b.frame.buffer(buffer.name)
     if not index:
         return base
-    place = ("element", buffer.name, index)
+    place = buffer.name, index
     if place not in b.offsets:
-        key = (buffer.shape if buffer.shape is not None else buffer.name, index)
-        if key not in b.offsets:
-            b.offsets[key] = _offset(b, buffer, index)
-        b.offsets[place] = b.fn.let("PtrAccessChain", b.m.memory_pointer(stored(buffer)), base, b.offsets[key])
+        pointer, number = b.m.memory_pointer(stored(buffer)), b.values[index[0]]
+        b.offsets[place] = b.fn.let("PtrAccessChain", pointer, base, number)
     return b.offsets[place]
-
-
-def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
-    """The row-major offset of an element, an i32 where the buffer is known to have less than 2**31 elements."""
-    shape, count = buffer.shape, 1
-    for n in shape or ():
-        count *= n
-    t = i32 if shape is not None and count < 1 << 31 else i64
-    if len(index) == 1 and b.types[index[0]] in (i32, i64):
-        return b.values[index[0]]  # PtrAccessChain takes both widths
-    offset = 0
-    for axis, i in enumerate(index):
-        value = resize(b, i, t)
-        if offset:
-            known = buffer.known_extent(axis)
-            n = b.frame.extent(buffer.name, axis) if known is None else b.m.const(t, known)
-            offset = b.fn.let("IAdd", b.m.type(t), b.fn.let("IMul", b.m.type(t), offset, n), value)
-        else:
-            offset = value
-    return offset
-
-
-def resize(b: Body, id: int, t: DType) -> int:
-    """An integer or u1 as i32 or i64."""
-    value, source = b.values[id], b.types[id]
-    if source is u1:
-        return b.fn.let("Select", b.m.type(t), value, b.m.const(t, 1), b.m.const(t, 0))
-    if source.bits == t.bits:
-        return value
-    key = ("as", id, t)
-    known = b.offsets.get(key)
-    if known is None:
-        op = "SConvert" if source.kind == "i" and source.bits < t.bits else "UConvert"
-        known = b.offsets[key] = b.fn.let(op, b.m.type(t), value)
-    return known
 
 
 # --- loads and stores -----------------------------------------------------------------------------------------
@@ -123,9 +86,6 @@ _NATIVE: dict[str, tuple[str, str]] = {
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    if s.aggregated:
-        _aggregated(b, s)
-        return
     t, value = s.type, b.values[s.value]
     pointer = element(b, b.frame.kernel.buffers[s.buffer], s.index)
     if s.op == "cas":
@@ -135,32 +95,11 @@ def atomic(b: Body, s: N.Atomic) -> None:
     b.define(s.id, t, old)
 
 
-def _aggregated(b: Body, s: N.Atomic) -> None:
-    """An addition of `_gpu.aggregated_atomics`: where all threads of the subgroup have the same element, one of them
-    adds their sum."""
-    fn, m, scope = b.fn, b.m, b.m.const(u32, C.SUBGROUP_SCOPE)
-    m.need("GroupNonUniform")
-    m.need("GroupNonUniformVote")
-    pointer, value = element(b, b.frame.kernel.buffers[s.buffer], s.index), b.values[s.value]
-    same = [fn.let("GroupNonUniformAllEqual", m.bool, scope, b.values[i]) for i in s.index]
-    uniform = same[0] if same else m.const(u1, True)
-    for more in same[1:]:
-        uniform = fn.let("LogicalAnd", m.bool, uniform, more)
-    together, put, on, apart, done = (fn.label() for _ in range(5))
-    add = "AtomicFAddEXT" if s.type.is_float else _NATIVE["add"][0]
-    fn.branch(uniform, together, apart, done)
-    fn.start(together)
-    total = subgroup_sum(b, s.type, value)
-    fn.branch(fn.let("GroupNonUniformElect", m.bool, scope), put, on, on)
-    fn.start(put)
-    at_once(b, add, s.type, pointer, total)
-    fn.jump(on)
-    fn.start(on)
-    fn.jump(done)
-    fn.start(apart)
-    at_once(b, add, s.type, pointer, value)
-    fn.jump(done)
-    fn.start(done)
+def group_same(b: Body, s: N.GroupSame) -> None:
+    b.m.need("GroupNonUniform")
+    b.m.need("GroupNonUniformVote")
+    scope = b.m.const(u32, C.SUBGROUP_SCOPE)
+    b.define(s.id, s.type, b.fn.let("GroupNonUniformAllEqual", b.m.bool, scope, b.values[s.value]))
 
 
 def subgroup_sum(b: Body, t: DType, value: int) -> int:

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.boxes import GROUP
 from quadrants_lab.backends.lower import devices
-from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f32, f64
@@ -24,7 +22,7 @@ class Target:
     - ``block``: the number of threads whose adstack slots are interleaved, a power of two up to 64.
     - ``barriers``: they are cheap enough for the threads of a group to share work.
     - ``in_step``: a thread runs several short iterations at once, so that their loads overlap.
-    - ``aggregates``: the threads of a subgroup check whether they change the same element (`_gpu.aggregated_atomics`).
+    - ``aggregates``: the threads of a subgroup check whether they change the same element (`lower.aggregated_atomics`).
     - ``native_sine``: the device's own sine and cosine of f32 are off by at most 2**-21 between -pi and pi.
     - ``subgroup``: the number of neighbouring threads of a group that are sure to form a subgroup.
     """
@@ -59,9 +57,8 @@ class Target:
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that replace what SPIR-V, or this device, does not have."""
         adds = tuple(t for t, can in ((f32, self.atomic_f32_add), (f64, self.atomic_f64_add)) if can)
-        last = (AggregateAtomics(SUMMED, ("add",), bits=32),) if self.aggregates else ()
         return devices.vulkan(
-            self.first(options), self.native_sine, self.subgroups, adds, lower_failures, last, options
+            self.first(options), self.native_sine, self.subgroups, adds, lower_failures, self.aggregates, options
         )
 
 

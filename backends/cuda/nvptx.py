@@ -67,11 +67,10 @@ def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
 
 # match.all.sync needs the whole warp: where a part of it is active, the answer is no
 _MEET = """\
-define internal i1 @qd.meet(ptr %at) alwaysinline convergent nounwind {
-  %address = ptrtoint ptr %at to i64
+define internal i1 @qd.meet(i64 %number) alwaysinline convergent nounwind {
   %all = call i32 asm sideeffect "{ .reg .pred whole, same; .reg .b32 mask; setp.ne.u32 same, 0, 0; \
 activemask.b32 mask; setp.eq.u32 whole, mask, 0xffffffff; @whole match.all.sync.b64 mask|same, $1, 0xffffffff; \
-selp.b32 $0, 1, 0, same; }", "=r,l"(i64 %address) convergent
+selp.b32 $0, 1, 0, same; }", "=r,l"(i64 %number) convergent
   %same = icmp ne i32 %all, 0
   ret i1 %same
 }"""
@@ -117,9 +116,9 @@ class Nvptx(Target):
         args = (("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31"))
         return fn.call("i32", "llvm.nvvm.shfl.sync.down.i32", *args)
 
-    def same_address(self, fn: Function, address: str) -> str:
+    def same(self, fn: Function, number: str) -> str:
         fn.module.helper("qd.meet", _MEET)
-        return fn.call("i1", "qd.meet", ("ptr", address))
+        return fn.call("i1", "qd.meet", ("i64", number))
 
     def barrier(self, fn: Function) -> None:
         fn.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", ("i32", "0"))

@@ -6,20 +6,20 @@
                                                again = now != seen; seen = now
                                              }
 
-A word has 32 bits, or 64 where the element has 64. Retries are unbounded. Buffers begin at a word.
+A word has 32 bits, or 64 where the element has 64. Retries are unbounded. Buffers begin at a word. `LowerOffsets` runs
+before.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from math import prod
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import UNSIGNED, DType, i32, i64, u1, u32, u64
+from quadrants_lab.ir.types import UNSIGNED, DType, i32, u1, u32, u64
 from quadrants_lab.ir.walk import reading, rewrite_in, types_of, uses
 
 INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
@@ -105,7 +105,7 @@ def _place(b: Builder, buffer: N.Buffer, index: N.Ids) -> tuple[X, Callable[[X],
     """The number of the word that holds an element, a function from the word to the element, and one from the new
     element and the old word to the new word."""
     t, nbytes = buffer.dtype, buffer.dtype.nbytes
-    bits, at = UNSIGNED[8 * nbytes], _offset(b, buffer, index)
+    bits, at = UNSIGNED[8 * nbytes], X(b, index[0] if index else b.const(0, i32))
     shift: X | None = None
     if nbytes < 4:
         per = 4 // nbytes
@@ -122,19 +122,3 @@ def _place(b: Builder, buffer: N.Buffer, index: N.Ids) -> tuple[X, Callable[[X],
         return raw if shift is None else (around & keep) | raw.cast(u32).shl(shift)
 
     return at, decode, encode
-
-
-def _offset(b: Builder, buffer: N.Buffer, index: N.Ids) -> X:
-    """The row-major number of an element: an i32 where all numbers of the buffer are known to fit, else an i64."""
-    t = i32 if buffer.shape is not None and prod(buffer.shape) < 1 << 31 else i64
-    offset = None
-    for axis, i in enumerate(index):
-        part = X(b, i).cast(t)
-        if offset is None:
-            offset = part
-        elif buffer.shape is not None:
-            offset = offset * buffer.shape[axis] + part
-        else:
-            extent = b.add(N.ShapeOf(b.fresh(), buffer.extent_type, buffer.name, axis))
-            offset = offset * X(b, extent).cast(t) + part
-    return offset if offset is not None else X(b, b.const(0, t))

@@ -40,7 +40,8 @@ def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Pa
 def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
     own = "estimated" if options.fast_math else ""
     return (
-        lower_local_arrays, schedule, LowerAdstacks(u64, lanes=False), lower_lanes, *llvm(LowerMath(), own),
+        lower_local_arrays, schedule, LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes,
+        *llvm(LowerMath(), own),
     )  # fmt: skip
 
 
@@ -62,28 +63,37 @@ def first(schedule: Pass, group: int) -> Passes:
     return LowerBlocks(group), schedule, lower_long_sums
 
 
-def simt(first: Passes, local_arrays: bool, math: LowerMath, last: Passes) -> Passes:
+def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pass, warp: int) -> Passes:
     """CUDA and AMDGPU. ``local_arrays``: vectors at indices of the run time lie in the thread's memory; ``math``: see
-    `llvm`; ``last``: for failures and, where threads can, for atomics of a warp."""
+    `llvm`; ``warp``: the threads that compare the elements which they change, 1 where none do."""
+    from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
     from quadrants_lab.backends.lower.near_sines import lower_near_sines
+    from quadrants_lab.backends.lower.offsets import LowerOffsets
     from quadrants_lab.backends.lower.tasks import LowerTasks
 
     arrays = (lower_local_arrays,) if local_arrays else ()
     shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
-    return *first, *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares), *last
+    together = (AggregateAtomics(WIDE, EXCHANGED, warp=warp),) if warp > 1 else ()
+    return (
+        *first, *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares), lower_failures,
+        LowerOffsets(wide=True, groups=True), *together,
+    )  # fmt: skip
 
 
 def vulkan(
     first: Passes, native_sine: bool, subgroups: bool, float_adds: tuple[DType, ...], lower_failures: Pass,
-    last: Passes, options: CompileOptions,
+    aggregates: bool, options: CompileOptions,
 ) -> Passes:  # fmt: skip
     """Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin and exp of Mesa 22.3
     are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they are no faster.
     ``native_sine``: the device's sine is accurate near zero; ``subgroups``: threads of a subgroup can add up;
-    ``float_adds``: the float dtypes with an atomic addition; ``last``: for atomics of a subgroup, where threads can."""
+    ``float_adds``: the float dtypes with an atomic addition; ``aggregates``: threads of a subgroup compare the elements
+    that they change."""
+    from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
     from quadrants_lab.backends.lower.atomics import INTEGER, LowerAtomics
     from quadrants_lab.backends.lower.long_sums import SUMMED
     from quadrants_lab.backends.lower.near_sines import lower_near_sines
+    from quadrants_lab.backends.lower.offsets import LowerOffsets
     from quadrants_lab.backends.lower.shallow import Shallow
     from quadrants_lab.backends.lower.tasks import LowerTasks
 
@@ -95,12 +105,14 @@ def vulkan(
         lower_near_sines, LowerMath(MATH, near=fast, unit=native_sine),
         LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
-        LowerTasks((("add", SUMMED),) if subgroups else (), starts=True), lower_failures, LowerAtomics(native), *last,
+        LowerTasks((("add", SUMMED),) if subgroups else (), starts=True), lower_failures, LowerOffsets(),
+        LowerAtomics(native), *((AggregateAtomics(SUMMED, ("add",), bits=32),) if aggregates else ()),
     )  # fmt: skip
 
 
 def metal(lower_failures: Pass) -> Passes:
     from quadrants_lab.backends.lower.atomics import INTEGER, LowerAtomics
+    from quadrants_lab.backends.lower.offsets import LowerOffsets
     from quadrants_lab.backends.lower.shallow import Shallow
     from quadrants_lab.backends.lower.tasks import LowerTasks
 
@@ -109,5 +121,5 @@ def metal(lower_failures: Pass) -> Passes:
     native = (*short, *long, (f32, ("add", "exchange")))
     return (
         LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(starts=True),
-        lower_failures, LowerAtomics(native),
+        lower_failures, LowerOffsets(), LowerAtomics(native),
     )  # fmt: skip

@@ -3,7 +3,8 @@
 `function(name, dtype, wide)` is a function that kernels can call. It runs wherever IR runs: on every device, and in the
 interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, f32 and f64: sin, cos
 1; tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin, cos and tan hold for arguments of any
-size; else up to 400 (f32, sin and cos within 2 units) and 10**6 (f64). Denormals count as zero. fmod is exact.
+size; else up to 400 (f32) and 10**6 (f64), and sin and cos are within 3 and 3.5. Denormals count as zero. fmod is
+exact.
 
 Sources: argument reduction in parts after Cody and Waite (1980) and for large arguments after Payne and Hanek (1983);
 exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
@@ -12,7 +13,7 @@ exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise
-from math import factorial
+from math import cos as cos_, factorial
 from typing import Any
 
 from quadrants_lab.backends.lower.expression import Scope, X
@@ -91,6 +92,7 @@ _LN2 = {f32: (15, 24), f64: (40, 53)}
 NEAR = {f32: 400.0, f64: 1.0e6}  # where reduction in parts is accurate
 _TERMS_EXP = {f32: 8, f64: 14}
 _TERMS_SIN = {f32: 5, f64: 9}
+_TERMS_HALF_TURN = {f32: 4, f64: 8}
 _TERMS_LOG = {f32: 5, f64: 11}
 _TERMS_ATAN = {f32: 4, f64: 9}
 
@@ -304,27 +306,27 @@ def _quarter(s: Scope, sine: X, cosine: X, k: X) -> X:
     return ((k & 2) == 0).select(y, -y)
 
 
-@lru_cache(maxsize=1)
-def _half_turn() -> list[float]:
-    """Coefficients of a polynomial p for which r + r**3 * p(r**2) is sin r up to pi/2, in f32: the one through four
-    points of the series, close to what errs least."""
+@lru_cache(maxsize=2)
+def _half_turn(n: int) -> list[float]:
+    """The n coefficients of a polynomial p for which r + r**3 * p(r**2) is sin r up to pi/2: the one through n points
+    of the series, close to what errs least."""
     width = Fraction(float(_pi() / 2) ** 2)  # where exactly the nodes lie does not matter
-    nodes = [width * Fraction((1 + cos_) / 2) for cos_ in (0.924, 0.383, -0.383, -0.924)]
-    table = [sum(Fraction((-1) ** m, factorial(2 * m + 1)) * z ** (m - 1) for m in range(1, 12)) for z in nodes]
-    for order in range(1, 4):  # Newton's divided differences
-        for n in range(3, order - 1, -1):
-            table[n] = (table[n] - table[n - 1]) / (nodes[n] - nodes[n - order])
-    coefficients = [Fraction(0)] * 4
-    for n in range(3, -1, -1):
-        coefficients = [table[n] - nodes[n] * coefficients[0]] + [
-            below - nodes[n] * here for below, here in pairwise(coefficients)
+    nodes = [width * Fraction((1 + round(cos_((k + 0.5) * float(_pi()) / n), 3)) / 2) for k in range(n)]
+    table = [sum(Fraction((-1) ** m, factorial(2 * m + 1)) * z ** (m - 1) for m in range(1, 18)) for z in nodes]
+    for order in range(1, n):  # Newton's divided differences
+        for k in range(n - 1, order - 1, -1):
+            table[k] = (table[k] - table[k - 1]) / (nodes[k] - nodes[k - order])
+    coefficients = [Fraction(0)] * n
+    for k in range(n - 1, -1, -1):
+        coefficients = [table[k] - nodes[k] * coefficients[0]] + [
+            below - nodes[k] * here for below, here in pairwise(coefficients)
         ]
     return [float(c) for c in coefficients]
 
 
 def _fast_circle(s: Scope, x: X, quarters: int) -> X:
-    """sin(x + quarters * pi/2) of an f32 within 2 units, for 0 or 1 quarters. A sum with 1.5 * 2**23 is rounded to an
-    integer, the number of half turns, whose low bit it ends with."""
+    """sin(x + quarters * pi/2) within 3.5 units, for 0 or 1 quarters. A sum with 1.5 * 2**23 (f64: 2**52) is rounded to
+    an integer, the number of half turns, whose low bit it ends with."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
     turns = x * float(1 / _pi())
     shifted = (turns + 0.5 if quarters else turns) + whole
@@ -334,7 +336,7 @@ def _fast_circle(s: Scope, x: X, quarters: int) -> X:
     for part in parts(_pi(), *_HALF_PI[s.t]):
         r = r - turns * part
     z = r * r
-    *others, last = _half_turn()
+    *others, last = _half_turn(_TERMS_HALF_TURN[s.t])
     p = s.lit(last)
     for c in reversed(others):
         p = p * z + c
@@ -358,14 +360,14 @@ def _by_unit(s: Scope, x: X, name: str) -> X:
 
 
 def sin(s: Scope, x: X) -> X:
-    if s.t is f32 and not s.wide:
+    if not s.wide:
         return _fast_circle(s, x, 0)
     y = _quarter(s, *_sin_cos(s, x))
     return (x.abs() < s.tiny).select(x, y)
 
 
 def cos(s: Scope, x: X) -> X:
-    if s.t is f32 and not s.wide:
+    if not s.wide:
         return _fast_circle(s, x, 1)
     sine, cosine, k = _sin_cos(s, x)
     return _quarter(s, sine, cosine, k + 1)

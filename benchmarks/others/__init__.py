@@ -55,6 +55,7 @@ def loops(forward: Callable[..., Run], gradient: Callable[..., Run], one: Any, e
         "reverse/sin, f32, gradient": partial(gradient, one, "float32"),
         "reverse/sin, f64, gradient": partial(gradient, one, "float64"),
         "reverse/8 carried, f32, gradient": partial(gradient, eight, "float32"),
+        "reverse/8 carried, f64, gradient": partial(gradient, eight, "float64"),
         "reverse/0 to 64 trips, f32, forward": lambda: forward(one, "float32", trips()),
         "reverse/0 to 64 trips, f32, gradient": lambda: gradient(one, "float32", trips()),
     }

@@ -8,7 +8,7 @@ of its iterations runs a segment of a checkpointed loop, and the depth is the ma
 
 from dataclasses import replace
 
-from quadrants_lab.analysis import algebra as A
+from quadrants_lab.analysis import algebra
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N, sizeexpr as S
@@ -43,48 +43,49 @@ def _depth(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.Siz
     """The size of one stack. ``inside``: the reverse slice also pushes to the stack."""
     depth = _greatest(task.body, symbols, stack, inside)
     for p, first, last in reversed(task.box()):
-        if depth is None or not A.reads_variable(depth, symbols.vars[p.id]):
+        if depth is None or not algebra.reads_variable(depth, symbols.vars[p.id]):
             continue
         begin, end = symbols.size(first), symbols.size(last)
-        depth = None if begin is None or end is None else A.over_range("max", symbols.vars[p.id], begin, end, depth)
+        known = None if begin is None or end is None else (begin, end)
+        depth = known and algebra.over_range("max", symbols.vars[p.id], *known, depth)
     # an index that is read after its loop has no range here
-    if depth is None or A.is_open(depth):
+    if depth is None or algebra.is_open(depth):
         return S.SizeCounted(stack)
     return depth
 
 
 def _greatest(block: N.Block, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr | None:
     """The greatest depth along any path through the block; None where it has to be counted."""
-    total: S.SizeExpr = A.ZERO
+    total: S.SizeExpr = algebra.ZERO
     for s in block:
-        own: S.SizeExpr | None = A.ZERO
+        own: S.SizeExpr | None = algebra.ZERO
         if isinstance(s, N.AdStackPush) and s.stack == stack:
-            own = A.ONE
+            own = algebra.ONE
         elif isinstance(s, N.If):
             then, orelse = (_greatest(arm, symbols, stack, inside) for arm in s.blocks())
-            own = None if then is None or orelse is None else A.binary("max", then, orelse)
+            own = None if then is None or orelse is None else algebra.binary("max", then, orelse)
         elif isinstance(s, N.Loop):
             own = _loop(s, symbols, stack, inside)
         elif isinstance(s, N.AdStackGuard) and inside:
             own = _greatest(s.body, symbols, stack, inside)
         if own is None:
             return None
-        total = A.binary("add", total, own)
+        total = algebra.binary("add", total, own)
     return total
 
 
 def _loop(loop: N.Loop, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr | None:
     body = _greatest(loop.body, symbols, stack, inside)
-    if body is None or body == A.ZERO:
+    if body is None or body == algebra.ZERO:
         return body
     if not isinstance(loop, N.For):
         return None
     begin, end = symbols.size(loop.begin), symbols.size(loop.end)
     if any(isinstance(s, N.AdStackPop) and s.stack == stack for s in walk(loop.body)):  # a trip pops what it pushed
-        return A.greatest_over(symbols.vars[loop.index.id], begin, end, body)
+        return algebra.greatest_over(symbols.vars[loop.index.id], begin, end, body)
     if begin is None or end is None:
         return None
-    return A.over_range("sum", symbols.vars[loop.index.id], begin, end, body)
+    return algebra.over_range("sum", symbols.vars[loop.index.id], begin, end, body)
 
 
 def counted_stacks(kernel: N.Kernel) -> set[int]:
@@ -93,5 +94,5 @@ def counted_stacks(kernel: N.Kernel) -> set[int]:
     for task in kernel.tasks:
         for s in task.body:
             if isinstance(s, N.AdStackAlloca) and s.size is not None:
-                found |= {e.stack for e in A.subexpressions(s.size) if isinstance(e, S.SizeCounted)}
+                found |= {e.stack for e in algebra.subexpressions(s.size) if isinstance(e, S.SizeCounted)}
     return found

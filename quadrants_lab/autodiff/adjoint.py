@@ -8,10 +8,17 @@ memory, until they are added to the gradient of a buffer.
 from collections.abc import Callable
 from dataclasses import field, replace
 
-from quadrants_lab.autodiff import recursive_checkpointing as R, rules
+from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.diagnostics import of_atomic
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics
+from quadrants_lab.autodiff.recursive_checkpointing import (
+    Segment,
+    first_and_length,
+    index_at,
+    lengths,
+    pruned,
+)
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
@@ -289,7 +296,7 @@ class AdjointBuilder:
         """Emits a reversed checkpointed loop, segment by segment (`autodiff.recursive_checkpointing`)."""
         b, t = self.b, loop.index.type
         segment = self.plan.segments[loop.id]
-        n = R.lengths(b, loop, begin, end)
+        n = lengths(b, loop, begin, end)
         zero = b.const(0, t)
         number = b.param(t, "segment")
         params = tuple(b.param(b.types[v]) for v in inits)
@@ -300,21 +307,21 @@ class AdjointBuilder:
                 top = N.AdStackLoadTop(b.fresh(), self.scopes.types[v], stack, name=self.scopes.names[v])
                 starts.append(b.add(top))
                 b.add(N.AdStackPop(b.fresh(), stack))
-            first, length = R.first_and_length(b, n, number.id)
+            first, length = first_and_length(b, n, number.id)
             b.adjoint_of = N.NO_ID
             self._again(segment, (begin, end, first), zero, length, starts)
             b.span, b.adjoint_of = loop.span, loop.id
             at, own = b.param(t), b.fresh()
             ends = self._backwards(
                 loop, at, zero, length, adjoints, [p.id for p in params], own,
-                lambda: R.index_at(b, loop, begin, end, first, at.id, own),
+                lambda: index_at(b, loop, begin, end, first, at.id, own),
             )  # fmt: skip
             b.yield_(*ends)
         b.span, b.adjoint_of = loop.span, loop.id
         b.add(N.For(b.fresh(), number, zero, n.segments, params, tuple(inits), tuple(made), results, reverse=True))
         return [r.id for r in results]
 
-    def _again(self, segment: R.Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
+    def _again(self, segment: Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
         """Emits the forward slice of one segment, with its pushes, which begins with the carried values ``starts``,
         and then the check of capacities. ``at``: begin and end of the loop, and the number of the segment's first
         iteration."""
@@ -323,10 +330,10 @@ class AdjointBuilder:
         carried = tuple(p for p in loop.carried if p.id in segment.starts)
         end = end_of(loop.body)
         nexts = tuple(v for p, v in zip(loop.carried, end.values, strict=True) if p.id in segment.starts)
-        live = R.pruned(loop.body[:-1], segment.live)
+        live = pruned(loop.body[:-1], segment.live)
         kept = replace(loop, carried=carried, body=(*live, replace(end, values=nexts)))
         with b.block() as inner:
-            R.index_at(b, loop, *at, count.id, loop.index.id)
+            index_at(b, loop, *at, count.id, loop.index.id)
         ids = {v: self._primal(v) for v in segment.outside}
         body = (*inner, *self.slicer.block(kept.body, kept, loop.id))
         results = tuple(N.Param(b.fresh(), p.type, p.name) for p in carried)

@@ -6,11 +6,18 @@ from dataclasses import replace
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.autodiff import keeps as K
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
 from quadrants_lab.autodiff.diagnostics import refusal, warn, warning
+from quadrants_lab.autodiff.keeps import (
+    NOTHING,
+    Keeps,
+    copied,
+    restored_temporaries,
+    set_changed,
+    without_checkpoints,
+)
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
@@ -23,7 +30,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import reached, rename, rewrite, rewrite_in, types_of, walk
 
 
-def reverse(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:
+def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     """The reverse-mode derivative: it takes the gradients of the outputs and adds to the gradients of the inputs.
 
     First come the tasks that recompute the launch temporaries which the reverse reads, then the adjoint of each task,
@@ -52,14 +59,14 @@ def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
     reverse code at once. For kernels whose gradient does not depend on results of other iterations
     (`runtime.compile.derivatives`)."""
     last = max((n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload)), default=-1)
-    made = _adjoints(kernel, K.NOTHING, whole=last)
+    made = _adjoints(kernel, NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)
     first = made.kernel.body[: last if merged else last + 1]
     body = (*rename(first, made.b.fresh, {}), *(task for _, task, _ in made.tasks))
     return replace(made.kernel, body=body, next_id=made.b.next_id, mode="both")
 
 
-def forward_slices(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:
+def forward_slices(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     """The tasks of `reverse` without reverse code, for counting the pushes of a kernel with checkpointed loops. All
     pushes are in the forward slices, to stacks with the same ids, and an empty AdStackGuard stands after each run of a
     segment."""
@@ -80,13 +87,13 @@ class _Adjoints:
     tasks: list[_Task]
 
 
-def _adjoints(kernel: N.Kernel, keeps: K.Keeps, whole: int = -1) -> _Adjoints:
+def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
     """The adjoints of all tasks. ``whole`` is the number of the task whose adjoint also does the work of the task. The
     memory that blocks share is lost after a launch, so adjoints repeat the writes to it."""
     blocks = frozenset(b.name for b in kernel.buffers.values() if b.role == "block")
     again = [keeps.repeats(n) or blocks & touched((t,), N.Write) for n, t in enumerate(kernel.body)]
     unsegmented = tuple(
-        K.without_checkpoints(t) if repeats and isinstance(t, N.Offload) else t
+        without_checkpoints(t) if repeats and isinstance(t, N.Offload) else t
         for t, repeats in zip(kernel.body, again, strict=True)
     )
     kernel = prepared(replace(kernel, body=unsegmented))
@@ -118,26 +125,26 @@ def _adjoints(kernel: N.Kernel, keeps: K.Keeps, whole: int = -1) -> _Adjoints:
     return _Adjoints(kernel, b, tasks)
 
 
-def _assembled(made: _Adjoints, keeps: K.Keeps, tasks: list[tuple[int, N.Offload]], mode: str) -> N.Kernel:
+def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]], mode: str) -> N.Kernel:
     """The kernel of the ``tasks``, which are in reverse order of the forward ones, with the tasks that put back what
     was kept."""
     b, kernel = made.b, made.kernel
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
-    body: list[N.Stmt] = [K.copied(b, s, kernel.args, buffers, s.buffer, s.final) for s in keeps.saved]
+    body: list[N.Stmt] = [copied(b, s, kernel.args, buffers, s.buffer, s.final) for s in keeps.saved]
     if keeps.saved:
-        body.append(K.set_changed(b, buffers, 1))
+        body.append(set_changed(b, buffers, 1))
     needed = tuple(task for _, task in tasks)
     body += temporaries(kernel, needed, b, keeps)
     for number in reversed(range(len(kernel.body))):
         for n, task in tasks:
             if n == number:
-                body += [K.copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_before(number)]
+                body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_before(number)]
                 body.append(task)
         if any(n < number for n, _ in tasks):
-            body += [K.copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_after(number)]
-    body += [K.copied(b, s, kernel.args, buffers, s.final, s.buffer) for s in keeps.saved]
+            body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_after(number)]
+    body += [copied(b, s, kernel.args, buffers, s.final, s.buffer) for s in keeps.saved]
     if keeps.saved:
-        body.append(K.set_changed(b, buffers, 0))
+        body.append(set_changed(b, buffers, 0))
     return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id, mode=mode)
 
 
@@ -216,7 +223,7 @@ def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span
     return N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=span)
 
 
-def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: K.Keeps = K.NOTHING) -> N.Block:
+def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
     """The tasks of the forward kernel that write temporaries which ``adjoints`` read, directly or through other
     temporaries. They come in forward order, under new ids and without other effects; before them comes the task that
     restores the temporaries that are kept. Every statement names the forward statement that it repeats."""
@@ -234,7 +241,7 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: K.Keeps 
         needed |= touched((writing,), N.Load) & temps
         out.append(writing)
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
-    restored = K.restored_temporaries(b, keeps, buffers, all_read)
+    restored = restored_temporaries(b, keeps, buffers, all_read)
     repeated = rewrite(tuple(reversed(out)), lambda s: replace(s, adjoint_of=s.id))
     return (*restored, *rename(repeated, b.fresh, {}))
 

@@ -12,9 +12,20 @@ from uuid import uuid4
 
 import numpy as np
 
-from quadrants_lab.distributed import shards as S, worker as W
+from quadrants_lab.distributed import worker
 from quadrants_lab.distributed.cluster import dask_client
 from quadrants_lab.distributed.sending import packed
+from quadrants_lab.distributed.shards import (
+    ALONE,
+    Array,
+    Part,
+    ShardError,
+    failed,
+    joined,
+    named,
+    run_group,
+    total,
+)
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning
 from quadrants_lab.lang.config import init as init_session
 from quadrants_lab.runtime import session
@@ -33,7 +44,7 @@ class Gradients(NamedTuple):
     """``losses``: f64, shape (shards,). ``gradients``: a list with the gradients of each shard, or their sum; each is a
     dict of arrays by name if the parameters are one, else an array."""
 
-    losses: S.Array
+    losses: Array
     gradients: Any
 
 
@@ -70,7 +81,7 @@ def map_gradients(
     """
     if together < 1 or together & (together - 1):
         raise QuadrantsRuntimeError(f"together must be a power of two, not {together}", code="QL2207")
-    arrays = S.named(params)
+    arrays = named(params)
     groups = _groups(iter(shards), together)
     if client is False:
         found = _here(fn, arrays, groups, summed, init, progress)
@@ -83,7 +94,7 @@ def map_gradients(
         warnings.warn(message, QuadrantsWarning, stacklevel=2)
     if summed:
         found.gradients = found.gradients or [{name: np.zeros_like(array) for name, array in arrays.items()}]
-    gradients = [g[S.ALONE] if S.ALONE in arrays else g for g in found.gradients]
+    gradients = [g[ALONE] if ALONE in arrays else g for g in found.gradients]
     return Gradients(np.array(found.losses, np.float64), gradients[0] if summed else gradients)
 
 
@@ -98,9 +109,9 @@ def _groups(shards: Iterator[Any], together: int) -> Iterator[Group]:
 
 
 def _here(
-    fn: Callable[..., Any], arrays: dict[str, S.Array], groups: Iterator[Group], summed: bool,
+    fn: Callable[..., Any], arrays: dict[str, Array], groups: Iterator[Group], summed: bool,
     init: Mapping[str, Any] | None, progress: Progress | None,
-) -> S.Part:  # fmt: skip
+) -> Part:  # fmt: skip
     if session.default() is None:
         init_session(**(init or {}))
     elif init is not None:
@@ -111,7 +122,7 @@ def _here(
         )
     collected = _Collected(summed)
     for first, group in groups:
-        part = S.run(fn, arrays, first, group, summed)
+        part = run_group(fn, arrays, first, group, summed)
         for n, loss in enumerate(part.losses, first):
             if progress is not None:
                 progress(n, loss)
@@ -121,33 +132,33 @@ def _here(
 
 class _Collected:
     """Collects parts that come in order. If they are summed, neighbours of equal length are added as soon as both are
-    there: so few parts are held, and the order of additions is the order of `S.total`."""
+    there: so few parts are held, and the order of additions is the order of `total`."""
 
     def __init__(self, summed: bool) -> None:
         self.summed = summed
-        self.parts: list[S.Part] = []
+        self.parts: list[Part] = []
 
-    def add(self, part: S.Part) -> None:
+    def add(self, part: Part) -> None:
         parts = self.parts
         parts.append(part)
         while self.summed and len(parts) > 1 and len(parts[-2].losses) == len(parts[-1].losses):
-            parts[-2:] = [S.total(parts[-2:])]
+            parts[-2:] = [total(parts[-2:])]
 
-    def result(self) -> S.Part:
+    def result(self) -> Part:
         while self.summed and len(self.parts) > 1:
-            self.parts[-2:] = [S.total(self.parts[-2:])]
-        return S.joined(self.parts) if self.parts else S.Part(0, [], [])
+            self.parts[-2:] = [total(self.parts[-2:])]
+        return joined(self.parts) if self.parts else Part(0, [], [])
 
 
 def job_of(
-    fn: Callable[..., Any], arrays: dict[str, S.Array], summed: bool = False, init: Mapping[str, Any] | None = None
-) -> W.Job:
+    fn: Callable[..., Any], arrays: dict[str, Array], summed: bool = False, init: Mapping[str, Any] | None = None
+) -> worker.Job:
     """The data that a call sends to the workers."""
     now = session.default()
-    setup = init if init is not None else W.portable(now.settings if now is not None else Settings())
+    setup = init if init is not None else worker.portable(now.settings if now is not None else Settings())
     program = packed(fn, getattr(fn, "__name__", repr(fn)))
     digest = hashlib.sha256(program + repr(setup).encode()).hexdigest()
-    return W.Job(uuid4().hex[:12], program, digest, setup, arrays, summed)
+    return worker.Job(uuid4().hex[:12], program, digest, setup, arrays, summed)
 
 
 class _Run:
@@ -161,15 +172,15 @@ class _Run:
     stopped = False
 
     def __init__(
-        self, client: Any, fn: Callable[..., Any], arrays: dict[str, S.Array], summed: bool,
+        self, client: Any, fn: Callable[..., Any], arrays: dict[str, Array], summed: bool,
         init: Mapping[str, Any] | None, progress: Progress | None,
     ) -> None:  # fmt: skip
         self.client, self.summed, self.progress = client, summed, progress
         self.job = job_of(fn, arrays, summed, init)
         self.number = self.job.number
-        self.awaited: dict[str, tuple[Any, Callable[[S.Part], None] | None]] = {}  # key -> future, its consumer
+        self.awaited: dict[str, tuple[Any, Callable[[Part], None] | None]] = {}  # key -> future, its consumer
         self.open = 0  # tasks with shards that have not ended
-        self.parts: dict[int, S.Part] = {}  # number of the first shard -> its part
+        self.parts: dict[int, Part] = {}  # number of the first shard -> its part
         self.ready: Any = None
         self.enough = 4 * max(ARITY, sum(client.nthreads().values()))  # open tasks that keep the workers busy
 
@@ -181,7 +192,7 @@ class _Run:
     def _cancel(self) -> None:
         self.client.cancel([future for future, _ in [*self.awaited.values()]], force=True)
 
-    def result(self, groups: Iterator[Group]) -> S.Part:
+    def result(self, groups: Iterator[Group]) -> Part:
         from dask import config
         from distributed import as_completed
 
@@ -193,7 +204,7 @@ class _Run:
             self._cancel()
             raise
 
-    def _result(self, groups: Iterator[Group]) -> S.Part:
+    def _result(self, groups: Iterator[Group]) -> Part:
         job = self._submit("job", _same, self.job)
         code, leaves = self._compiled(job, groups)
         nodes: list[Any] = []
@@ -205,9 +216,9 @@ class _Run:
                 more = len(leaves) + len(chunk) == ARITY
                 leaves += self._leaves(job, code, chunk)
                 if self.summed and leaves:
-                    nodes.append(self._submit(f"node-{uuid4().hex}", S.total, leaves))
+                    nodes.append(self._submit(f"node-{uuid4().hex}", total, leaves))
                 if nodes and (len(nodes) == ARITY or not more):
-                    self._await(self._submit(f"span-{uuid4().hex}", S.total, nodes), self._take)
+                    self._await(self._submit(f"span-{uuid4().hex}", total, nodes), self._take)
                     nodes = []
                 leaves = []
             self._settle()
@@ -231,7 +242,7 @@ class _Run:
         group = next(groups, None)
         if group is None:
             return None, []
-        both = self._submit(f"shard-{group[0]}-first", W.run_first, job, group)
+        both = self._submit(f"shard-{group[0]}-first", worker.run_first, job, group)
         codes[digest] = self._submit("code", itemgetter(1), both)
         if len(codes) > MOST_CODE:
             codes.popitem(last=False)
@@ -239,7 +250,7 @@ class _Run:
 
     def _leaves(self, job: Any, code: Any, groups: list[Group]) -> list[Any]:
         keys = [f"shard-{first}-{self.number}" for first, _ in groups]
-        made = self.client.map(W.run, [job] * len(groups), [code] * len(groups), groups, key=keys, pure=False)
+        made = self.client.map(worker.run, [job] * len(groups), [code] * len(groups), groups, key=keys, pure=False)
         return [self._watched(future) for future in made]
 
     def _watched(self, leaf: Any) -> Any:
@@ -248,14 +259,14 @@ class _Run:
         if not self.summed:
             self._await(leaf, self._done)
         elif self.progress is not None:
-            self._await(self._submit(f"losses-{leaf.key}", W.losses, leaf), self._done)
+            self._await(self._submit(f"losses-{leaf.key}", worker.losses, leaf), self._done)
         else:
             self._await(leaf, None)
         return leaf
 
     # --- their results ------------------------------------------------------------------------------------------
 
-    def _await(self, future: Any, take: Callable[[S.Part], None] | None) -> None:
+    def _await(self, future: Any, take: Callable[[Part], None] | None) -> None:
         self.awaited[future.key] = future, take
         self.ready.add(future)
 
@@ -266,7 +277,7 @@ class _Run:
         batch = []
         for future in self.ready.next_batch():
             if self.stopped:
-                raise S.ShardError("the shards were stopped", code="QL2211")
+                raise ShardError("the shards were stopped", code="QL2211")
             status = future.status  # read once: a thread of Dask changes it when a worker is lost
             if status in ("pending", "lost"):  # its worker was lost, and Dask computes it again
                 self.ready.add(future)
@@ -283,7 +294,7 @@ class _Run:
             if take is not None:
                 take(part)
 
-    def _done(self, part: S.Part) -> None:
+    def _done(self, part: Part) -> None:
         """Reports the losses of a task with shards."""
         for n, loss in enumerate(part.losses, part.first):
             if self.progress is not None:
@@ -291,7 +302,7 @@ class _Run:
         if not self.summed:
             self._take(part)
 
-    def _take(self, part: S.Part) -> None:
+    def _take(self, part: Part) -> None:
         self.parts[part.first] = part
 
 
@@ -302,20 +313,20 @@ def _same(thing: Any) -> Any:
 def raise_error(future: Any) -> NoReturn:
     """Raises the error of a Dask task as an error that names the shard."""
     error = future.exception()
-    if isinstance(error, S.ShardError):
+    if isinstance(error, ShardError):
         raise error from error.error
     key = str(getattr(error, "task", future.key))
     shard = int(key.split("-")[1]) if key.startswith("shard-") else -1
     if type(error).__name__ == "KilledWorker":
-        made = S.ShardError(
+        made = ShardError(
             f"shard {shard} ended {error.allowed_failures + 1} workers one after the other: they were killed, or had "
             "not enough memory",
             code="QL2209",
             help="smaller shards, or more memory for each worker (memory_limit of local_client)",
         )
     elif isinstance(error, CancelledError):
-        made = S.ShardError(f"{key} was cancelled: the cluster was closed, restarted or lost it", code="QL2210")
+        made = ShardError(f"{key} was cancelled: the cluster was closed, restarted or lost it", code="QL2210")
     else:
-        made = S.failed(shard, error)
+        made = failed(shard, error)
     made.shard, made.error = shard, error
     raise made from error

@@ -1,4 +1,5 @@
-"""Pickles a program: its kernels with their source, so that workers can compile them and name their lines.
+"""Pickles a program: its functions and kernels with their source, so that workers can compile kernels, those too that a
+function makes there, and name their lines.
 
 If a part cannot be sent, the error names it and the path to it, before anything is sent.
 """
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from quadrants_lab.ad import Tape
@@ -56,6 +57,9 @@ def _dumped(thing: Any) -> bytes:
         def reducer_override(self, obj: Any) -> Any:
             if (reduced := _reduced(obj)) is not None:
                 return reduced
+            if isinstance(obj, CodeType):
+                lines = linecache.getlines(obj.co_filename)  # the same list for all code of a file, so it is sent once
+                return _coded, (*self.dispatch_table[CodeType](obj), obj.co_filename, lines)
             return super().reducer_override(obj)
 
     out = io.BytesIO()
@@ -76,7 +80,7 @@ def _reduced(obj: Any) -> Any:
     if isinstance(obj, Func):
         return type(obj), (obj.__dict__["__wrapped__"],)
     if isinstance(obj, FunctionSource):
-        return _sourced, (obj.fn, obj.file, obj.lines)
+        return _sourced, (obj.fn,)
     return None
 
 
@@ -98,12 +102,16 @@ def _launchable(fn: Callable[..., Any], graph: bool, side: int) -> Launchable:
     return (made, made.grad, made.value_and_grad)[side]
 
 
-def _sourced(fn: FunctionType, file: str, lines: list[str]) -> FunctionSource:
-    """The source of a function from another process, whose file need not exist here. cloudpickle 3.1.3 does not send
-    the name of the file."""
-    fn.__code__ = fn.__code__.replace(co_filename=file)
-    linecache.cache[file] = sum(map(len, lines)), None, lines, file  # without mtime checkcache keeps the entry
+def _sourced(fn: FunctionType) -> FunctionSource:
     return function_source(fn)
+
+
+def _coded(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str, lines: list[str]) -> CodeType:
+    """Code from another process, whose file need not exist here. cloudpickle 3.1.3 does not send the name of the
+    file."""
+    if lines:
+        linecache.cache[file] = sum(map(len, lines)), None, lines, file  # without mtime checkcache keeps the entry
+    return make(*parts).replace(co_filename=file)
 
 
 def _first_bad(part: Any, seen: set[int]) -> tuple[str, Any, Exception] | None:

@@ -93,7 +93,9 @@ def named(params: Any) -> dict[str, Array]:
     return arrays
 
 
-def run(fn: Callable[..., Any], params: dict[str, Array], first: int, shards: Sequence[Any], summed: bool) -> Part:
+def run_group(
+    fn: Callable[..., Any], params: dict[str, Array], first: int, shards: Sequence[Any], summed: bool
+) -> Part:
     """Runs ``fn`` for consecutive shards in the current session. ShardError if one fails."""
     done: list[Part] = []
     for n, shard in enumerate(shards, first):

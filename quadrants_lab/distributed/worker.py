@@ -12,8 +12,8 @@ import numpy as np
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import DiskCache, default_path
-from quadrants_lab.distributed import shards as S
 from quadrants_lab.distributed.sending import unpacked
+from quadrants_lab.distributed.shards import Array, Part, failed, run_group
 from quadrants_lab.lang.config import init
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.session import Session, Settings
@@ -37,7 +37,7 @@ class Job:
     program: bytes
     digest: str
     setup: Setup
-    params: dict[str, S.Array]
+    params: dict[str, Array]
     summed: bool
 
 
@@ -65,13 +65,13 @@ class HandedOn(DiskCache):
                 self.put(name, code[name])
 
 
-def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> S.Part:
+def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> Part:
     """A task: runs a group of shards, from number ``group[0]`` on."""
     first, shards = group
     with entered(job, code) as fn, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            part = S.run(fn, job.params, first, [_aligned(shard) for shard in shards], job.summed)
+            part = run_group(fn, job.params, first, [_aligned(shard) for shard in shards], job.summed)
         except MemoryError as error:
             _elsewhere(job, first, error)
     return replace(part, warned=tuple(dict.fromkeys(str(w.message) for w in caught)))
@@ -97,14 +97,14 @@ def entered(job: Job, code: Code | None = None) -> Iterator[Callable[..., Any]]:
         yield _program(job)
 
 
-def run_first(job: Job, group: tuple[int, Sequence[Any]]) -> tuple[S.Part, Code]:
+def run_first(job: Job, group: tuple[int, Sequence[Any]]) -> tuple[Part, Code]:
     """Like `run`, but also returns the entries of the disk cache that the shards used."""
     part = run(job, None, group)
     cache = session.current().cache
     return part, dict(cache.used) if isinstance(cache, HandedOn) else {}
 
 
-def losses(part: S.Part) -> S.Part:
+def losses(part: Part) -> Part:
     """A part without its gradients."""
     return replace(part, gradients=[])
 
@@ -156,6 +156,6 @@ def _elsewhere(job: Job, first: int, error: MemoryError) -> None:
 
     session.stop()
     if (job.number, first) in _tried:
-        raise S.failed(first, error) from error
+        raise failed(first, error) from error
     _tried.add((job.number, first))
     raise Reschedule

@@ -85,8 +85,7 @@ TABLE: dict[str, Row] = {
     "QL1410": Row(_T, "{what} is not a dtype", "a dtype is expected here", "use qd.f32, qd.i32, ..., int or float"),
     "QL1411": Row(_T, "there is no atomic '{op}' on {dtype}", "", "{cure}"),
     "QL1412": Row(_T, "{got} cannot be unpacked into {want}"),
-    "QL1413": Row(_T, "only numbers can be kept in a variable, this is {what}", "kept in '{name}' here",
-                  "use it directly, or bind it at compile time: {name} = qd.static(...)"),
+    "QL1413": Row(_T, "{what} cannot be kept in a variable", "kept in '{name}' here", "call it where it is needed"),
     "QL1414": Row(_T, "there is no random number of dtype {dtype}", "", "use float, int, qd.f32, qd.f64 or an integer"),
     "QL1415": Row(_T, "{what} cannot be unpacked", "unpacked here", "tuples, shapes and results of funcs can"),
     "QL1416": Row(_T, "{left} and {right} cannot be combined", "their shapes differ here",
@@ -160,6 +159,9 @@ TABLE: dict[str, Row] = {
                   "{text} has the same place as the other argument, or a part of it", "pass a copy: w = {text}"),
     "QL1618": Row(_S, "'{text}' is a kernel, and a kernel cannot launch a kernel", "called here",
                   "decorate what they share with @qd.func"),
+    "QL1619": Row(_S, "'{name}' must be called at the statement level of a kernel", "called in a loop or condition, or "
+                  "for its value, here", "its loops are tasks of the kernel, one after the other: call it by a "
+                  "statement of its own outside of loops and conditions"),
     # --- loops
     "QL1701": Row(_T, "cannot loop over {what}", "looped over here",
                   "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),

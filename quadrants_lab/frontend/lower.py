@@ -91,6 +91,7 @@ def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
             ndim = spec.ndim + len(spec.element_shape)
             buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide, element=spec.element_shape)
             cx.buffers[name] = buffer
-            return Mem(with_adjoint(cx.buffers, buffer) if spec.grad else buffer, name, spec.element_shape)
+            buffer = with_adjoint(cx.buffers, buffer) if spec.grad else buffer
+            return Mem(buffer, name, spec.element_shape, clamp=spec.clamp)
     value = cx.wrap(spec.value, name)
     return replace(value, fixed="a template argument") if isinstance(value, Lit) else value

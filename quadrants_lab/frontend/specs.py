@@ -42,13 +42,15 @@ class StructSpec:
 @dataclass(frozen=True, slots=True)
 class NdarraySpec:
     """An array that is passed at launch, with an adjoint if ``grad``. The axes of ``element_shape`` follow the ``ndim``
-    axes in memory. ``wide``: an axis has 2**31 elements or more."""
+    axes in memory. ``wide``: an axis has 2**31 elements or more. ``clamp``: an index that is out of bounds means the
+    nearest element."""
 
     dtype: DType
     ndim: int
     grad: bool = False
     element_shape: tuple[int, ...] = ()
     wide: bool = False
+    clamp: bool = False
 
 
 @dataclass(frozen=True, slots=True)

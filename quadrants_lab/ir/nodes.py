@@ -74,10 +74,10 @@ class Random(Value):
 class Builtin(Value):
     """A value that the device provides. Lowered kernels have these. As u64: "seed" (of random draws), "launch" (the
     number of the launch), and "iteration" (the row-major number of the parallel iteration within its task, 0 in a
-    serial task). As u32: "lanes" (the number of threads that run the task). As u1: "elected" (true in one of the
-    threads that run a `GroupReduce` together). Tasks of blocks have these, as i32: "thread" (the number of the
-    iteration within its block), "number" (the number of the iteration within the task), and "threads" (the number of
-    iterations of this block)."""
+    serial task). As u32: "lanes" (the number of threads that run the task) and "place" (the number of the thread in its
+    group). As u1: "elected" (true in one of the threads that run a `GroupReduce` together). Tasks of blocks have these,
+    as i32: "thread" (the number of the iteration within its block), "number" (the number of the iteration within the
+    task), and "threads" (the number of iterations of this block)."""
     form = "builtin {what}"
     what: Word
 
@@ -103,16 +103,13 @@ class Atomic(Read, Write, Value):
     then writing it is enough. ``distance``: the largest dependence distance, along the first index, between two
     iterations that touch the same element; -1 where it is not known. ``fission``: a number other than 0 says that
     loop fission may give this atomic a loop of its own, which runs for all iterations of a row before anything else.
-    The operands can be computed again, and atomics of the same number touch different elements in one row.
-    ``aggregated``: threads of a warp or subgroup that add to the
-    same element combine their values first."""
-    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{distance?}{fission?}{aggregated?}"
+    The operands can be computed again, and atomics of the same number touch different elements in one row."""
+    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{distance?}{fission?}"
     op: Word
     expected: MaybeId = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
     distance: int = field(default=-1, kw_only=True)
     fission: int = field(default=0, kw_only=True)
-    aggregated: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)
@@ -230,6 +227,15 @@ class GroupReduce(Value):
     run the statement; the first of them gets the result."""
     form = "group_reduce {op} {value}{threads?}"
     op: Word
+    value: Id
+    threads: int = field(default=0, kw_only=True)
+
+
+@dataclass(slots=True)
+class GroupSame(Value):
+    """Whether all threads of a subgroup that run this statement at the same time have the same ``value``, a u1. With
+    ``threads``: whether all of that many neighbouring threads run the statement, with the same value."""
+    form = "group_same {value}{threads?}"
     value: Id
     threads: int = field(default=0, kw_only=True)
 
@@ -361,7 +367,7 @@ class Offload(Scheduled):
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
-    AdStackGuard, Lane, GroupReduce, Overflow, ThreadExit, Yield, Break, Continue, If, For, While, Offload,
+    AdStackGuard, Lane, GroupReduce, GroupSame, Overflow, ThreadExit, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 
 for _statement in STATEMENTS:

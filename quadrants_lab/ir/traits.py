@@ -119,7 +119,8 @@ class Uniform(Pure):
 
 @dataclass
 class Access(Stmt):
-    """The statement accesses an element of a buffer; ``index`` has one value for each axis."""
+    """The statement accesses an element of a buffer. ``index`` has one value for each axis, or, in a lowered kernel,
+    the number of the element alone, counted row by row."""
 
     __slots__ = ()
     buffer: BufferName

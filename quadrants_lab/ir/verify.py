@@ -25,8 +25,8 @@ ROLES = {
 }  # fmt: skip
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
-BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "elected": u1, "thread": i32,
-            "number": i32, "threads": i32}
+BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "place": u32, "elected": u1,
+            "thread": i32, "number": i32, "threads": i32}
 MODES = ("forward", "reverse", "both", "count", "dual")
 
 
@@ -307,13 +307,13 @@ class _Verifier:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
         self.need(0 <= s.axis < b.ndim, f"'{s.buffer}' has {b.ndim} axes", s)
         self.need(b.shape is None, f"the extents of '{s.buffer}' are constants", s)
-        self.need(s.type is b.extent_type, f"an extent of '{s.buffer}' is {b.extent_type}", s)
+        self.need(s.type in (b.extent_type, i64), f"an extent of '{s.buffer}' is {b.extent_type}", s)
 
     def access(self, s: N.Access) -> None:
         b = self.k.buffers.get(s.buffer)
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
-        self.need(len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
+        self.need(len(s.index) in (b.ndim, b.ndim and 1), f"'{s.buffer}' takes {b.ndim} indices", s)
         self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
         types = [self.visible[s.value]] if isinstance(s, N.Write) else []
         types += [s.type] if isinstance(s, N.Value) else []
@@ -395,6 +395,7 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Barrier: lambda v, s: v.need(v.blocks, "a barrier stands in a task without blocks", s),
     N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
     N.GroupReduce: lambda v, s: v.need(v.visible[s.value] is s.type, "a sum has the dtype of what is added", s),
+    N.GroupSame: lambda v, s: v.need(s.type is u1, "whether values are the same is a u1", s),
     N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),
     N.AdStackAlloca: lambda v, s: v.stacks.update({s.id: s.type}),
     N.StackUse: _Verifier.stack,

@@ -59,6 +59,7 @@ class NdarrayType(Annotation):
     ndim: int | None = None
     needs_grad: bool | None = None
     element_shape: tuple[int | None, ...] | None = None
+    clamp: bool = False
 
     def __repr__(self) -> str:
         return f"qd.types.ndarray(dtype={self.dtype}, ndim={self.ndim})"
@@ -72,7 +73,8 @@ class NdarrayType(Annotation):
         element = self.dtype if getattr(self.dtype, "__qd_type__", "") else None
         dtype = self.dtype if element is None else element.dtype
         shape = (self.element_shape or ()) if element is None else tuple(element.shape)
-        return ArraySlot(name, None if dtype is None else as_dtype(dtype), self.ndim, self.needs_grad, shape)
+        given = None if dtype is None else as_dtype(dtype)
+        return ArraySlot(name, given, self.ndim, self.needs_grad, shape, self.clamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +97,17 @@ def ndarray(
 ) -> NdarrayType:  # fmt: skip
     """The annotation of an array argument. Its elements are described by ``element_shape`` (() for numbers, (n,) for
     vectors, (n, m) for matrices), by the length of that, ``element_dim``, or by a vector or matrix type as ``dtype``.
-    ``needs_grad``: True requires a gradient, False forbids one."""
+    ``needs_grad``: True requires a gradient, False forbids one. ``boundary``: "clamp" takes the nearest element where
+    an index is out of bounds; "unsafe" leaves it to the program that there is none."""
     element = getattr(dtype, "__qd_type__", "") == "matrix"
     if not element and dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
         hint = "for example dtype=qd.f32, or dtype=qd.types.vector(3, qd.f32)"
         raise QuadrantsSyntaxError(f"{dtype!r} is not a dtype", code="QL2010", help=hint)
     if ndim is not None and (not isinstance(ndim, int) or ndim < 0):
         raise QuadrantsSyntaxError(f"ndim={ndim!r} is not a number of axes", code="QL2020")
-    if boundary != "unsafe":
+    if boundary not in ("unsafe", "clamp"):
         raise QuadrantsSyntaxError(
-            f"boundary={boundary!r} is not supported yet",
+            f"boundary={boundary!r} is neither 'unsafe' nor 'clamp'",
             code="QL2021",
             help="indices are checked in sessions with debug=True or check_out_of_bound=True",
         )
@@ -116,7 +119,7 @@ def ndarray(
             code="QL2020",
             help="give a dtype and an element_shape, or a vector or matrix type",
         )
-    return NdarrayType(dtype, ndim, needs_grad, element_shape)
+    return NdarrayType(dtype, ndim, needs_grad, element_shape, boundary == "clamp")
 
 
 class NDArray:

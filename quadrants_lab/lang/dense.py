@@ -134,7 +134,8 @@ class Dense:
 
     def has_grad(self) -> bool:
         """Whether there is a gradient that has memory."""
-        return bool(self.grad and self.grad.placed)
+        grad = self.grad
+        return bool(grad and grad.placed)
 
     def has_dual(self) -> bool:
         """Whether there is a dual that has memory."""

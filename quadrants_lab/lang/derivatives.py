@@ -28,6 +28,10 @@ class NoDerivative:
             raise AttributeError(name)  # copy and pickle look for some
         self.used()
 
+    def wanted(self) -> Any:
+        """The gradient or dual, which the field gets now, without memory."""
+        return self._of.companion(self._which)
+
     def used(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises the error."""
         which = self._which

@@ -161,7 +161,7 @@ def clear_all(which: str, thread: int | None = None) -> None:
         found = members.known
         derivatives = [x for x in (getattr(owner, which) for owner in members) if x]
         for x in derivatives:
-            if x.placed and _belongs(x._memory, thread):
+            if x.placed and thread in (None, x._memory.owner):
                 x.fill(0)
         if not watched and all(x.placed and not x._memory.foreign and x._active_mask() is None for x in derivatives):
             found[key] = [x._memory for x in derivatives], [-1] * len(derivatives)
@@ -171,14 +171,9 @@ def clear_all(which: str, thread: int | None = None) -> None:
     if versions == cleared:
         return
     for n, memory in enumerate(memories):
-        if versions[n] != cleared[n] and _belongs(memory, thread):
+        if versions[n] != cleared[n] and thread in (None, memory.owner):
             memory.write(..., 0)
             cleared[n] = memory.python_filled  # another thread may have written it since
-
-
-def _belongs(memory: Memory, thread: int | None) -> bool:
-    """Whether a thread, if one is given, used the derivative last."""
-    return thread in (None, memory.owner)
 
 
 # where a loss was written, what no kernel did with it, and what to do

@@ -275,13 +275,15 @@ def pure(fn: Kernel) -> Kernel:
 
 
 class Func:
-    """A function that is inlined into the kernels that call it."""
+    """A function that is inlined into the kernels that call it. ``requires_top_level``: only at their statement level,
+    where its loops are parallel."""
 
-    __slots__ = ("__dict__", "__weakref__", "method", "source")
+    __slots__ = ("__dict__", "__weakref__", "method", "requires_top_level", "source")
     __qd_func__ = True
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], requires_top_level: bool = False) -> None:
         self.source = function_source(fn)
+        self.requires_top_level = requires_top_level
         self.method = is_method(fn)
         functools.update_wrapper(self, fn, updated=())
 
@@ -308,9 +310,22 @@ class PyFunc(Func):
         return self.__dict__["__wrapped__"](*args, **kwargs)
 
 
-def func(fn: Callable[..., Any]) -> Func:
-    """Makes a func, which kernels and other funcs can call."""
-    return Func(_function(fn, "func"))
+@overload
+def func(fn: Callable[..., Any], /) -> Func: ...
+@overload
+def func(
+    fn: None = None, /, *, is_real_function: bool = False, requires_top_level: bool = False
+) -> Callable[[Callable[..., Any]], Func]: ...
+def func(
+    fn: Callable[..., Any] | None = None, /, *, is_real_function: bool = False, requires_top_level: bool = False
+) -> Any:
+    """Makes a func, which kernels and other funcs can call. ``requires_top_level``: a call of it in a loop or condition
+    is an error. ``is_real_function`` is accepted and has no effect: every func is inlined."""
+
+    def made(fn: Callable[..., Any]) -> Func:
+        return Func(_function(fn, "func"), requires_top_level)
+
+    return made if fn is None else made(fn)
 
 
 def pyfunc(fn: Callable[..., Any]) -> PyFunc:
@@ -318,13 +333,13 @@ def pyfunc(fn: Callable[..., Any]) -> PyFunc:
     return PyFunc(_function(fn, "pyfunc"))
 
 
-def real_func(fn: Callable[..., Any]) -> Func:
+def real_func(func: Callable[..., Any]) -> Func:
     """The same as `func`: every func is inlined."""
-    return Func(_function(fn, "real_func"))
+    return Func(_function(func, "real_func"))
 
 
 for _decorator in (func, pyfunc, real_func):
-    _decorator.__qd_compile_time__ = True  # type: ignore[attr-defined]  # kernels can apply them to functions
+    setattr(_decorator, "__qd_compile_time__", True)  # noqa: B010  # kernels can apply them to functions
 
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:

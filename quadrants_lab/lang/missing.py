@@ -17,7 +17,7 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     "quantised layouts": ("BitpackedFields", "quant"),
     "addresses of elements": ("get_addr",),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
-    "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz", "volatile_load"),
+    "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz"),
 }  # fmt: skip
 
 _WHY = {name: f"is not supported: {what} are outside of quadrants_lab" for what in OUTSIDE for name in OUTSIDE[what]}

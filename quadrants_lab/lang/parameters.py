@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Final, Union, get_args, get_origin
 
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource, value_of
@@ -84,7 +84,9 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
 
 def language_annotation(given: Any) -> Any:
     """The annotation in its canonical form; None if it is not one of the language. Templates and tensors may be None
-    without saying so."""
+    without saying so. What is Final is a template."""
+    if given is Final or get_origin(given) is Final:
+        return A.Template()
     if isinstance(given, UnionType) or get_origin(given) is Union:
         inner = [language_annotation(part) for part in get_args(given) if part is not NoneType]
         given = inner[0] if len(inner) == 1 else None

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import i32
 from quadrants_lab.lang.dense import Field, ScalarField
+from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.elements import Entry
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.shapes import AXES, MAX_DIMS, Shape, check_offset, integers
@@ -361,6 +362,8 @@ def _fields(arg: Any) -> Iterator[Field]:
     """The fields that an argument of `SNode.place` stands for."""
     if isinstance(arg, Field):
         yield arg
+    elif isinstance(arg, NoDerivative):  # x.grad of a field that is placed already
+        yield arg.wanted()
     elif isinstance(arg, Entry):
         yield arg.field
     elif isinstance(arg, (list, tuple)):
@@ -385,5 +388,6 @@ def _recompile() -> None:
     """Makes the session compile its kernels again, because fields got gradients or lost their memory."""
     now = session.current()
     now.placements += 1
+    session.changed()
     now.differentiable.known = {}
     now.forget_fast_paths()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -196,9 +197,12 @@ def make_struct_field(
 
 
 def struct_field(
-    members: Mapping[str, Any], methods: Mapping[str, Any] | None = None, *args: Any, **options: Any
+    members: Mapping[str, Any], methods: Any = None, *args: Any, **options: Any
 ) -> StructField:
     """``qd.Struct.field({"a": qd.f32}, shape=n)``: a field of structs with these members and methods."""
+    if not isinstance(methods, (Mapping, NoneType)):
+        what = f"{methods!r} is not a dict of methods, the second argument of qd.Struct.field"
+        raise QuadrantsRuntimeTypeError(what, code="QL2012", help=f"a shape is given by name: shape={methods!r}")
     return make_struct_field(StructType(members, methods or {}), *args, **options)
 
 

@@ -43,7 +43,7 @@ from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
-from quadrants_lab.widgets import model as V
+from quadrants_lab.widgets import model
 from quadrants_lab.widgets.code import bytes_of
 from quadrants_lab.widgets.html import seconds, size
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
@@ -55,9 +55,9 @@ _REVERSES = ("reverse", "value and gradient")  # the passes that make reverse co
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
-RECORDED: WeakKeyDictionary[Dispatcher, V.KernelView] = WeakKeyDictionary()
+RECORDED: WeakKeyDictionary[Dispatcher, model.KernelView] = WeakKeyDictionary()
 """Forward dispatcher of a living kernel -> its last recorded view."""
-STEPS: WeakKeyDictionary[Dispatcher, V.StepsView | str] = WeakKeyDictionary()
+STEPS: WeakKeyDictionary[Dispatcher, model.StepsView | str] = WeakKeyDictionary()
 """Forward dispatcher -> the steps of recorded launches of which no view was made."""
 
 
@@ -90,10 +90,10 @@ def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
     return found
 
 
-def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> V.CellView:
+def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> model.CellView:
     """The view of all kernels that were launched, in the order of their first recorded launch. ``compared``: their runs
     on several backends."""
-    view = V.CellView(title, [])
+    view = model.CellView(title, [])
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
     groups, cost = _by_kernel(recorder), _cost(recorder)
     for owner, of_kernel in groups.items():
@@ -117,7 +117,7 @@ def _cost(recorder: Recorder) -> str:
     return text
 
 
-def _make_small(view: V.CellView) -> None:
+def _make_small(view: model.CellView) -> None:
     """Makes the code of the cell's backend for small kernels, so that the saved notebook contains it."""
     left = MOST_OF_CELL
     codes = [stages for kernel in view.kernels for stages in kernel.code.values()]
@@ -137,11 +137,11 @@ def kernel_view(
     compared: Compared,
     times: Mapping[int, Times] = MappingProxyType({}),
     past: Iterable[LaunchRecord] = (),
-) -> V.KernelView:
+) -> model.KernelView:
     """The view of one kernel: ``plans`` and ``records`` by mode (a key of `MODES`), at least one plan."""
     source = next(iter(plans.values())).compiled.source
     file = source.file
-    view = V.KernelView(source.name, file, source_lines(source), devices=devices)
+    view = model.KernelView(source.name, file, source_lines(source), devices=devices)
     for mode, plan in plans.items():
         _add_traces(view, mode, plan)
         view.code[MODES[mode]] = _stages(plan, file)
@@ -161,28 +161,28 @@ def devices() -> list[tuple[str, str]]:
     return [(row.name, "; ".join(lines(row)).replace(".;", ";")) for row in Backends().rows]
 
 
-def source_lines(source: FunctionSource) -> list[V.Line]:
+def source_lines(source: FunctionSource) -> list[model.Line]:
     """The source around a kernel: the whole cell, or the function alone if it is in a file."""
     lines = [x.rstrip("\n") for x in source.lines]
     first, last = 1, len(lines)
     if not source.file.startswith("Cell In["):
         first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
         last = (source.node.end_lineno or first) + source.offset
-    return [V.Line(lines[n - 1], n) for n in range(first, last + 1)]
+    return [model.Line(lines[n - 1], n) for n in range(first, last + 1)]
 
 
-def _stages(plan: Plan, file: str) -> list[V.StageView]:
+def _stages(plan: Plan, file: str) -> list[model.StageView]:
     """The code stages of every backend, the plan's own first; making code needs no device. Small code of its own
     backend is made in this process, all other code in the code process, which can be stopped."""
     own, ran = plan.session.settings.backend, (plan.last_kernel, plan.last_options)
-    out: list[V.StageView] = []
+    out: list[model.StageView] = []
     for name in _backends(plan):
         kernel, options = ran if name == own else (plan.kernel, plan.compiled.options)
         statements = sum(1 for _ in walk(kernel.body))
         make = make_code if name == own and statements <= MOST_STATEMENTS else process().make
         for stage in backend(name).STAGES:
             job = Job(name, stage, kernel, options, file)
-            out.append(V.StageView(stage, name, partial(make, job), None, LANGUAGES.get(stage, ""), statements))
+            out.append(model.StageView(stage, name, partial(make, job), None, LANGUAGES.get(stage, ""), statements))
     return out
 
 
@@ -211,15 +211,15 @@ def _lowering(plan: Plan) -> list[pipeline.Step]:
     return [s for s in steps if s.after is not s.before]
 
 
-def _lowered(job: Job) -> list[V.PassView]:
+def _lowered(job: Job) -> list[model.PassView]:
     """The steps of another backend's lowering, without times, because times of another process are not comparable."""
     return pass_views([replace(s, seconds=0.0) for s in process().make(job)], pass_docs())
 
 
-def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
+def _add_traces(view: model.KernelView, mode: str, plan: Plan) -> None:
     steps, arch = trace_of(plan.compiled).steps, plan.session.settings.backend
     if mode in ("forward", "dual"):
-        front = V.PassView("front end", None, plan.compiled.lowered.kernel, plan.compiled.clock.front, FRONT_END)
+        front = model.PassView("front end", None, plan.compiled.lowered.kernel, plan.compiled.clock.front, FRONT_END)
         view.traces[MODES[mode]] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
         return
     gradient = MODES[mode]
@@ -231,17 +231,17 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
         view.traces[f"{gradient} on {arch}"] = pass_views(lowering, pass_docs())
     for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # stacks differ between backends
         job = Job(name, LOWERED, plan.kernel, plan.compiled.options, view.file)
-        view.lowered[f"{gradient} on {name}"] = V.Lazy(LOWERED, name, partial(_lowered, job))
+        view.lowered[f"{gradient} on {name}"] = model.Lazy(LOWERED, name, partial(_lowered, job))
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
-        front = V.PassView("counting kernel", None, counting[0].before, 0.0, doc)
+        front = model.PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
     if isinstance(plan, GradientPlan) and plan.last_kernel is not plan.kernel:
         gates = plan.stacks.compacted.sparse
         view.traces["gated"] = [
-            V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
-            V.PassView("the others, then the listed", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
+            model.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
+            model.PassView("the others, then the listed", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
         ]
     view.free = unstacked(steps[at].before, plan.compiled.source.node)
 
@@ -249,7 +249,7 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
 # --- stacks -------------------------------------------------------------------------------------------------------
 
 
-def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | None) -> None:
+def _add_stacks(view: model.KernelView, plan: GradientPlan, record: LaunchRecord | None) -> None:
     kernel, file = plan.kernel, view.file
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.stacks.depths else ()
@@ -308,8 +308,8 @@ def _times(record: LaunchRecord, times: Times | None) -> list[tuple[str, float]]
 
 
 def launch_view(
-    record: LaunchRecord, compared: Sequence[V.BackendRun] = (), timed: Times | None = None
-) -> V.LaunchView:
+    record: LaunchRecord, compared: Sequence[model.BackendRun] = (), timed: Times | None = None
+) -> model.LaunchView:
     """The arguments and arrays of a launch: results first, then what was only read."""
     plan = record.plan
     given = [(name, str(value)) for name, value in record.scalars.items()]
@@ -328,12 +328,12 @@ def launch_view(
     times = _times(record, timed)
     warm = next((seconds for name, seconds in times if "warm" in name), record.seconds)
     near = None if record.failed else roofline_of(record, warm)
-    return V.LaunchView(
+    return model.LaunchView(
         mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near, sentences(plan)
     )
 
 
-def last_view(kernel: Kernel) -> V.KernelView | None:
+def last_view(kernel: Kernel) -> model.KernelView | None:
     """The view of the kernel's last recorded launches; if none was recorded, of its last launches; None without any."""
     if kernel.dispatcher in RECORDED:
         return RECORDED[kernel.dispatcher]

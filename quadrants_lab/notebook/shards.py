@@ -14,9 +14,10 @@ from threading import Thread
 from time import perf_counter
 from typing import Any
 
-from quadrants_lab.distributed import shards as S, worker as W
+from quadrants_lab.distributed import worker
 from quadrants_lab.distributed.cluster import dask_client
 from quadrants_lab.distributed.gradients import Gradients, job_of, map_gradients, raise_error
+from quadrants_lab.distributed.shards import Array, named, run_group
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.saved import Saved, contents
@@ -33,7 +34,7 @@ def inspect_shard(fn: Callable[[Any, Any], Any], params: Any, shard: Any, client
     ``client``: as for `map_gradients`. A worker makes everything that the inspector can show and returns it, as in a
     file for `qd.inspect`.
     """
-    arrays = S.named(params)
+    arrays = named(params)
     if client is False:
         return Inspection(_view(fn, arrays, shard))
     future = dask_client(client).submit(_contents, job_of(fn, arrays), shard, pure=False)
@@ -47,14 +48,14 @@ def inspect_shard(fn: Callable[[Any, Any], Any], params: Any, shard: Any, client
         raise
 
 
-def _contents(job: W.Job, shard: Any) -> dict[str, Any]:
-    with W.entered(job) as fn:
+def _contents(job: worker.Job, shard: Any) -> dict[str, Any]:
+    with worker.entered(job) as fn:
         return contents(_view(fn, job.params, shard))
 
 
-def _view(fn: Callable[..., Any], arrays: dict[str, S.Array], shard: Any) -> CellView:
+def _view(fn: Callable[..., Any], arrays: dict[str, Array], shard: Any) -> CellView:
     with session.checking("asserts", "check_out_of_bound"), recording() as recorder:
-        S.run(fn, arrays, 0, [shard], summed=True)
+        run_group(fn, arrays, 0, [shard], summed=True)
     return cell_view("shard", recorder)
 
 

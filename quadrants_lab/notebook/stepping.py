@@ -23,7 +23,7 @@ from quadrants_lab.runtime.interpret.interpreter_trace import trace_iteration
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.records import LaunchRecord
-from quadrants_lab.widgets import model as V
+from quadrants_lab.widgets import model
 
 MOST_KNOWN = 4  # windows of a launch that are cached
 MOST_SECONDS = 2.0  # for finding the steps of all findings before they are shown
@@ -32,7 +32,9 @@ _WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # kind of
 _Key = tuple[int, str, str]  # task, iteration, place
 
 
-def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[LaunchRecord] = ()) -> V.StepsView | str:
+def steps_view(
+    records: Mapping[str, LaunchRecord], file: str, past: Iterable[LaunchRecord] = ()
+) -> model.StepsView | str:
     """The steps of a kernel's launches and gradients, opened at its last gradient, or at its last launch if there is no
     gradient; or why there are none. ``past``: earlier launches of any kernel."""
     record = records.get("reverse") or records.get("forward") or next(iter(records.values()), None)
@@ -42,7 +44,7 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[La
     launches = [*(r for r in past if r.plan.owner in owners), *records.values()]
     kernels = {plan: _Kernel(plan, file) for plan in {r.plan for r in launches}}
     steps = {(r.launch, r.mode): _Launch(r, kernels[r.plan]).steps() for r in launches}
-    return V.StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((record.launch, record.mode)))
+    return model.StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((record.launch, record.mode)))
 
 
 class _Kernel:
@@ -60,7 +62,7 @@ class _Kernel:
         return next((n for n, t in enumerate(self.tasks) if any(test(s) for s in walk(t.body))), otherwise)
 
     def task_of(self, line: int) -> int:
-        return self.first(lambda s: V.span_line(s.span, self.file) == line, self.at)
+        return self.first(lambda s: model.span_line(s.span, self.file) == line, self.at)
 
 
 class _Launch:
@@ -69,19 +71,19 @@ class _Launch:
     def __init__(self, record: LaunchRecord, of: _Kernel) -> None:
         self.of, self.number, self.mode = of, record.launch, MODES[record.mode]
         self.launch = launch_data(record)
-        self.known: dict[_Key, V.StepTrace] = {}
+        self.known: dict[_Key, model.StepTrace] = {}
         self.lock = Lock()
 
-    def steps(self) -> V.LaunchSteps:
-        return V.LaunchSteps(self.number, self.mode, self.of.titles, self.make, self.of.at, self.of.task_of)
+    def steps(self) -> model.LaunchSteps:
+        return model.LaunchSteps(self.number, self.mode, self.of.titles, self.make, self.of.at, self.of.task_of)
 
-    def make(self, task: int, lane: str, where: str = "") -> V.StepTrace:
+    def make(self, task: int, lane: str, where: str = "") -> model.StepTrace:
         key = task, lane, where
         trace = self.known.get(key)
         if trace is None:
-            if where and V.ONLY_READY.get():  # the place may be far along the iteration
+            if where and model.ONLY_READY.get():  # the place may be far along the iteration
                 ended = Event()
-                raise V.NotReady(
+                raise model.NotReady(
                     f"the steps of iteration {lane}".rstrip(),
                     lambda: self.keep(key, self.follow(*key, ended.is_set)),
                     ended.set,
@@ -90,7 +92,7 @@ class _Launch:
             self.keep(key, trace)
         return trace
 
-    def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> V.StepTrace:
+    def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> model.StepTrace:
         kernel, tasks, file = self.of.kernel, self.of.tasks, self.of.file
         if task >= len(tasks):
             raise QuadrantsRuntimeError(f"this launch of kernel {kernel.name} has no task", code="QL0707")
@@ -99,7 +101,7 @@ class _Launch:
         window = trace_iteration(self.launch, at, _lane(lane), wanted(where, file, stacks), stop)
         return step_trace(kernel, window, file, self.of.compilers)
 
-    def keep(self, key: _Key, trace: V.StepTrace) -> None:
+    def keep(self, key: _Key, trace: model.StepTrace) -> None:
         with self.lock:  # threads make windows, too
             while len(self.known) >= MOST_KNOWN:
                 self.known.pop(next(iter(self.known)))
@@ -129,7 +131,7 @@ def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Insp
     return Inspection(replace(seen, kernels=[replace(view, steps=steps)], open="steps"))
 
 
-def add_findings(view: V.CellView, report: Report) -> None:
+def add_findings(view: model.CellView, report: Report) -> None:
     """Adds to the view a request for the step of each cause that lies in one of the view's launches."""
     causes = [(report.loss, c) for c in report.causes] + [(v.field, c) for v in report.verdicts for c in v.causes]
     until = monotonic() + MOST_SECONDS
@@ -141,7 +143,7 @@ def add_findings(view: V.CellView, report: Report) -> None:
             view.findings.append((f"{name}: {cause.says} ({at})", request))
 
 
-def _request(view: V.CellView, cause: Cause, until: float) -> str:
+def _request(view: model.CellView, cause: Cause, until: float) -> str:
     """The request for the step of a cause: the first one of its line, of the line's derivative, or the first NaN; after
     ``until`` only for the iteration."""
     launches = sorted(_launches(view, cause), key=lambda x: (x[1].mode == "forward") == (cause.kind in _BACK))
@@ -161,12 +163,12 @@ def _request(view: V.CellView, cause: Cause, until: float) -> str:
     return first
 
 
-def _launches(view: V.CellView, cause: Cause) -> list[tuple[int, V.LaunchSteps]]:
+def _launches(view: model.CellView, cause: Cause) -> list[tuple[int, model.LaunchSteps]]:
     """The launches in which a cause may lie, each with the number of its kernel: the launches with the cause's launch
     number, or, for a cause in a custom gradient, the last launches of its kernel."""
     number = 0 if cause.kind == "custom gradient" else cause.launch
     kernels = ((n, k.steps) for n, k in enumerate(view.kernels) if cause.kernel in ("", k.name))
-    of_kernel = [(n, x) for n, steps in kernels if isinstance(steps, V.StepsView) for x in steps.launches]
+    of_kernel = [(n, x) for n, steps in kernels if isinstance(steps, model.StepsView) for x in steps.launches]
     return [x for x in of_kernel if x[1].number == number] or (of_kernel[-2:] if cause.kernel and not number else [])
 
 
@@ -182,6 +184,6 @@ def _lane(text: str) -> Lane | None:
 
 
 def _title(n: int, task: N.Offload, tasks: Sequence[N.Offload], file: str) -> str:
-    line = V.span_line(task.span, file)
+    line = model.span_line(task.span, file)
     where = f"the loop at line {line}" if line and task.kind != "serial" else task.kind
     return f"{n + 1} of {len(tasks)}: {where}" if len(tasks) > 1 else where

@@ -17,7 +17,7 @@ from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.runtime.backend import Backend
-from quadrants_lab.widgets import model as V
+from quadrants_lab.widgets import model
 
 LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
@@ -27,9 +27,9 @@ MOST_USES = 6  # uses of a stack's value that are named
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # expression -> values of its parts, by position
 
 
-def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[V.PassView]:
+def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[model.PassView]:
     """The views of a trace's steps; ``docs``: name of a pass -> what it guarantees."""
-    return [V.PassView(s.name, s.before, s.after, s.seconds, docs.get(s.name, "")) for s in steps]
+    return [model.PassView(s.name, s.before, s.after, s.seconds, docs.get(s.name, "")) for s in steps]
 
 
 # --- graphs -------------------------------------------------------------------------------------------------------
@@ -62,16 +62,16 @@ class _Flow:
         self.frame = frame
         self.nodes: list[_Node] = []
         self.edges: list[tuple[int, int, str]] = []
-        self.body: list[V.Part] = []
+        self.body: list[model.Part] = []
         last = self.block(task.body, self.node("entry", self.body), self.body)
         self.edges.append((last, self.node("exit", self.body), "next"))
 
-    def node(self, label: str, into: list[V.Part], loop: N.Loop | None = None) -> int:
+    def node(self, label: str, into: list[model.Part], loop: N.Loop | None = None) -> int:
         into.append(str(len(self.nodes)))
         self.nodes.append(_Node(label, loop))
         return len(self.nodes) - 1
 
-    def block(self, block: N.Block, at: int, into: list[V.Part]) -> int:
+    def block(self, block: N.Block, at: int, into: list[model.Part]) -> int:
         """Appends the block after node ``at``; returns the last node."""
         for stmt in block:
             if isinstance(stmt, N.Loop):
@@ -81,8 +81,8 @@ class _Flow:
                 at = self.branch(stmt, at, into) if isinstance(stmt, N.If) else at
         return at
 
-    def branch(self, stmt: N.If, at: int, into: list[V.Part]) -> int:
-        arms: tuple[list[V.Part], list[V.Part]] = [], []
+    def branch(self, stmt: N.If, at: int, into: list[model.Part]) -> int:
+        arms: tuple[list[model.Part], list[model.Part]] = [], []
         ends = []
         for kind, block, arm in zip(("then", "else"), stmt.blocks(), arms, strict=True):
             first = self.node(kind, arm)
@@ -93,8 +93,8 @@ class _Flow:
         self.edges += [(end, join, "next") for end in ends]
         return join
 
-    def loop(self, stmt: N.Loop, at: int, into: list[V.Part]) -> int:
-        frame = V.ClusterView(self.frame(stmt), [])
+    def loop(self, stmt: N.Loop, at: int, into: list[model.Part]) -> int:
+        frame = model.ClusterView(self.frame(stmt), [])
         into.append(frame)
         where = f" line {stmt.span.line}" if stmt.span else ""
         header = self.node(f"{'for' if isinstance(stmt, N.For) else 'while'}{where}", frame.body, stmt)
@@ -106,7 +106,7 @@ class _Flow:
         return after
 
 
-def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[V.TaskGraphs]:
+def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[model.TaskGraphs]:
     """The graphs of each task of a sized reverse kernel: control flow and strongly connected components."""
     text: dict[int, str] = {}
     for shown, stmt in statement_lines(kernel):
@@ -115,32 +115,32 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
     out = []
     for n, task in enumerate(tasks, 1):
-        flow = _Flow(task, lambda loop: f"line {V.span_line(loop.span, file)}")
+        flow = _Flow(task, lambda loop: f"line {model.span_line(loop.span, file)}")
         names = {s.id: s.name or f"%{s.primal}" for s in task.body if isinstance(s, N.AdStackAlloca)}
         # without stacks there is no guard between the forward slice and the reverse: the graph has both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
         title += f"task {n} of {len(tasks)}" if len(tasks) > 1 else "the task"
-        if line := V.span_line(task.span, file):
+        if line := model.span_line(task.span, file):
             title += f" at line {line}"
         title += f" ({task.kind})"
         boxes = [_box(n, node, text, file) for n, node in enumerate(flow.nodes)]
-        edges = [V.EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in flow.edges]
+        edges = [model.EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in flow.edges]
         scc = _condensed(kernel, task, names, file, values) if names else None
-        out.append(V.TaskGraphs(title, V.GraphView(f"Control flow of {title}", boxes, edges, flow.body), scc))
+        out.append(model.TaskGraphs(title, model.GraphView(f"Control flow of {title}", boxes, edges, flow.body), scc))
     return out
 
 
-def _box(n: int, node: _Node, text: Mapping[int, str], file: str) -> V.NodeView:
+def _box(n: int, node: _Node, text: Mapping[int, str], file: str) -> model.NodeView:
     lines = [
-        V.Line(_head(text.get(s.id, "")), V.span_line(s.span, file), s.id, s.adjoint_of)
+        model.Line(_head(text.get(s.id, "")), model.span_line(s.span, file), s.id, s.adjoint_of)
         for s in node.stmts
         if not isinstance(s, N.Yield) or s.values
     ]
     at = 0
     if node.loop is not None:
-        at = V.span_line(node.loop.span, file)
-        lines.insert(0, V.Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
-    return V.NodeView(str(n), node.label, lines, node.kind, at)
+        at = model.span_line(node.loop.span, file)
+        lines.insert(0, model.Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
+    return model.NodeView(str(n), node.label, lines, node.kind, at)
 
 
 def _head(text: str) -> str:
@@ -150,7 +150,7 @@ def _head(text: str) -> str:
 
 def _condensed(
     kernel: N.Kernel, task: N.Offload, names: Mapping[int, str], file: str, values: Values | None
-) -> V.GraphView:
+) -> model.GraphView:
     """The strongly connected components: blocks that push or branch, with a frame for each loop and no back edges."""
     symbols = Symbols(task, kernel.buffers)
     flow = _Flow(task, lambda loop: _loop_label(loop, symbols, values))
@@ -158,13 +158,13 @@ def _condensed(
     for n, node in enumerate(flow.nodes):
         stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
         loop = [node.loop] if node.loop is not None else []
-        at = next((line for s in (*stmts[:1], *loop) if (line := V.span_line(s.span, file))), 0)
+        at = next((line for s in (*stmts[:1], *loop) if (line := model.span_line(s.span, file))), 0)
         pushes = node.pushes()
         parts = ", ".join(f"{name} +{pushes[stack]}" for stack, name in names.items() if pushes[stack])
-        nodes.append(V.NodeView(str(n), node.label, [], node.kind, at, f"pushes {parts}" if parts else ""))
+        nodes.append(model.NodeView(str(n), node.label, [], node.kind, at, f"pushes {parts}" if parts else ""))
     kinds = ((a, b, "exit" if kind == "exit" else "") for a, b, kind in flow.edges if kind != "back")
-    edges = [V.EdgeView(str(a), str(b), kind, kind) for a, b, kind in kinds]
-    return V.GraphView("Strongly connected components", nodes, edges, flow.body)
+    edges = [model.EdgeView(str(a), str(b), kind, kind) for a, b, kind in kinds]
+    return model.GraphView("Strongly connected components", nodes, edges, flow.body)
 
 
 def _loop_label(loop: N.Loop, symbols: Symbols, values: Values | None) -> str:
@@ -213,11 +213,11 @@ def _leaf(e: S.SizeExpr) -> tuple[str, str]:
     return kinds[type(e)], print_size(e)
 
 
-def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> V.SizeView:
+def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> model.SizeView:
     """The expression as a tree; ``known``: position in `subexpressions` -> value."""
     place = {id(part): n for n, part in reversed(list(enumerate(subexpressions(e))))}
 
-    def node(part: S.SizeExpr, role: str = "") -> V.SizeView:
+    def node(part: S.SizeExpr, role: str = "") -> model.SizeView:
         note = ""
         inner = _PARTS if isinstance(part, S.SizeRange) else ("",) * len(part.children())
         children = [node(c, role) for c, role in zip(part.children(), inner, strict=True)]
@@ -227,14 +227,14 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> V.SizeView:
             note = "takes every value of the range"
         value = None if isinstance(part, S.SizeConst) else known.get(place[id(part)])
         op, key = _leaf(part)
-        return V.SizeView(readable(part), value, children, note, role, op, key)
+        return model.SizeView(readable(part), value, children, note, role, op, key)
 
     return node(e)
 
 
 def stack_views(
     kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, uses: Mapping[int, Sequence[str]]
-) -> list[V.StackView]:
+) -> list[model.StackView]:
     """Rows of the launch report with their size trees. ``uses``: id of the value on a stack -> reasons to keep it."""
     allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
     alike = Counter((row.name, row.line) for row in rows)  # more than 1 if the line was unrolled
@@ -246,7 +246,7 @@ def stack_views(
         name = row.name if of == 1 else f"{row.name} (copy {n} of {of})"
         alloca = allocas[row.stack]
         tree = size_tree(alloca.size, values(alloca.size)) if alloca.size is not None else None
-        line = V.span_line(alloca.span, file) or row.line
+        line = model.span_line(alloca.span, file) or row.line
         needed = uses.get(alloca.primal, ())
         reason, cure = row.reason, row.cure
         if len(needed) > 1:
@@ -255,7 +255,7 @@ def stack_views(
             every = "both uses" if len(needed) == 2 else f"all {len(needed)} uses"
             cure += f"; without {every} there is no stack, which saves {row.bytes_per_lane:,} bytes an iteration"
         seen_as = row.dtype, row.depth, row.how, row.bytes_per_lane
-        out.append(V.StackView(row.stack, name, line, *seen_as, reason, tree, alloca.primal, cure))
+        out.append(model.StackView(row.stack, name, line, *seen_as, reason, tree, alloca.primal, cure))
     return out
 
 
@@ -268,10 +268,10 @@ def lines_of(
     """Each statement of the kernel lowered for the backend -> its source line, and the statement whose adjoint it
     computes."""
     lowered = lower(kernel, backend.lowering(options), options)
-    return {s.id: (V.span_line(s.span, file), s.adjoint_of) for s in walk(lowered.body)}
+    return {s.id: (model.span_line(s.span, file), s.adjoint_of) for s in walk(lowered.body)}
 
 
-def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> V.CodeView:
+def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> model.CodeView:
     """The code of a stage, tied to source lines. ``lines``: result of `lines_of`."""
     text = stage.text.splitlines()
     ids = (*stage.ids, *(-1 for _ in text))  # some stages do not know the statements of their lines
@@ -280,4 +280,4 @@ def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> V.CodeView:
     measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]
     measures += stage.registers
     tied = ((t, i, *lines.get(i, (0, N.NO_ID))) for t, i in zip(text, ids, strict=False))
-    return V.CodeView([V.Line(t, line, i, twin) for t, i, line, twin in tied], measures)
+    return model.CodeView([model.Line(t, line, i, twin) for t, i, line, twin in tied], measures)

@@ -12,13 +12,13 @@ from quadrants_lab.autodiff.reverse import value_and_gradient
 from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.unroll import Unroll
-from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.cpu.lanes.functions import lower_lanes
 from quadrants_lab.backends.cpu.schedule import CpuSchedule
 from quadrants_lab.backends.lower import devices
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
+from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends.lower.atomics import LowerAtomics
 from quadrants_lab.backends.lower.blocks import LowerBlocks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
@@ -27,6 +27,7 @@ from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
+from quadrants_lab.backends.lower.offsets import LowerOffsets
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import Shallow
 from quadrants_lab.backends.lower.tasks import LowerTasks
@@ -92,12 +93,11 @@ PASSES: dict[str, Pass] = {
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
-        LowerTasks(), LowerAdstacks(), AggregateAtomics(),
+        LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(),
     )
 }
 
 _FAST = CompileOptions()
-_WARP = AggregateAtomics(devices.WIDE, devices.EXCHANGED)
 _GPU = devices.first(GpuSchedule(4, 32, True), 64)
 
 PIPELINES: dict[str, Passes] = {
@@ -110,9 +110,9 @@ PIPELINES: dict[str, Passes] = {
     "counting": (counting_kernel, *COUNTING),
     "cpu": devices.cpu(CpuSchedule(8), lower_lanes, _FAST),
     "c": devices.c(),
-    "cuda": devices.simt(_GPU, True, LowerMath(), (lower_failures, _WARP)),
-    "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), (lower_failures,)),
-    "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, (), _FAST),
+    "cuda": devices.simt(_GPU, True, LowerMath(), lower_failures, 32),
+    "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), lower_failures, 1),
+    "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, False, _FAST),
     "metal": devices.metal(lower_failures),
 }
 _NAMES = re.compile(r"\s*([\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")

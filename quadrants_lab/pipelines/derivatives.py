@@ -1,8 +1,9 @@
 """The passes of derivatives: from tasks to tangents and gradients, and to kernels that a gradient needs beside it."""
 
 from quadrants_lab.adstack.size import determine_ad_stack_size
-from quadrants_lab.autodiff import forward as F, keeps as K
+from quadrants_lab.autodiff import forward as forward_mode
 from quadrants_lab.autodiff.access import overwritten
+from quadrants_lab.autodiff.keeps import NOTHING, Keeps, save_overwritten
 from quadrants_lab.autodiff.reverse import reverse, value_and_gradient
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.unroll import Unroll
@@ -20,9 +21,11 @@ from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 def forward(kernel: Kernel) -> Kernel:
     """The forward-mode derivative, with its atomic mins and maxes in front of a task that overwrites what finds their
     winners; see `autodiff.forward`."""
-    made = F.forward(kernel)
-    early = F.early_extremes(kernel, dce(lower_custom_jvp(made))) if len(made.body) > len(kernel.body) else None
-    return F.forward(kernel, early) if early else made
+    made = forward_mode.forward(kernel)
+    if len(made.body) == len(kernel.body):
+        return made
+    early = forward_mode.early_extremes(kernel, dce(lower_custom_jvp(made)))
+    return forward_mode.forward(kernel, early) if early else made
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,12 @@ class _Keeping(Parametrised):
     """A pass for a forward kernel after `TASKS` that overwrites what its gradient reads. ``keeps``: what the kernel
     keeps of that; None: what `kept_by` finds."""
 
-    keeps: K.Keeps | None = None
+    keeps: Keeps | None = None
 
     def __post_init__(self) -> None:
         given: object = self.keeps
         if isinstance(given, tuple):  # from text
-            object.__setattr__(self, "keeps", K.Keeps.of_argument(*given))
+            object.__setattr__(self, "keeps", Keeps.of_argument(*given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class SaveOverwritten(_Keeping):
     """Puts, in front of each task that overwrites what the gradient reads, a task that copies these elements away."""
 
     def __call__(self, kernel: Kernel) -> Kernel:
-        return K.save_overwritten(kernel, kept_by(kernel) if self.keeps is None else self.keeps)
+        return save_overwritten(kernel, kept_by(kernel) if self.keeps is None else self.keeps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +85,17 @@ def before_reverse(options: CompileOptions) -> Passes:
     return (Unroll(options.ad_unroll),)
 
 
-def gradient(keeps: K.Keeps | None = K.NOTHING) -> Passes:
+def gradient(keeps: Keeps | None = NOTHING) -> Passes:
     """The passes from tasks to the gradient with sized stacks. `dce` runs before `cse`, so that `cse` does not replace
     a value that the reverse sweep reads by an unread one."""
     return (Reverse(keeps), *_AFTER_REVERSE)
 
 
-def kept_by(kernel: Kernel) -> K.Keeps:
+def kept_by(kernel: Kernel) -> Keeps:
     """What the kernel, after `TASKS`, saves for its gradient."""
     return overwritten(kernel, lambda keeps: draft(kernel, keeps))
 
 
-def draft(kernel: Kernel, keeps: K.Keeps = K.NOTHING) -> Kernel:
+def draft(kernel: Kernel, keeps: Keeps = NOTHING) -> Kernel:
     """The gradient, lowered only as far as is needed to see which overwritten values it reads."""
     return dce(lower_custom_jvp(reverse(kernel, keeps)))

@@ -124,16 +124,13 @@ class Session:
         finally:
             with self.lock:
                 self.field_observers = tuple(o for o in self.field_observers if o is not observer)
-                self._set_unobserved()
+                self.unobserved = self.alive and not self.field_observers and not self.tapes
 
     def notice_reads(self, more: int) -> None:
         """Adds to ``tapes``."""
         with self.lock:
             self.tapes += more
-            self._set_unobserved()
-
-    def _set_unobserved(self) -> None:
-        self.unobserved = self.alive and not self.field_observers and not self.tapes
+            self.unobserved = self.alive and not self.field_observers and not self.tapes
 
     def must_live(self) -> None:
         """Raises an error where the session has ended. Hold the lock: it ends within it."""
@@ -173,12 +170,14 @@ class Session:
             paths.clear()
 
     def suspend_fast_paths(self) -> None:
-        with self.lock:
-            if len(self.fast_paths):
+        if len(self.fast_paths):
+            with self.lock:
                 self.suspended += [path.suspend() for path in list(self.fast_paths)]
                 self.fast_paths.clear()
 
     def resume_fast_paths(self) -> None:
+        if not self.suspended:
+            return
         with self.lock:
             resumed, self.suspended = self.suspended, []
             for resume in resumed:
@@ -220,6 +219,8 @@ class Session:
 
 _sessions: WeakSet[Session] = WeakSet()
 _default: Session | None = None
+changes = 0  # another number after each change of the default session, of launch modes and checks, and of placements
+_changes = count(1)
 CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=frozenset())
 
 
@@ -238,10 +239,18 @@ def checking(*names: str) -> Iterator[None]:
     """Compiles kernels that are launched within the with with these checks, too: ``asserts``, ``check_out_of_bound``,
     ``check_races``."""
     token = CHECKS.set(CHECKS.get() | frozenset(names))
+    changed()
     try:
         yield
     finally:
         CHECKS.reset(token)
+        changed()
+
+
+def changed() -> None:
+    """Notes that what was launched before may be another launch now."""
+    global changes
+    changes = next(_changes)
 
 
 def _exchange(other: Session | None) -> Session | None:
@@ -249,6 +258,7 @@ def _exchange(other: Session | None) -> Session | None:
     global _default
     with _exchanging:
         before, _default = _default, other
+        changed()
         return before
 
 
@@ -294,6 +304,7 @@ def stop() -> None:
         with _exchanging:
             if _default is before:
                 _default = None
+                changed()
 
 
 def all_plans() -> list[Any]:

@@ -46,7 +46,12 @@ class Program:
         def value() -> qd.f64:
             return x[0] * 2.0
 
-        self.step, self.total, self.in_place, self.value = step, total, in_place, value
+        @qd.kernel
+        def between(a: qd.template(), b: qd.template(), power: qd.template()):
+            for i in a:
+                b[i] += a[i] ** power
+
+        self.step, self.total, self.in_place, self.value, self.between = step, total, in_place, value, between
 
     @qd.kernel
     def scaled(self):
@@ -130,6 +135,39 @@ def takes_a_number_of_the_tape(p) -> None:
     p.step(p.value())
 
 
+def other_template_fields(p) -> None:
+    a, b = (p.z, p.y) if p.count in (3, 5) else (p.x, p.z)
+    p.between(a, b, 2)
+
+
+def another_template_number(p) -> None:
+    p.between(p.x, p.y, 3 if p.count in (3, 4) else 2)
+
+
+def a_kernel_of_each_run(p) -> None:
+    factor = 2.0 + p.count % 3
+
+    @qd.kernel
+    def scale():
+        for i in p.x:
+            p.y[i] += factor * p.x[i]
+
+    scale()
+
+
+def a_field_of_each_run(p) -> None:
+    more = qd.field(qd.f64, 3, needs_grad=True)
+    p.between(p.x, more, 2)
+    p.between(more, p.y, 1)
+
+
+def an_error_in_between(p) -> None:
+    p.step(0.75)
+    if p.count in (3, 4):
+        with pytest.raises(Exception, match="QL2040"):
+            p.step("no number")
+
+
 def gradients_in_between(p) -> None:
     if p.count in (3, 5):
         p.tape.grad()
@@ -137,7 +175,8 @@ def gradients_in_between(p) -> None:
 
 WITHIN = [nothing, another_number, an_int, writes_a_constant, writes_after_a_launch_in_place, more_launches,
           fewer_launches, reads_before_it_is_overwritten, without_gradient, with_checks, by_a_global,
-          takes_a_number_of_the_tape, gradients_in_between]  # fmt: skip
+          takes_a_number_of_the_tape, gradients_in_between, other_template_fields, another_template_number,
+          a_kernel_of_each_run, a_field_of_each_run, an_error_in_between]  # fmt: skip
 
 
 def clears_from_python(p) -> None:

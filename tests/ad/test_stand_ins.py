@@ -8,18 +8,19 @@ from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.session import checking
-from quadrants_lab.runtime.tape.parts import WholePart
+from quadrants_lab.runtime.tape.parts import DevicePart, WholePart
 
 N, STEPS = 8, 12
-session = session_of(sessions("cpu"), default_fp=qd.f64)
+session = session_of(sessions("cpu", "cuda"), default_fp=qd.f64)
 
 
 @pytest.fixture
-def put(monkeypatch) -> list[WholePart]:
+def put(monkeypatch) -> list[WholePart | DevicePart]:
     """The copies that were put back."""
-    found: list[WholePart] = []
-    plain = WholePart.put
-    monkeypatch.setattr(WholePart, "put", lambda part: found.append(part) or plain(part))
+    found: list[WholePart | DevicePart] = []
+    for kind in (WholePart, DevicePart):
+        plain = kind.put
+        monkeypatch.setattr(kind, "put", lambda part, plain=plain: found.append(part) or plain(part))
     return found
 
 

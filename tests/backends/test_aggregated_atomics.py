@@ -30,13 +30,21 @@ def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
 def test_sums(session: None, places: str, dtype: str) -> None:
     """At places from data, in rows of them, under a condition, and where all threads go."""
-    t = getattr(qd, dtype)
-    at, x, y = qd.field(qd.i32, N), qd.field(t, N), qd.field(t, (CELLS, 2))
+    check_sums(places, getattr(qd, dtype), qd.field)
+
+
+def test_sums_in_an_ndarray(session: None) -> None:
+    """Its elements have numbers of 64 bits."""
+    check_sums("few", qd.f32, qd.ndarray)
+
+
+def check_sums(places: str, t: Any, make: Any) -> None:
+    at, x, y = qd.field(qd.i32, N), qd.field(t, N), make(t, (CELLS, 2))
     at.from_numpy(PLACES[places].astype(np.int32))
     x.from_numpy(np.arange(N).astype(t.numpy) % 7)
 
     @qd.kernel
-    def add():
+    def add(y: qd.Tensor):
         for i in range(N):
             y[at[i], 0] += x[i]
             if i % 3 == 0:
@@ -44,7 +52,7 @@ def test_sums(session: None, places: str, dtype: str) -> None:
             for j in range(i % 4):
                 y[j, 1] -= 1
 
-    add()
+    add(y)
     want = np.zeros((CELLS, 2))
     values = np.arange(N) % 7
     np.add.at(want[:, 0], PLACES[places], values)

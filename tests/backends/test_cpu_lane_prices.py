@@ -78,6 +78,30 @@ def test_a_vector_of_f64_is_divided_nearly_one_by_one(how: str, gains: bool) -> 
     assert bool(lanes(kernel, 64)) == gains
 
 
+@pytest.mark.parametrize(("begin", "gains"), [("const 0", True), ("load @n[%3]", False)], ids=["together", "apart"])
+def test_slots_of_lanes_that_begin_together_lie_in_a_row(begin: str, gains: bool) -> None:
+    kernel, _ = parsed(f"""adstack_alloca $4: f32 'v' primal %9 reason "test"
+     %5: i32 = {begin}
+     %6: i32 = load @near[%3, %5]
+     %7: f32 = load @x[%3]
+     for %8: i32 in %5..%6 carry (%9: f32 = %7) {{
+       adstack_push $4, %9
+       %10: f32 = mul %9, %9
+       yield %10
+     }} -> (%11: f32)
+     adstack_guard {{
+       for reversed %12: i32 in %5..%6 carry (%13: f32 = %7) {{
+         %14: f32 = adstack_load_top $4
+         adstack_pop $4
+         %15: f32 = mul %13, %14
+         yield %15
+       }} -> (%16: f32)
+       store @x[%3], %16
+       yield
+     }}""")
+    assert bool(lanes(kernel, WIDEST)) == gains
+
+
 # a row that is divided by a number of its own, whose sum also is made: trips in a row, but for how %14 is made
 ROW = """%4: i32 = const 0
  %5: i32 = const {trips}

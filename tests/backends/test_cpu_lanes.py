@@ -268,6 +268,44 @@ def test_depth_does_not_depend_on_other_lanes() -> None:
     np.testing.assert_allclose(x.grad.to_numpy(), d, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("shared", "apart"), [("begin", False), ("end", True), ("neither", True)])
+def test_slots_of_loops_of_different_lengths(shared: str, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes that begin together fill the same slots, although they end apart: those lie in a row."""
+    in_lanes(monkeypatch)
+    start(default_fp=qd.f64)
+    n = 40
+    lo, hi = qd.field(qd.i32, n), qd.field(qd.i32, n)
+    x, y = qd.field(qd.f64, n, needs_grad=True), qd.field(qd.f64, n, needs_grad=True)
+
+    @qd.kernel
+    def f(a: qd.i32, b: qd.i32) -> None:
+        for i in x:
+            v = x[i]
+            for j in range(a if qd.static(shared == "begin") else lo[i], b if qd.static(shared == "end") else hi[i]):
+                v = qd.sin(v) + 0.01 * j
+                for _ in range(2):
+                    v = qd.cos(v) * 0.5
+            y[i] = v
+
+    pairs = [BOUNDS[k % 4] for k in range(n)]
+    lo.from_numpy(np.int32([p[0] for p in pairs]))
+    hi.from_numpy(np.int32([p[1] for p in pairs]))
+    x.fill(0.5)
+    y.grad.fill(1)
+    f.grad(-2, 8)
+    trips = [range(-2 if shared == "begin" else a, 8 if shared == "end" else b) for a, b in pairs]
+    longest = max(map(len, trips))
+    assert {r.depth for r in f.sizes()} == {longest, 2 * longest}
+    for got, js in zip(x.grad.to_numpy(), trips, strict=True):
+        v, d = 0.5, 1.0
+        for j in js:
+            v, d = np.sin(v) + 0.01 * j, d * np.cos(v)
+            for _ in range(2):
+                v, d = np.cos(v) * 0.5, d * np.sin(v) * -0.5
+        assert got == pytest.approx(d, rel=1e-12)
+    assert ("scatter" in f.grad.code("asm")) == apart
+
+
 def test_a_budget_takes_lanes_away_and_changes_nothing_else() -> None:
     n = 1000
 

@@ -63,6 +63,7 @@ def sample():
         b.add(N.Op(b.fresh(), i32, "add", (b.const(1, i32), b.const(2, i32)), range=(-3, 3)))
         lane = b.add(N.Lane(b.fresh(), u32))
         b.add(N.Overflow(b.fresh(), lane, b.add(N.GroupReduce(b.fresh(), b.types[v], "add", v))))
+        b.add(N.GroupSame(b.fresh(), u1, lane, threads=32))
         b.add(N.ThreadExit(b.fresh()))
         for value, t in ((math.nan, f32), (-math.inf, f64), (0.1, f16), (1e-30, f32), (-0.0, f64), (1e300, f64)):
             b.const(value, t)

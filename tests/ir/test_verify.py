@@ -162,7 +162,7 @@ WRONG = {
     "atomic sum of truth values": ("%3: u1 = atomic add @flag[], %2", "there is no atomic add of u1"),
     "axis": ("%3: i32 = shape @a 1", "'a' has 1 axes"),
     "extent of a field": ("%3: i32 = shape @x 0", "the extents of 'x' are constants"),
-    "extent dtype": ("%3: i64 = shape @a 0", "an extent of 'a' is i32"),
+    "extent dtype": ("%3: u32 = shape @a 0", "an extent of 'a' is i32"),
     "extent dtype of a wide array": ("%3: i32 = shape @w 1", "an extent of 'w' is i64"),
     # structure
     "terminator at top": ("yield", "the body of a kernel has no terminator"),

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quadrants_lab.backends.lower.functions import FUNCTIONS, function
+from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
+from quadrants_lab.backends.lower.math import CIRCULAR
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
@@ -43,10 +44,10 @@ def arguments(t: DType, name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("t", [f32, f64], ids=str)
-@pytest.mark.parametrize("name", NUMPY)
-def test_accuracy(name: str, t: DType) -> None:
-    made = function(name, t)
-    xs = arguments(t, name)
+@pytest.mark.parametrize(("name", "wide"), [*((name, True) for name in NUMPY), *((name, False) for name in CIRCULAR)])
+def test_accuracy(name: str, wide: bool, t: DType) -> None:
+    made = function(name, t, wide)
+    xs = [x for x in arguments(t, name) if wide or not NEAR[t] <= abs(x) < np.inf]
     cases = [(a, b) for a in xs for b in xs[::2]] if FUNCTIONS[name][1] == 2 else [(a,) for a in xs]
     tiny = np.finfo(t.numpy).tiny
     for case in cases:

@@ -7,10 +7,12 @@ from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS, constants
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
 from quadrants_lab.ir.walk import types_of, uses, walk
 
+_by_trips = lazily("backends.lower.adstacks.loops", "by_trips")  # a task without adstacks does not load it
 _QUOTIENTS = ("div", "sqrt", "rsqrt")
 _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
 _OTHERS = {N.Random: "draw", N.Control: "control"}  # the rows of other statements in `cost.PRICES`
@@ -155,6 +157,17 @@ def hindrance(task: N.Offload) -> str:
     return "f16 is computed one at a time" if any(t is f16 for t in types_of(block).values()) else ""
 
 
+def _stacks_apart(task: N.Offload, found: Divergence) -> set[int | str]:
+    """The stacks of which lanes fill different slots at a time. Where trips of loops number the slots, those are lanes
+    that begin at different trips."""
+    if not found.per_lane:
+        return set()
+    numbered = _by_trips(task.body)
+    levels = {i: (*t.there, *t.back) for i, t in numbered.items()}
+    alike = {i for i, some in levels.items() if found.divergent.isdisjoint(x for v in some for x in (v.index, v.begin))}
+    return found.per_lane - alike
+
+
 def lanes_of_one_place(task: N.Offload, copied: Collection[str], vector_bytes: int) -> int:
     """How many iterations make a group that is looked at for sums into one element (`one_place`); 0 where the task does
     anything else than sums at places from data. ``copied``: see `lanes_of`."""
@@ -189,6 +202,7 @@ class _Prices:
         self.reduced = reduced
         self.copied = copied
         self.irregular = found.divergent - counting(task.body, self.index, found.divergent)
+        self.apart = _stacks_apart(task, found)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
         known = {**known, **constants(block)}
@@ -236,7 +250,7 @@ class _Prices:
                 return "sum in a row"
             return "plain scatter" if s.private else "scatter"
         if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
-            return "stack of a lane" if s.stack in self.found.per_lane else "stack in step"
+            return "stack of a lane" if s.stack in self.apart else "stack in step"
         return next((name for kind, name in _OTHERS.items() if isinstance(s, kind)), "")
 
     def _at_once(self, s: N.Stmt, known: dict[int, int]) -> int:

@@ -4,7 +4,7 @@ trips of loops do (`loops`). Stacks in lockstep share a counter, which moves whe
 from quadrants_lab.backends.lower.adstacks.loops import Level
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import u32
+from quadrants_lab.ir.types import i64, u32
 
 
 def alloca(t: Task, s: N.AdStackAlloca) -> None:
@@ -42,7 +42,7 @@ def move(t: Task, st: Stack, op: str, id: int = N.NO_ID) -> None:
 
 
 def clamp(t: Task, st: Stack, slot: int) -> int:
-    return t.b.op("min", t.b.cast(slot, t.layout.counter), st.lead.last)
+    return t.b.op("min", _counted(t, slot), st.lead.last)
 
 
 def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
@@ -98,10 +98,15 @@ def _number(t: Task, levels: tuple[Level, ...]) -> int:
         if number == N.NO_ID:
             number = own
         else:
-            around = b.op("mul", b.cast(number, u32), b.const(level.trips, u32))
-            number = b.op("add", around, b.cast(own, u32))
-    t.numbers[key] = number
-    return number
+            around = b.op("mul", _counted(t, number), b.const(level.trips, t.layout.counter))
+            number = b.op("add", around, _counted(t, own))
+    t.numbers[key] = number if t.layout.counter is u32 else _counted(t, number)
+    return t.numbers[key]
+
+
+def _counted(t: Task, value: int) -> int:
+    """A number of 32 bits that is not negative as a count."""
+    return t.b.cast(t.b.cast(value, u32), t.layout.counter)
 
 
 def _pushed(t: Task, st: Stack) -> int:
@@ -115,12 +120,12 @@ def _pushed(t: Task, st: Stack) -> int:
     total = end if first.begin in t.zeros else b.op("sub", end, first.begin)
     if isinstance(first.loop, N.For):
         total = b.op("select", b.op("gt", end, first.begin), total, b.const(0, b.types[total]))
-    t.numbers[key] = b.cast(total, u32)
+    t.numbers[key] = _counted(t, total)
     return _times(t, t.numbers[key], st.trips.inner())
 
 
 def _times(t: Task, value: int, factor: int) -> int:
-    return value if factor == 1 else t.b.op("mul", value, t.b.const(factor, u32))
+    return value if factor == 1 else t.b.op("mul", value, t.b.const(factor, t.layout.counter))
 
 
 def after_loop(t: Task, loop: N.Stmt) -> None:
@@ -148,8 +153,9 @@ def exceeds(t: Task, st: Stack) -> int:
         return b.op("gt", count(t, st), st.capacity)
     assert st.trips is not None
     inner = st.trips.inner()
-    most = st.capacity if inner == 1 else b.op("raw_div", st.capacity, b.const(inner, u32))
-    return b.op("gt", trips, b.cast(most, b.types[trips]))
+    most = st.capacity if inner == 1 else b.op("raw_div", st.capacity, b.const(inner, t.layout.counter))
+    compared = b.types[trips] if t.layout.counter is u32 else i64
+    return b.op("gt", b.cast(trips, compared), b.cast(most, compared))
 
 
 def exceeding(t: Task, st: Stack) -> int:
@@ -158,4 +164,4 @@ def exceeding(t: Task, st: Stack) -> int:
     if trips is None:
         return count(t, st)
     assert st.trips is not None
-    return _times(t, t.b.cast(trips, u32), st.trips.inner())
+    return _times(t, _counted(t, trips), st.trips.inner())

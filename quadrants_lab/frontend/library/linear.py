@@ -6,7 +6,10 @@ from typing import Any
 
 from quadrants_lab.frontend.library.core import helper, ops, public, real, static
 
-_abs, _matrix, _columns = ops("abs Matrix Matrix.cols")
+# detached: the value without its derivative; custom_jvp: the value of the first argument with the derivative of the
+# second
+detached, custom_jvp = ops("detached custom_jvp")
+_abs, _matrix, _columns, _zero = ops("abs Matrix Matrix.cols Matrix.zero_like")
 
 
 @public(sizes=(1, 2, 3, 4), method=True)
@@ -27,12 +30,13 @@ def determinant(m: Any) -> Any:
         return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
 
 
-@public(sizes=(1, 2, 3, 4), method=True)
+@public(sizes=tuple(range(1, 13)), method=True)
 def inverse(mat: Any) -> Any:
-    """The inverse of a matrix of up to 4 rows: its adjugate over its determinant. Infinities or NaNs where the
-    determinant is 0.
+    """The inverse of a matrix of up to 12 rows. Infinities or NaNs where it is singular.
 
-    4 rows by minors of pairs of rows (D. Eberly, The Laplace Expansion Theorem, 2008).
+    Up to 4 rows it is the adjugate over the determinant, 4 rows by minors of pairs of rows (D. Eberly, The Laplace
+    Expansion Theorem, 2008); from 5 rows on Gauss-Jordan elimination with partial pivoting (Golub and Van Loan, Matrix
+    Computations, 3.4), with the derivative -B dA B of the inverse B.
     """
     if static(mat.n == 1):
         return _matrix([[1.0 / mat[0, 0]]])
@@ -40,10 +44,38 @@ def inverse(mat: Any) -> Any:
         return _matrix([[mat[1, 1], -mat[0, 1]], [-mat[1, 0], mat[0, 0]]]) * (1.0 / determinant(mat))
     elif static(mat.n == 3):
         return _adjugate3(mat) * (1.0 / determinant(mat))
+    elif static(mat.n > 4):
+        a = real(mat, None)
+        b = _eliminated(detached(a))
+        return custom_jvp(b, -(b @ a @ b))
     else:
         s, c = _upper_minors(mat), _lower_minors(mat)
         det = s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
         return _adjugate4(mat, s, c) * (1.0 / det)
+
+
+@helper
+def _eliminated(m: Any) -> Any:
+    """The inverse of a matrix: what makes it the unit matrix makes this of the unit matrix."""
+    a, b = m, _zero(m)
+    for k in static(range(a.n)):
+        b[k, k] = 1.0
+    for k in static(range(a.n)):
+        for i in static(range(k + 1, a.n)):
+            if _abs(a[i, k]) > _abs(a[k, k]):
+                for j in static(range(k, a.n)):
+                    a[i, j], a[k, j] = a[k, j], a[i, j]
+                for j in static(range(a.n)):
+                    b[i, j], b[k, j] = b[k, j], b[i, j]
+        pivot = 1.0 / a[k, k]
+        a[k, :] *= pivot
+        b[k, :] *= pivot
+        for i in static(range(a.n)):
+            if static(i != k):
+                f = a[i, k]
+                a[i, :] -= f * a[k, :]
+                b[i, :] -= f * b[k, :]
+    return b
 
 
 @helper

@@ -208,6 +208,17 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     return target  # type: ignore[no-any-return]  # the local's value
 
 
+def _volatile_load(cx: Context, call: ast.Call, x: Value) -> Value:
+    """An atomic that changes nothing: no load that was made before can stand for it."""
+    node = argument_node(call, 0)
+    place = _target(cx, node, "qd.volatile_load")
+    if isinstance(place, Local):
+        return place.held(cx, node)
+    t: DType = next(iter(in_memory(cx, place, node).leaves())).mem.buffer.dtype
+    op, nothing = ("add", -0.0) if t.is_float else ("or", 0)
+    return atomic(cx, op, place, Lit(nothing, call, dtype=t), node, call, call)
+
+
 _FLOAT_DOCS = {
     "sin": "Sine of x (radians).",
     "cos": "Cosine of x (radians).",
@@ -263,6 +274,8 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
     *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
       for n, d in _ATOMIC_DOCS.items()),
+    Builtin("volatile_load", ("target",), _volatile_load,
+            "The element, read from memory at this point, where others may have changed it.", 1),
     Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
             "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value
+from quadrants_lab.frontend.values.values import Element, Lit, Matrix, Mem, Num, Value
 
 
 def _inlined(f: LibraryFunction) -> Lower:
@@ -62,6 +63,20 @@ def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
     return funcs.inline(cx, call, fill.source, [x, val], {}, procedure=cx.top, hidden=True)
 
 
+def _entry_of(cx: Context, call: ast.Call, x: Value, i: Value, j: Value | None) -> Value:
+    at = [cx.known(a, "QL1508", argument_node(call, k)) for k, a in enumerate((i, j), 1) if a is not None]
+    shape = x.element_shape if isinstance(x, Mem) else ()
+    at = at[:1] if len(shape) == 1 and at[1:] == [0] else at
+    if not isinstance(x, Mem) or len(at) != len(shape) or not all(0 <= k < n for k, n in zip(at, shape, strict=True)):
+        raise cx.fail("QL1506", call, index=", ".join(map(str, at)), count=" x ".join(map(str, shape or (1,))))
+    return replace(x, entry=tuple(at), text=f"{x.text}.{''.join(map(str, at))}")
+
+
+def _only(cx: Context, call: ast.Call, x: Value) -> Value:
+    """The number itself, or the one element of a field or array without axes."""
+    return Element(x, ()).load(cx, call) if isinstance(x, Mem) and not x.ndim else x.number(cx, call)
+
+
 def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:
     a, b = value.number(cx, call), change.number(cx, call)
     t = cx.type_of(a)
@@ -93,11 +108,14 @@ def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
 
 ROWS: tuple[Builtin, ...] = (
     *_rows(),
+    Builtin("Field.get_scalar_field", ("x", "i", "j="), _entry_of, "The field of one entry of every element.",
+            home="Field"),
     Builtin("Field.fill", ("x", "val"), _fill, "Writes val to every element.", home="Field"),
     Builtin("custom_jvp", ("value", "change"), _custom_jvp, "", home="library", elementwise=True),
     Builtin("detached", ("x",), lambda cx, call, x: _custom_jvp(cx, call, x, Lit(0.0)), "", home="library",
             elementwise=True),
     Builtin("constant_like", ("value", "x"), _constant_like, "", home="library"),
+    Builtin("only", ("x",), _only, "", home="library"),
     Builtin("epsilon", ("x",), _epsilon, "", home="library"),
     Builtin("Matrix.zero_like", ("m",), _zero_like, "", home="library"),
 )

@@ -11,7 +11,7 @@ from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, indices, locate, variable
-from quadrants_lab.frontend.values.struct import annotation, as_type
+from quadrants_lab.frontend.values.struct import annotation, as_annotated
 
 # augmented assignments to elements of fields that are atomic; the others load, compute and store
 ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
@@ -89,7 +89,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             U.name_values(cx, env[name], name)
         elif value.token is not None:
             env[name] = _named(value)
-        elif isinstance(value, (V.Tuple, V.Shape)) or _is_container(value):
+        elif isinstance(value, (V.Tuple, V.Shape)) or value.is_alias:
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=value.describe(), name=name)
@@ -105,13 +105,6 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         return
     _check_assignable(cx, target, old)
     _reassign(cx, target, old, value, source, node)
-
-
-def _is_container(value: V.Value) -> bool:
-    """Whether the value is a list, tuple or dict of Python, or an array of a block."""
-    if value.fields:
-        return bool(value.fields[0].buffer.kind == "shared")
-    return isinstance(value.captured, (list, tuple, dict))
 
 
 def _named(value: V.Value) -> Any:
@@ -164,7 +157,7 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
         raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
     if node.value is None or not isinstance(node.target, ast.Name):
         raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
-    value = as_type(cx, cx.expr(node.value), declared, node.value)
+    value = as_annotated(cx, cx.expr(node.value), declared, node.value)
     cx.at(node)
     set_name(cx, node.target, value, node, node.value)
 

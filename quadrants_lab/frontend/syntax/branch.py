@@ -121,7 +121,7 @@ def emit_exit(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:
     """Ends the block with a Break or Continue of the innermost run-time loop, which carries the current values."""
     loop = cx.frame.loop and cx.frame.loop.run_time
     assert loop is not None
-    ids = tuple(leaf.id for name in loop.names for leaf in cx.frame.env[name].leaves())
-    cx.b.add(kind(cx.b.fresh(), ids))
-    loop.exits.append((kind is N.Break, dict(cx.frame.env)))
+    env = {**cx.frame.env, **cx.frame.hiding}
+    cx.b.add(kind(cx.b.fresh(), tuple(leaf.id for name in loop.names for leaf in env[name].leaves())))
+    loop.exits.append((kind is N.Break, env))
     cx.exited = True

@@ -28,20 +28,21 @@ def templates(source: FunctionSource) -> dict[str, int]:
     if source.templates is None:
         a = source.node.args
         every = enumerate([*a.posonlyargs, *a.args, *a.kwonlyargs])
-        found = {p.arg: k for k, p in every if p.annotation is not None and _is_template(source, p)}
-        if any(isinstance(given, str) for given in source.fn.__annotations__.values()):
+        written = source.fn.__annotations__
+        found = {p.arg: k for k, p in every if p.annotation is not None and is_template(source, written.get(p.arg))}
+        if any(isinstance(given, str) for given in written.values()):
             return found  # not cached: each kernel has to record the names that are looked up for this
         source.templates = found
     return source.templates
 
 
-def _is_template(source: FunctionSource, parameter: ast.arg) -> bool:
-    given = source.fn.__annotations__.get(parameter.arg)
+def is_template(source: FunctionSource, given: Any) -> bool:
+    """Whether an annotation of the function, or its text, is `qd.template` or `qd.ref`."""
     if isinstance(given, str):  # an annotation that Python did not evaluate
         try:
             given = _named(source, syntax_tree(given, "eval").body)
         except (SyntaxError, KeyError, AttributeError):  # a local of the function around it
-            return given.lower().rstrip("()").endswith("template")
+            return str(given).lower().rstrip("()").endswith("template")
     return getattr(given, "__qd_template__", False) is True
 
 

@@ -47,6 +47,8 @@ def call(cx: Context, node: ast.Call) -> V.Value:
         func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
         text = target.text.rpartition(".")[0]
     if getattr(func, "__qd_func__", False) is True:
+        if getattr(func, "requires_top_level", False) is True and not procedure:
+            raise cx.fail("QL1619", node, name=func.source.name)
         first = () if owner is None else (V.Obj(owner, text),)
         return _func(cx, node, func.source, first, procedure, {})
     if not isinstance(fn, (FunctionType, MethodType)):

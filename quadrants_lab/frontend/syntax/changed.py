@@ -54,7 +54,7 @@ def snapshot(cx: Context) -> Callable[[], None]:
     b, frame, found, same_lists = cx.b, cx.frame, cx.found_changes, cx.same_lists
     stmts, count, next_id, span, returned = b.stmts, len(b.stmts), b.next_id, b.span, len(frame.returning or ())
     state = _copied(vars(cx))
-    scope = _copied({name: getattr(frame, name) for name in ("globals", "env", "out_of_scope", "loop")})
+    scope = _copied({name: getattr(frame, name) for name in ("globals", "env", "out_of_scope", "loop", "hiding")})
 
     def undo() -> None:
         vars(cx).update(_copied(state), found_changes=found, same_lists=same_lists)

@@ -8,7 +8,13 @@ from typing import Any, get_args
 from quadrants_lab.frontend.diagnostics import count, error, name_of
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
-from quadrants_lab.frontend.syntax.byref import References, check_no_alias, run_time_aliases, templates
+from quadrants_lab.frontend.syntax.byref import (
+    References,
+    check_no_alias,
+    is_template,
+    run_time_aliases,
+    templates,
+)
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.returns import lower_early_returns
 from quadrants_lab.frontend.syntax.scan import always_returns, first_return
@@ -17,7 +23,7 @@ from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
-from quadrants_lab.frontend.values.struct import annotation, as_type, bound
+from quadrants_lab.frontend.values.struct import annotation, as_annotated, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.frontend.values.values import Container, Lit, Matrix, Num, Obj, Struct, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
@@ -36,7 +42,8 @@ def parameters(source: FunctionSource) -> list[ast.arg]:
 
 
 def returned_types(cx: Context) -> tuple[Any, ...] | None:
-    """The dtypes and types of the function's ``->``, one for each value that it returns; None if it has no ``->``."""
+    """The dtypes and types of the function's ``->``, one for each value that it returns; None if it has no ``->``, or
+    if it is a func that returns a template."""
     node = cx.frame.source.node.returns
     if node is None or not cx.frame.source.typed or (isinstance(node, ast.Constant) and node.value is None):
         return None
@@ -44,6 +51,8 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
         node = _reparsed(node, node.value)
     parts = return_parts(node) or [node]
     given = cx.frame.source.fn.__annotations__.get("return")
+    if cx.frame.call is not None and is_template(cx.frame.source, given):
+        return None
     several = given if isinstance(given, tuple) else get_args(given)
     evaluated = several if len(several) == len(parts) else (given,) * len(parts)
     types = [annotation(cx, p, t) for p, t in zip(parts, evaluated, strict=True)]
@@ -155,7 +164,7 @@ def _parameter(
         with cx.setting(frame=Frame(source)):
             declared = annotation(cx, param.annotation, source.fn.__annotations__.get(param.arg))
         if declared is not None:
-            value = as_type(cx, value, declared, node)
+            value = as_annotated(cx, value, declared, node)
     cx.at(node)
     if value.holds:
         return value if reference else passed(value)
@@ -175,12 +184,14 @@ def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     if isinstance(value, Tuple) and (value.token is None or len(cx.frame.returns or ()) > 1):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
         return tuple(_returned(cx, v, n, only) for v, n in zip(value, parts, strict=True))
-    if isinstance(value, Obj):
+    if isinstance(value, Obj) and (cx.frame.call is None or value.raw is None):
         raise cx.fail("QL1406", node.value, what=value.describe())
     return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
 
 
 def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
+    if cx.frame.call is not None and cx.frame.returns is None and value.is_alias:
+        return value
     if isinstance(value, Container if cx.frame.returns is None else Tuple):
         return value  # the numbers of a list are cast to what is declared, by `_as_declared`
     if isinstance(value, Tuple):
@@ -199,7 +210,8 @@ def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tu
     if len(want) != len(values):
         raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
     assert node.value is not None
-    return tuple(as_type(cx, v, t, node.value) for v, t in zip(values, want, strict=True))
+    cast = as_type if cx.frame.call is None else as_annotated
+    return tuple(cast(cx, v, t, node.value) for v, t in zip(values, want, strict=True))
 
 
 def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:

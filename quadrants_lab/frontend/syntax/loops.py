@@ -11,7 +11,13 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import emit_exit
 from quadrants_lab.frontend.syntax.changed import changed_locals, lower_until_stable, record_changes
 from quadrants_lab.frontend.syntax.returns import parameters, propagate_return
-from quadrants_lab.frontend.syntax.scan import first_return, has_break
+from quadrants_lab.frontend.syntax.scan import (
+    assigned_names,
+    first_return,
+    has_break,
+    has_read_element,
+    is_own,
+)
 from quadrants_lab.frontend.syntax.space import Space, space_of
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
@@ -19,7 +25,7 @@ from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import met_locals, repeated
 from quadrants_lab.frontend.values.context import Context, Env, Loop, LoopConfig
 from quadrants_lab.frontend.values.sparse import known_active
-from quadrants_lab.frontend.values.values import Matrix, Num, Temp
+from quadrants_lab.frontend.values.values import Matrix, Num, Temp, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.loop_carried import tested_inside
@@ -193,8 +199,9 @@ def _task(
             cx.at(node)
             if not cx.exited:
                 cx.b.yield_()
-        own = (n for n, v in before.items() if n not in shared and n != "_" and v.is_local)
-        record_changes(cx, node, before, own)
+        assigned = {"_", *assigned_names(cx.frame.source, node, node.body)}  # others may turn out to be changed
+        others = (n for n, v in before.items() if n not in shared and n not in assigned and v.is_local)
+        record_changes(cx, node, before, others)
         cx.end(cx.frame.env, before, node, "loop")
         cx.frame.env, cx.frame.loop = before, loop
         cx.at(node)
@@ -220,12 +227,12 @@ def _read(cx: Context, temp: Temp) -> Num:
 
 
 def _share(cx: Context, node: ast.For, env: Env) -> Env:
-    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp". Returns them, and
-    changes ``env`` alike."""
+    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp", but for those of
+    the iteration's own. Returns them, and changes ``env`` alike."""
     shared: Env = {}
     for name in changed_locals(cx, node, node.body):
         value = env.get(name)
-        if value is None or not value.is_local:
+        if value is None or not value.is_local or _is_own(cx, node, name, value):
             continue
         temps = []
         value = value if value.token is None else value.map(cx.num)
@@ -235,8 +242,17 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
             cx.at(node)
             cx.b.store(buffer, (), leaf.id)
             temps.append(Temp(buffer, called))
+        if isinstance(value, Matrix) and has_read_element(node.body, name):
+            for temp in temps:
+                temp.own = f"{name} of an iteration"  # no program can use this name
+            env[temps[0].own] = value
         env[name] = shared[name] = value.with_leaves(temps)
     return shared
+
+
+def _is_own(cx: Context, node: ast.For, name: str, value: Value) -> bool:
+    """Whether every iteration of the loop may have a local of its own in place of this one."""
+    return value.token is None and name not in cx.frame.references and is_own(cx.frame.source.node, node, name)
 
 
 # --- serial loops -----------------------------------------------------------------------------------------------

@@ -52,6 +52,12 @@ def has_break(body: Sequence[ast.stmt]) -> bool:
     return any(isinstance(s, ast.Break) for s in _statements(body, ast.If))
 
 
+def has_read_element(body: Sequence[ast.stmt], name: str) -> bool:
+    """Whether the body reads an element or a part of the vector or matrix ``name``."""
+    parts = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
+    return any(isinstance(n.value, ast.Name) and n.value.id == name for n in parts)
+
+
 def first_return(body: Sequence[ast.stmt]) -> ast.Return | None:
     """The first return statement in the body, at any depth."""
     return next((s for s in _statements(body) if isinstance(s, ast.Return)), None)
@@ -63,6 +69,61 @@ def always_returns(body: Sequence[ast.stmt]) -> bool:
         isinstance(s, ast.Return) or (isinstance(s, ast.If) and always_returns(s.body) and always_returns(s.orelse))
         for s in body
     )
+
+
+def is_own(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
+    """Whether each iteration of the loop assigns the name before it reads it, and the function does not read afterwards
+    what the loop has assigned: then nobody sees which iteration came last."""
+    if _first_use(loop.body, name) == "read":
+        return False
+    around: list[Any] = []
+    _find(function.body, loop, around)
+    for block, at in around:  # the innermost first
+        use = _first_use(block[at + 1 :], name)
+        if use != "" or block is function.body:
+            return use != "read"
+        owner = next(n for n in ast.walk(function) if block in (getattr(n, "body", 0), getattr(n, "orelse", 0)))
+        if isinstance(owner, (ast.For, ast.While)) and _first_use([*_tests(owner), *block], name) == "read":
+            return False
+    return False
+
+
+def _find(block: list[Any], loop: ast.For, around: list[Any]) -> bool:
+    """Puts the blocks around the loop, with the place of the loop in them, into ``around``; whether it is there."""
+    for k, s in enumerate(block):
+        if s is loop or any(_find(inner, loop, around) for inner in (getattr(s, "body", []), getattr(s, "orelse", []))):
+            around.append((block, k))
+            return True
+    return False
+
+
+def _first_use(body: Sequence[Any], name: str) -> str:
+    """What the statements do with the name first: "read" if some way through them may read it before it is assigned,
+    "assigned" if every way assigns it, else ""."""
+    for s in body:
+        if isinstance(s, ast.If):
+            arms = [_first_use([s.test], name), *(_first_use(b, name) for b in (s.body, s.orelse))]
+            use = "read" if "read" in arms else "assigned" if arms[1:] == ["assigned"] * 2 else ""
+        elif isinstance(s, (ast.For, ast.While)):
+            inner = _first_use([*_tests(s), *s.body], name)
+            use = "read" if inner == "read" else ""
+        elif isinstance(s, (ast.With, ast.Try)):
+            use = _first_use([*_tests(s), *s.body], name)
+        else:
+            used = [n for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
+            reads = isinstance(s, ast.AugAssign) or any(isinstance(n.ctx, ast.Load) for n in used)
+            use = "read" if used and reads else "assigned" if used else ""
+        if use:
+            return use
+        if isinstance(s, (ast.Break, ast.Continue, ast.Return)):
+            break
+    return ""
+
+
+def _tests(s: Any) -> list[ast.AST]:
+    """What a statement evaluates before its body."""
+    items = [i.context_expr for i in getattr(s, "items", [])]
+    return [getattr(s, at) for at in ("iter", "test") if hasattr(s, at)] + items
 
 
 _CHEAP = (

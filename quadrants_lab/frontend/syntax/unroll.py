@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -10,7 +11,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import count, name_of
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.containers import live
-from quadrants_lab.frontend.values.context import MOST_ENTRIES, Context, Loop, check_count
+from quadrants_lab.frontend.values.context import MOST_ENTRIES, Context, Env, Loop, check_count
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
@@ -20,7 +21,7 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
     for item in _live_entries(cx, value, node.iter):
         cx.frame.loop = loop
         loop.left = ""
-        with cx.scope(node, "loop"):
+        with _own_names(cx, node.target), cx.scope(node, "loop"):
             bind(cx, node.target, item)
             cx.stmts(node.body)
         if loop.left:
@@ -28,6 +29,21 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
         if loop.left == "break" or cx.exited:
             break
     cx.frame.loop = outer
+
+
+@contextmanager
+def _own_names(cx: Context, target: ast.expr) -> Iterator[None]:
+    """The names of the target mean something of their own in the ``with``, and what they meant before after it."""
+    frame, outer = cx.frame, cx.frame.hiding
+    own = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    hidden = {n: v for n, v in frame.env.items() if n in own}
+    frame.env, frame.hiding = _without(frame.env, own), {**hidden, **outer}
+    yield
+    frame.env, frame.hiding = {**_without(frame.env, own), **hidden}, outer
+
+
+def _without(env: Env, names: set[str]) -> Env:
+    return {n: v for n, v in env.items() if n not in names}
 
 
 def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Value]:
@@ -86,8 +102,6 @@ def unpacked(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]
 def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
     """Binds a static loop variable, or unpacks the value into several."""
     if isinstance(target, ast.Name):
-        if target.id in cx.frame.env and target.id != "_":
-            raise cx.fail("QL1304", target, name=target.id)
         if isinstance(value, V.Lit):
             value = replace(value, node=target)
         if value.token is not None:
@@ -119,16 +133,11 @@ def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
                 found.append((cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)))
             return
         loop = node.generators[k]
-        own = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
         for item in _live_entries(cx, cx.expr(loop.iter), loop.iter):
-            hidden = {n: v for n, v in cx.frame.env.items() if n in own}
-            bind(cx, loop.target, item)
-            if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
-                rest(k + 1)
-            # what the entry has changed stays, as `a.pop()` and `s := ...` do
-            for n in own:
-                cx.frame.env.pop(n, None)
-            cx.frame.env.update(hidden)
+            with _own_names(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
+                bind(cx, loop.target, item)
+                if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
+                    rest(k + 1)
 
     rest(0)
     made = V.List(found, cx.depth) if isinstance(node, ast.ListComp) else V.Dict(dict(found), cx.depth)

@@ -23,6 +23,7 @@ class Obj(Value):
 
     raw: Any
     text: str = ""
+    is_alias = True
 
     @property
     def value(self) -> Any:
@@ -99,6 +100,7 @@ class Range(Value):
     end: Value
     step: Value | None
     words = "a range"
+    is_alias = True
 
     def python(self, cx: Lowering) -> range:
         ends = (self.begin, self.end) if self.step is None else (self.begin, self.end, self.step)
@@ -112,6 +114,7 @@ class NdRange(Value):
     axes: tuple[tuple[Value, Value], ...]
     order: tuple[int, ...]
     words = "an ndrange"
+    is_alias = True
 
     def python(self, cx: Lowering) -> Any:
         axes = [range(b.python(cx), e.python(cx)) for b, e in self.axes]
@@ -125,6 +128,7 @@ class Grouped(Value):
 
     space: Value
     words = "a grouped loop"
+    is_alias = True
 
     def python(self, cx: Lowering) -> Any:
         return self.space.python(cx)

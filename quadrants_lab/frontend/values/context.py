@@ -74,6 +74,8 @@ class Frame:
     references: tuple[str, ...] = ()  # parameters by reference, whose values are written back
     # pairs of parameters by reference that are one variable where a run-time condition holds, with that condition
     aliases: dict[str, dict[str, int]] = field(default_factory=dict)
+    # what names meant outside of the static loops that are being unrolled, whose variables have these names
+    hiding: Env = field(default_factory=dict)
     hidden: bool = False  # errors and statements are located at the call, because the source is the library's
 
 

@@ -162,18 +162,27 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
     for k, (number, p) in enumerate(values):
         first = base.offset[k] if base.offset else 0
         known = number.constant
-        if known is not None and known < first and isinstance(p, ast.UnaryOp):
+        if known is not None and known < first and isinstance(p, ast.UnaryOp) and not base.clamp:
             raise cx.fail("QL1503", p, k=k, text=base.text, back=-known)
         cx.at(p)
         if first and known is not None:
             number = V.Lit(int(known) - first, p)
         at = cx.index(number)
-        if first and isinstance(at, V.Num):
+        if base.clamp:
+            ids.append(_clamped(cx, at, cx.extent(base.buffer, k)))
+        elif first and isinstance(at, V.Num):
             t = at.type if i32.holds(first) else i64
             ids.append(cx.b.op("sub", cx.to(at, t), cx.const(first, t)))
         else:
             ids.append(cx.to(at, cx.type_of(at)))
     return tuple(ids)
+
+
+def _clamped(cx: Context, at: V.Number, extent: V.Number) -> int:
+    """The id of the index, or of the nearest one that there is."""
+    t = cx.common_dtype(at, extent)
+    last = cx.b.op("sub", cx.to(extent, t), cx.const(1, t))
+    return cx.b.op("max", cx.b.op("min", cx.to(at, t), last), cx.const(0, t))
 
 
 def _spread(cx: Context, node: ast.Subscript, several: Any) -> Iterator[tuple[V.Value | None, ast.expr]]:
@@ -386,7 +395,7 @@ def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     if not name:
         what = "gradient" if node.attr == "grad" else "dual"
         raise cx.fail("QL1507", node, text=base.text, what=what, which=node.attr)
-    return V.Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry)
+    return V.Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry, base.clamp)
 
 
 def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
@@ -400,6 +409,7 @@ def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
 
 _MEMBERS: dict[str, Callable[[Context, V.Mem, ast.Attribute], V.Value]] = {
     "shape": _shape, "grad": _grad, "dual": _grad, "fill": _method, "snode": _snode, "parent": _method,
+    "get_scalar_field": _method,
     "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }  # fmt: skip
 _STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Value]] = {

@@ -21,6 +21,7 @@ class _Memory(Value):
 
     __slots__ = ()
     text: str
+    is_alias = True
 
     def describe(self) -> str:
         mem = self.fields[0]
@@ -37,13 +38,15 @@ class _Memory(Value):
 class Mem(_Memory):
     """A field or ndarray. ``text`` is the expression that names it in the program. The last ``len(element_shape)`` axes
     of the buffer are those of an element; ``offset`` holds the first index of each other axis, () for zeros. ``entry``
-    is the position of one entry where the program refers to that entry of every element, () for whole elements."""
+    is the position of one entry where the program refers to that entry of every element, () for whole elements.
+    ``clamp``: an index that is out of bounds means the nearest element."""
 
     buffer: Buffer
     text: str
     element_shape: tuple[int, ...] = ()
     offset: tuple[int, ...] = ()
     entry: tuple[int, ...] = ()
+    clamp: bool = False
 
     fields = property(lambda self: (self,))
     static_key = property(lambda self: (self.buffer.name, self.entry))

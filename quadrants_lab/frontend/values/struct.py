@@ -94,6 +94,15 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
     return Struct(want, {name: as_type(cx, value.members[name], t, node) for name, t in want.members.items()})
 
 
+def as_annotated(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
+    """What a func takes or returns, or a local gets, cast to its annotation: a dtype is that of each element of a
+    matrix."""
+    if not isinstance(declared, DType) or not isinstance(value, Matrix):
+        return as_type(cx, value, declared, node)
+    cx.at(node)
+    return matrix.cast(cx, value, declared)
+
+
 def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
     return len(shape) == len(want) and all(n in (None, k) for n, k in zip(want, shape, strict=True))
 

@@ -8,7 +8,7 @@ from typing import Any
 from quadrants_lab.errors import Label
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.values import containers, values as V
-from quadrants_lab.frontend.values.compound import candidates
+from quadrants_lab.frontend.values.compound import candidates, temps_are_own
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
 from quadrants_lab.frontend.values.sparse import activate_element
@@ -84,9 +84,6 @@ def _replaced(
     return step.put(cx, old, node, changed)  # type: ignore[no-any-return]
 
 
-_OWN = "an assignment at the loop's index"
-
-
 def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
     """Assigns an element of a local of the kernel at an index with all those of the loop: no other iteration reaches
     it. Returns whether the place is such an element, and the loop changes the local in no other way."""
@@ -95,23 +92,24 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
     if not isinstance(base, V.Matrix) or step is None or not step.is_dynamic:
         return False
     temps: Any = base.elements
-    if not temps[0].iteration <= {k.id for k in step.cells[0] if isinstance(k, V.Num)}:
-        return False
-    for temp in temps:
-        temp.reduced = temp.reduced or (_OWN, cx.span(stmt))
-    if any(temp.reduced[0] != _OWN for temp in temps):
+    if not temps_are_own(temps, step.cells[0], cx.span(stmt)):
         return False
     t = temps[0].buffer.dtype
+    numbers = []
     for cell, (_, number) in zip(step.cells, step.filled(temps[0]).pairs(cx, value, source), strict=True):
         warn_loss(cx, "QL1901", number, t, place.name, node)
         cx.at(stmt)
         new = cx.to(number, t)
+        numbers.append(V.Num(new, t))
         for p, cond in candidates(cx, base.shape, cell):
             here = cond()
             with cx.b.block() as then:
                 cx.b.store(temps[p].buffer, (), new)
                 cx.b.yield_()
             cx.b.add(N.If(cx.b.fresh(), here, tuple(then), cx.b.nothing(), ()))
+    if own := temps[0].own:
+        env = cx.frame.env
+        env[own] = step.put(cx, env[own], node, lambda part, suffix: part.with_leaves(numbers))
     return True
 
 

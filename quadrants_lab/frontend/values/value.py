@@ -26,6 +26,8 @@ class Value:
     shape       of a vector or matrix
     is_local    whether a name with this value is a local variable, which can be assigned
     is_shared   whether it belongs to a local that all iterations of a parallel loop share
+    is_alias    whether it is nothing that a running kernel computes, so that a local or the result of a func is another
+                name for it: an object of Python, a field, a range
     is_memory   whether it is numbers of fields and ndarrays that are not loaded, as a parameter by reference may be
     view        the ndarray of which it is a view of consecutive elements
     parts       the entries of a list, dict or tuple
@@ -49,6 +51,7 @@ class Value:
     shape: Any = ()
     is_local: Any = False
     is_shared: Any = property(lambda self: any(leaf.is_shared for leaf in self.leaves()))
+    is_alias = False
     is_memory: Any = False
     view: Any = None
     parts: Any = ()

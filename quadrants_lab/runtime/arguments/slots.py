@@ -71,13 +71,15 @@ class ArraySlot:
     open.
 
     ``element``: the shape of the elements, with None for open extents; () for numbers or, where ``dtype`` is None, for
-    elements of any shape. The last axes of a numpy array are those of its elements."""
+    elements of any shape. The last axes of a numpy array are those of its elements. ``clamp``: an index that is out of
+    bounds means the nearest element."""
 
     name: str
     dtype: DType | None
     ndim: int | None
     grad: bool | None
     element: tuple[int | None, ...] = ()
+    clamp: bool = False
 
     def convert(self, value: Any, where: str) -> Any:
         what, foreign = f"argument {self.name!r} of {where}", isinstance(value, np.ndarray)
@@ -136,7 +138,7 @@ class ArraySlot:
         ndim = len(value.shape) - len(self.element) * foreign
         element = value.shape[ndim:] if foreign else value.element_shape
         wide = is_wide(value.shape)
-        return (dtype, ndim, grad, element, wide), NdarraySpec(dtype, ndim, grad, element, wide)
+        return (dtype, ndim, grad, element, wide), NdarraySpec(dtype, ndim, grad, element, wide, self.clamp)
 
 
 @dataclass(frozen=True, slots=True)

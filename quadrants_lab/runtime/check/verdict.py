@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
-from quadrants_lab.runtime.check import SECONDS, differences as D, dot_product as DP
+from quadrants_lab.runtime.check import SECONDS, differences, dot_product
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.first_difference import narrow
@@ -71,7 +71,7 @@ class Check:
     @property
     def own(self) -> bool:
         """Whether there are custom gradients, which may be wrong by little."""
-        return any(map(DP.is_own, self.launches.leaves()))
+        return any(map(dot_product.is_own, self.launches.leaves()))
 
     @property
     def seconds(self) -> float:
@@ -81,8 +81,8 @@ class Check:
 
 def check(
     launches: Launches,
-    loss: D.Differentiable,
-    fields: Mapping[str, D.Differentiable],
+    loss: differences.Differentiable,
+    fields: Mapping[str, differences.Differentiable],
     seconds: float = SECONDS,
     say: Callable[[str], None] = lambda text: None,
     explain: bool = False,
@@ -96,13 +96,13 @@ def check(
     if id(memory) not in launches.initial:
         return Report(name, math.nan, says="no launch touches the loss")
     output, screen = io.StringIO(), sys.stdout  # the kernels have printed before
-    with D.saved(launches, [loss, *fields.values()]), redirect_stdout(output):
+    with differences.saved(launches, [loss, *fields.values()]), redirect_stdout(output):
 
         def report_progress(text: str) -> None:
             with redirect_stdout(screen):
                 say(text)
 
-        inputs = D.inputs_of(fields)
+        inputs = differences.inputs_of(fields)
         was = float(memory.values().reshape(-1)[0])
         if not math.isfinite(was):
             report_progress("the first NaN or infinity")
@@ -110,7 +110,7 @@ def check(
             says = f"the loss is {was}, so there is nothing to compare with"
             return Report(name, was, says=says, causes=(why,) if why else ())
         try:
-            now = D.loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
+            now = differences.loss_at(launches, memory, memory, launches.initial[id(memory)][1].reshape(-1))
         except QuadrantsAssertionError as e:
             return Report(name, was, says="the program ends with an error", causes=(because(e),))
         if not abs(now - was) <= 1000 * float(np.finfo(memory.operand.dtype).eps) * max(abs(now), abs(was)):
@@ -134,11 +134,11 @@ def check(
 
 def _again(launches: Launches) -> None:
     """Repeats the launches, from memory as it was before them."""
-    D.restore(launches)
+    differences.restore(launches)
     launches.repeat()
 
 
-def _verdict(state: Check, name: str, x: D.Input) -> Verdict:
+def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
     """The verdict on one input, with its causes."""
     tolerance, signs = _AGREES_FORWARD[state.bits], x.along_signs()
     tangent = _tangent(state, x) if np.isfinite(x.gradient).all() else None
@@ -169,7 +169,7 @@ def _verdict(state: Check, name: str, x: D.Input) -> Verdict:
     return _explained(state, seen, x)
 
 
-def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
+def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
     """The verdict with its causes and the map of wrong elements."""
     why: Cause | None = None
     tolerance = _AGREES_FORWARD[state.bits]
@@ -191,7 +191,7 @@ def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
     return seen if why is None else replace(seen, causes=(why,))
 
 
-def _by_trace(state: Check, x: D.Input, seen: Verdict, trace: Trace) -> tuple[Verdict, Cause | None]:
+def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -> tuple[Verdict, Cause | None]:
     """The verdict in the light of a trace from the input to the loss, and the cause that it shows."""
     agrees = seen.tangent is not None and seen.tangent.apart <= _AGREES_FORWARD[state.bits]
     if seen.kind == "kink":
@@ -206,7 +206,7 @@ def _by_trace(state: Check, x: D.Input, seen: Verdict, trace: Trace) -> tuple[Ve
             return seen, why
         seen = replace(seen, kind="jumps", says=_JUMPS)  # right at the edge of one
     if seen.kind == "wrong" and not state.tangents.possible:  # values in the trace may be old ones
-        return seen, why_jump(trace, seen.field) or DP.why_in_python(state.launches)
+        return seen, why_jump(trace, seen.field) or dot_product.why_in_python(state.launches)
     why = why_zero(trace, seen.field)
     if seen.kind == "jumps" and agrees and is_flat(trace):
         return replace(seen, kind="right", says="is zero, and the loss is flat here: only wide steps move it"), why
@@ -218,7 +218,7 @@ def _by_trace(state: Check, x: D.Input, seen: Verdict, trace: Trace) -> tuple[Ve
     return seen, why
 
 
-def _mismatched(state: Check, x: D.Input) -> Cause | None:
+def _mismatched(state: Check, x: differences.Input) -> Cause | None:
     """The launch at which the gradient and forward mode disagree; None if there is none. Among many elements a single
     wrong one is lost in the tolerance of their sum, so a smaller difference counts, too, if one element makes it."""
     tolerance = _AGREES_FORWARD[state.bits]
@@ -226,16 +226,16 @@ def _mismatched(state: Check, x: D.Input) -> Cause | None:
         _again(state.launches)
         found = None
         with suppress(TooLong):
-            found = DP.find_mismatch(state.tangents, x.memory, x.direction, part * tolerance)
+            found = dot_product.find_mismatch(state.tangents, x.memory, x.direction, part * tolerance)
         if found is not None:
             state.say("the statement at which they part")
             close = narrow(state.tangents, found, tolerance)
             if part == 1.0 or (close is not None and close.makes(found)):
-                return DP.why_mismatched(found, close)
+                return dot_product.why_mismatched(found, close)
     return None
 
 
-def _traced(state: Check, x: D.Input, seen: Verdict) -> Trace | None:
+def _traced(state: Check, x: differences.Input, seen: Verdict) -> Trace | None:
     """Follows all elements of the input; if that takes too long, only the most wrong one, or one at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
         return follow(state.launches, state.loss, x.memory, x.direction, min(FOLLOWED / 2, state.seconds))
@@ -251,11 +251,11 @@ def _backwards(state: Check) -> None:
     """Repeats the launches and their gradients."""
     with unwatched():
         _again(state.launches)
-    DP.seed_gradients(state.launches, state.loss)
+    dot_product.seed_gradients(state.launches, state.loss)
     state.launches.differentiate()
 
 
-def _tangent(state: Check, x: D.Input) -> Tangent | None:
+def _tangent(state: Check, x: differences.Input) -> Tangent | None:
     """The comparison with forward mode; None if that is not possible or gives no finite number."""
     if not state.tangents.possible:
         return None
@@ -268,7 +268,7 @@ def _tangent(state: Check, x: D.Input) -> Tangent | None:
         return None
     expected = float(x.gradient @ direction)
     size = max(float(np.abs(x.gradient) @ np.abs(direction)), abs(found))
-    greatest = float(np.abs(D.initial(state.launches, x.memory)).max(initial=0.0)) or 1.0
+    greatest = float(np.abs(differences.initial(state.launches, x.memory)).max(initial=0.0)) or 1.0
     least = 1e-3 * float(np.finfo(state.loss.dtype.numpy).eps) * abs(state.value) / greatest
     size = max(size, least) or 1.0  # a difference too small to ever change the loss is none
     off = abs(found - expected)
@@ -280,8 +280,8 @@ def _tangent(state: Check, x: D.Input) -> Tangent | None:
 _JUMPS = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
 
 
-def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
-    found = tuple(D.moves(state.launches, state.loss, x, x.direction, WIDTHS))
+def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tangent | None) -> Verdict:
+    found = tuple(differences.moves(state.launches, state.loss, x, x.direction, WIDTHS))
     if not np.isfinite(x.gradient).all():
         return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
     if not found:
@@ -325,7 +325,7 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
 
-def _contradict(found: Sequence[D.Move], tangent: Tangent, limit: float) -> bool:
+def _contradict(found: Sequence[differences.Move], tangent: Tangent, limit: float) -> bool:
     """Whether differences that agree with the gradient contradict forward mode, beyond doubt: a function with a custom
     gradient may compute in Python, between its launches."""
     best = _best(found, limit)
@@ -333,19 +333,19 @@ def _contradict(found: Sequence[D.Move], tangent: Tangent, limit: float) -> bool
     return best.apart <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
 
 
-def _scatter(found: Sequence[D.Move]) -> float:
+def _scatter(found: Sequence[differences.Move]) -> float:
     """The least relative difference between the slopes at two neighbouring widths: an estimate of their noise."""
     slopes = [m.found / m.width for m in found if abs(m.found) > m.noise]
     return min((abs(a - b) / max(abs(a), abs(b)) for a, b in pairwise(slopes)), default=1.0)
 
 
-def _flattens(found: Sequence[D.Move]) -> bool:
+def _flattens(found: Sequence[differences.Move]) -> bool:
     """Whether the slope of the loss goes to 0 with the step, down to the narrowest step that shows one."""
     slopes = [abs(m.found) / m.width for m in found if abs(m.found) > m.noise]
     return len(slopes) > 2 and all(b < 0.5 * a for a, b in pairwise(slopes[-3:]))
 
 
-def _best(found: Sequence[D.Move], limit: float) -> D.Move:
+def _best(found: Sequence[differences.Move], limit: float) -> differences.Move:
     """The step that agrees best, the widest one of equals, among the steps where rounding cannot hide a difference of
     ``limit``; if there are fewer than two, among the steps that exceed rounding. Which steps count must not depend on
     how well they happen to agree with each other: a limit from their scatter may leave one step and all that are too
@@ -357,12 +357,12 @@ def _best(found: Sequence[D.Move], limit: float) -> D.Move:
     return min(clear, key=lambda m: (m.apart, -m.width))
 
 
-def _narrow(found: Sequence[D.Move]) -> D.Move:
+def _narrow(found: Sequence[differences.Move]) -> differences.Move:
     """The narrowest step that clearly exceeds rounding."""
     return next((m for m in reversed(found) if abs(m.found) > 8 * m.noise), found[0])
 
 
-def _only_bends(found: Sequence[D.Move]) -> bool:
+def _only_bends(found: Sequence[differences.Move]) -> bool:
     """Whether a difference from the gradient may be all bends of the loss: in the narrowest step that clearly exceeds
     rounding it is less than the bend, or in a narrower one, which would show it if it were a slope, it is gone."""
     step = _narrow(found)
@@ -371,7 +371,7 @@ def _only_bends(found: Sequence[D.Move]) -> bool:
     return abs(step.bend) > off or any(abs(m.found - m.expected) <= m.noise for m in narrower)
 
 
-def _in_jumps(found: Sequence[D.Move]) -> bool:
+def _in_jumps(found: Sequence[differences.Move]) -> bool:
     """Whether the gradient is zero and wide steps change the loss, but narrow ones, which would show it, do not."""
     if any(abs(m.expected) > m.noise for m in found):
         return False
@@ -382,7 +382,7 @@ def _in_jumps(found: Sequence[D.Move]) -> bool:
     return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
 
 
-def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
+def _kinked(found: Sequence[differences.Move], apart: bool = True) -> bool:
     """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like its square. This
     must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly, too), or, if no step
     agrees with the gradient (``apart``), over two where the bend is a good part of the change. It must last down to the
@@ -391,11 +391,11 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
-    def lasts(b: D.Move) -> bool:
+    def lasts(b: differences.Move) -> bool:
         least = ((m, abs(b.bend) * m.width / b.width) for m in narrow if m.width < b.width)
         return not any(size > 8 * m.noise and abs(m.bend) < 0.7 * size for m, size in least)
 
-    def part(*two: D.Move) -> float:
+    def part(*two: differences.Move) -> float:
         return min((abs(m.bend / m.found) for m in two if m.found), default=1.0)
 
     pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
@@ -406,7 +406,7 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
     return strong or cusp or any(one and b < 1.4 for one, b in zip(alike, lasting[1:], strict=True))
 
 
-def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:
+def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | None, int | None]:
     """The element with the greatest error that is not at a kink, None if there is none; and its number, or that of an
     element at a kink."""
     enough = monotonic() + 0.3 * state.seconds  # the rest of the time is for finding the cause
@@ -417,7 +417,7 @@ def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | 
     for n in map(int, some):
         alone = np.zeros(x.gradient.size)
         alone[n] = 1.0
-        found = D.moves(state.launches, state.loss, x, alone, WIDTHS[1:6])
+        found = differences.moves(state.launches, state.loss, x, alone, WIDTHS[1:6])
         if not found:
             continue
         best = _best(found, _AGREES[state.bits])
@@ -433,7 +433,7 @@ def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | 
     return worst[1], at if worst[1] is None else place
 
 
-def _bent(state: Check, x: D.Input, found: Sequence[D.Move]) -> int:
+def _bent(state: Check, x: differences.Input, found: Sequence[differences.Move]) -> int:
     """The element that bends the loss the most, found by bisection at the narrowest step at which the bend shows."""
     width = min((m.relative for m in found if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
     where, direction = np.arange(x.gradient.size), x.direction
@@ -441,18 +441,18 @@ def _bent(state: Check, x: D.Input, found: Sequence[D.Move]) -> int:
     def bend(half: npt.NDArray[np.intp]) -> float:
         some = np.zeros_like(direction)
         some[half] = direction[half]
-        return max((abs(m.bend) for m in D.moves(state.launches, state.loss, x, some, (width,))), default=0.0)
+        return max((abs(m.bend) for m in differences.moves(state.launches, state.loss, x, some, (width,))), default=0.0)
 
     while where.size > 1:
         where = max(np.array_split(where, 2), key=bend)
     return int(where[0])
 
 
-def _on_one_side(found: Sequence[D.Move], limit: float) -> bool:
+def _on_one_side(found: Sequence[differences.Move], limit: float) -> bool:
     """Whether the gradient is the slope on one side of a kink, with another slope on the other side, at two
     neighbouring widths."""
 
-    def fits(m: D.Move, side: int) -> bool:
+    def fits(m: differences.Move, side: int) -> bool:
         off = abs(m.found + side * m.bend - m.expected)
         return abs(m.bend) > 4 * m.noise and off <= 2 * m.noise + limit * abs(m.expected)
 

@@ -246,7 +246,7 @@ class _Machine:
 
     def _builtin(self, s: N.Builtin) -> None:
         seed, launch = self.draws
-        values = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "elected": 1}
+        values = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "place": 0, "elected": 1}
         self.define(s, s.type.numpy(values[s.what] & (1 << 64) - 1))
 
     # --- memory
@@ -267,7 +267,9 @@ class _Machine:
         array = self.words(s, buffer) if buffer.of else self.array(s, s.buffer)
         env = self.env
         index = tuple([int(env[i]) for i in s.index])
-        for k, extent in zip(index, array.shape, strict=True):
+        if len(index) == 1 != array.ndim and 0 <= index[0] < array.size:
+            index = tuple(map(int, np.unravel_index(index[0], array.shape)))
+        for k, extent in zip(index, array.shape, strict=len(index) > 1):
             if not 0 <= k < extent:
                 where = ", ".join(map(str, index))
                 raise OutOfBounds(
@@ -450,6 +452,7 @@ _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statem
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
     N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
     N.GroupReduce: lambda m, s: m.env[s.value],
+    N.GroupSame: lambda m, s: np.bool_(True),
 }
 
 

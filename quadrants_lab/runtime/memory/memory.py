@@ -127,15 +127,14 @@ class Memory:
 
     def write(self, where: Any, values: Any) -> None:
         """Writes from Python; ``where`` as for `before_write`; ``values`` are cast."""
-        if self.recorded is None:
-            self._write(where, values)
-        else:
-            with self.session.lock:
+        if self.watchers or self.recorded is not None:
+            with self.writing():
+                self.before_write(where, values)
                 self._write(where, values)
+        else:
+            self._write(where, values)
 
     def _write(self, where: Any, values: Any) -> None:
-        if self.watchers or self.recorded is not None:
-            self.before_write(where, values)
         if where is ...:
             self.assign(values)
             self.python_filled = self.version + 1

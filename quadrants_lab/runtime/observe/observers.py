@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quadrants_lab.runtime import session
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
-
-T = TypeVar("T")
-
 
 class Observer(Protocol):
     """``before`` is called with the session locked, after the arguments were checked; its result is passed to
@@ -69,17 +66,17 @@ def differentiating() -> bool:
 
 def watch(observer: Observer) -> AbstractContextManager[None]:
     """Within the with, the observer sees every launch of this context."""
-    return _without_fast_paths(OBSERVERS, (*OBSERVERS.get(), observer))
+    return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer))
 
 
 def launching(mode: str) -> AbstractContextManager[None]:
     """Within the with, kernels called in this context are launched in ``mode`` instead of "forward"."""
-    return _without_fast_paths(MODE, mode)
+    return _WithoutFastPaths(MODE, mode)
 
 
 def constants() -> AbstractContextManager[None]:
     """Within the with, results of kernels called in this context have no derivative."""
-    return _without_fast_paths(CONSTANT, True)
+    return _WithoutFastPaths(CONSTANT, True)
 
 
 @contextmanager
@@ -143,23 +140,37 @@ def _tell_plans() -> None:
         plan.record(open_recording())
 
 
-@contextmanager
-def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
-    global _watching
-    now = session.default()  # a later session installs none while `_watching`
-    with now.lock if now is not None else nullcontext():
-        _watching += 1
-        if now is not None:
-            now.suspend_fast_paths()
-    token = variable.set(value)
-    try:
-        yield
-    finally:
+class _WithoutFastPaths:
+    """Within the with, the variable has a value with which no launch may take a fast path. A class, because a Tape of
+    few launches would take a tenth longer with a generator."""
+
+    __slots__ = ("now", "token", "value", "variable")
+
+    def __init__(self, variable: ContextVar[Any], value: object) -> None:
+        self.variable = variable
+        self.value = value
+
+    def __enter__(self) -> None:
+        global _watching
+        now = self.now = session.default()  # a later session installs none while `_watching`
+        if now is None:
+            _watching += 1
+        else:
+            with now.lock:
+                _watching += 1
+                now.suspend_fast_paths()
+        self.token = self.variable.set(self.value)
+        session.changed()
+
+    def __exit__(self, *_: object) -> None:
+        global _watching
+        now = self.now
         try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
-            variable.reset(token)
+            self.variable.reset(self.token)
         except ValueError:  # the token belongs to another context, which has ended
             pass
         finally:
             _watching -= 1
+            session.changed()
             if now is not None and not _watching and now is session.default():  # else `swap` resumes them
                 now.resume_fast_paths()

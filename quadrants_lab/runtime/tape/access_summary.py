@@ -17,13 +17,14 @@ from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations
 from quadrants_lab.runtime.call.signature import Elements, Footprint, call_key, footprint
 from quadrants_lab.runtime.memory.identity import memory_of
-from quadrants_lab.runtime.observe.observers import CONSTANT, MODE
-from quadrants_lab.runtime.session import CHECKS, current
+from quadrants_lab.runtime.session import default
+from quadrants_lab.runtime.tape.recording import Depends, modes
 from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.session import Session
 
 
 class AccessSummary:
@@ -31,9 +32,9 @@ class AccessSummary:
     elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
     gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
     needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
-    ``fast``: two launches differ in nothing but their scalars and arrays. ``arrays``, and ``scalars`` that indices
-    depend on: positions of the arguments that decide which elements are touched; ``numbers``: of all scalars;
-    ``templates``: whether others decide by which plan it is launched.
+    ``depends``: by what else its plan is found. ``fast``: two launches differ in nothing but their scalars and arrays.
+    ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
+    touched; ``numbers``: of all scalars.
     ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
     gradient. ``constants``: memory without a gradient whose values flow into the results or are overwritten."""
 
@@ -41,7 +42,7 @@ class AccessSummary:
         self.plan = plan
         self.name = plan.kernel.name
         self.weak = ref(self)
-        self.placements = plan.session.placements
+        self.depends = Depends(plan.session, plan.compiled.reads)
         places = plan.places(args)
         self.writes: list[tuple[str, A.Place, Footprint | None, Span | None]] = [
             (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
@@ -71,7 +72,6 @@ class AccessSummary:
         self.fast = self.recomputable and _is_fast(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
         self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
-        self.templates = any(isinstance(slot, A.TemplateSlot) for slot in plan.slots)
         self.scalars: list[int] = []
         self._depend(plan)
 
@@ -94,11 +94,6 @@ class AccessSummary:
         names = set().union(*(known.scalars for known in plan.footprints.values() if known is not None))
         self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
-    def holds(self) -> bool:
-        """Whether it is one of the current session, in which fields have not been placed since."""
-        session = self.plan.session
-        return session is current() and session.placements == self.placements
-
 
 def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False) -> Elements:
     """The elements of a buffer that launches of the plan read, or write; all elements if that is not known."""
@@ -107,33 +102,26 @@ def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False
 
 
 class AccessSummaries:
-    """The summaries of one kernel, by template arguments, kinds of arrays and classes of numbers. ``context``: launch
-    modes, which must not have changed since."""
+    """The summaries of one kernel in one session, by template arguments, kinds of arrays and classes of numbers, and by
+    what else `Depends` lists."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, session: Session) -> None:
+        self.session = session
         self.slots = len(dispatcher.slots)
         self.key = call_key(dispatcher.slots, dispatcher.ndarray_classes)
-        self.context = context()
         self.known: Specialisations[AccessSummary] = Specialisations()
 
     def add(self, summary: AccessSummary, args: Sequence[Any]) -> None:
-        if context() != self.context:
-            self.known = Specialisations()
-            self.context = context()
         named: Named = []
-        self.known.add(self.key(args, named), named, summary.plan.compiled.reads, summary)
+        of = summary.depends
+        self.known.add((self.key(args, named), of.placements, of.modes), named, of.reads, summary)
 
     def find(self, args: Sequence[Any]) -> AccessSummary | None:
         """The summary of a launch with these arguments; None if there is none or anything else has changed."""
-        if len(args) != self.slots or context() != self.context:
+        if len(args) != self.slots or default() is not self.session:
             return None
-        key = self.key(args, None)
-        summary = self.known.plain.get(key) or self.known.find(key)
-        return summary if summary is not None and summary.holds() else None
-
-
-def context() -> tuple[Any, ...]:
-    return MODE.get(), CONSTANT.get(), CHECKS.get()
+        key = self.key(args, None), self.session.placements, modes()
+        return self.known.plain.get(key) or self.known.find(key)
 
 
 def _is_fast(plan: Plan) -> bool:

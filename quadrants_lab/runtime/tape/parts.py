@@ -79,7 +79,7 @@ class Hold:
 class HostPart:
     """The elements ``where`` (an index into the array), copied from ``values`` to the host."""
 
-    is_lent = False
+    is_lent = is_whole = False
 
     def __init__(
         self, memory: Memory, where: Any, values: npt.NDArray[Any], account: Account, region: Region | None = None
@@ -169,6 +169,7 @@ class DevicePart:
         self.size = size
         self.region = region
         self.nbytes = size * memory.dtype.nbytes
+        self.is_whole = size == memory.operand.size
         self.hold = account.hold(self.nbytes)
         if not account.short:
             self.values = memory.save(at, size)
@@ -188,7 +189,12 @@ class DevicePart:
     def lent(self) -> Callable[[npt.NDArray[Any]], None]:
         self.is_lent = True
         at, size, values = self.at, self.size, self.values
-        return lambda array: _write(slice(at, at + size), values.read(), array.reshape(-1))
+        return lambda array: _write(slice(at, at + size), values.read().reshape(-1), array.reshape(-1))
+
+    @property
+    def address(self) -> int:
+        """The device address of the copy."""
+        return int(self.values.address)
 
     def again(self, account: Account) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region, account)
@@ -200,6 +206,8 @@ class DevicePart:
 
 class WholePart(HostPart):
     """A copy of the whole memory on the host, with the alignment that kernels need."""
+
+    is_whole = True
 
     def __init__(self, memory: Memory, account: Account) -> None:
         self.memory = memory
@@ -227,26 +235,26 @@ def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> Non
     array[where] = values
 
 
-def _kind(memory: Memory, region: Region, account: Account) -> type[Part]:
+def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part], Region]:
+    """The class of the part, and the region that it has: the whole memory if that is hardly larger, for a gradient can
+    read such a copy in place of the memory."""
     on_host = memory.session.backend.CAPABILITIES.on_host and not memory.foreign
-    size = memory.operand.size
-    if on_host and 8 * volume(region) >= (8 if account.exact else 7) * size:
-        return WholePart
-    return DevicePart if isinstance(memory, HostMirrored) and not isinstance(memory, Imported) else HostPart
+    on_device = isinstance(memory, HostMirrored) and not isinstance(memory, Imported)
+    if (on_host or on_device) and 8 * volume(region) >= (8 if account.exact else 7) * memory.operand.size:
+        return WholePart if on_host else DevicePart, whole(memory.operand.shape)
+    return DevicePart if on_device else HostPart, region
 
 
 def bytes_of(memory: Memory, region: Region, account: Account) -> int:
     """The bytes that `part_of` takes."""
-    kind = _kind(memory, region, account)
-    if kind is WholePart:
-        return int(memory.operand.nbytes)
-    size = volume(region) if kind is HostPart else span(memory.operand.shape, region)[1]
+    kind, region = _kind(memory, region, account)
+    size = volume(region) if kind is not DevicePart else span(memory.operand.shape, region)[1]
     return size * memory.dtype.nbytes
 
 
 def part_of(memory: Memory, region: Region, account: Account) -> Part:
-    """A copy of the region's elements, or of all elements if the memory is on the host and hardly larger."""
-    kind = _kind(memory, region, account)
+    """A copy of the region's elements, or of all elements if the memory is hardly larger."""
+    kind, region = _kind(memory, region, account)
     if kind is WholePart:
         return WholePart(memory, account)
     if kind is DevicePart:

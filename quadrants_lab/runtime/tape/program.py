@@ -18,16 +18,15 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsWarning, render
 from quadrants_lab.ir.weak import Table, has_weak, weak
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.keys import Named, Reads, state, template_key
+from quadrants_lab.runtime.arguments.keys import Named, state, template_key
 from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
-from quadrants_lab.runtime.tape.access_summary import context
 from quadrants_lab.runtime.tape.environment import environment_key
-from quadrants_lab.runtime.tape.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.recording import Depends, Recording, modes
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -101,28 +100,24 @@ def _it(value: Any) -> Any:
     return value
 
 
-class Recording:
-    """The launches of one call, and the globals that their kernels read. ``named``: what the key of the call names."""
+class Repeated(Recording):
+    """The launches of one call. ``named``: what the key of the call names."""
 
     def __init__(self, calls: list[Call], named: Named) -> None:
+        super().__init__(calls[0][1].session, [plan for _, plan, _ in calls])
         ids = set(map(id, named))
         self.launches = [_launch(*call, ids) for call in calls]
         reads = [read for _, plan, _ in calls for read in plan.compiled.reads]
-        self.reads: Reads = tuple({(id(owner()), name): (owner, name) for owner, name in reads}.values())
-        self.state = state(self.reads)
-        self.graph_capture = GraphCapture(calls[0][1].session, all(plan.repeatable for _, plan, _ in calls))
+        self.depends = Depends(self.session, tuple({(id(of()), name): (of, name) for of, name in reads}.values()))
 
     def needs(self) -> list[Any]:
         """What it has weak references to."""
         found = [of for launch in self.launches for of in (*launch.args, *launch.plan.compiled.named)]
         return [one for of in found if has_weak(one := of())]
 
-    def holds(self) -> bool:
-        return not self.reads or state(self.reads) == self.state
-
     def run(self) -> None:
         """Repeats the launches outside of a Tape."""
-        if self.graph_capture.start(lambda: self._launch_all, []):
+        if self.start(lambda: self._launch_all, []):
             for dispatcher, plan, _, given, numbers in self.launches:
                 dispatcher.last_plan, plan.noted.plan = plan.weak, plan
                 plan.wrote(given if numbers else [of() for of in given])
@@ -130,7 +125,7 @@ class Recording:
         for dispatcher, plan, args, given, numbers in self.launches:
             dispatcher.last_plan, plan.noted.plan = plan.weak, plan
             if plan.call(*(given if numbers else [of() for of in given])) is NotImplemented:
-                self.graph_capture.capture = None  # the plan no longer takes these arguments
+                self.capture = None  # the plan no longer takes these arguments
                 dispatcher.call(*[of() for of in args])
 
     def _launch_all(self) -> None:
@@ -150,7 +145,7 @@ class Program:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        self.known: Table[Hashable, Recording | None] = Table()
+        self.known: Table[Hashable, Repeated | None] = Table()
         self.session = -1  # serial of the session of the recordings
         self.names: set[str] = set()  # argument of `environment_key`
         self.warned = False
@@ -165,9 +160,9 @@ class Program:
         if self.session != now.serial:
             self.session = now.serial
             self.known.clear()
-        key = now.placements, context(), environment_key((self.fn, args, kwargs), self.names)
+        key = modes(), environment_key((self.fn, args, kwargs), self.names)
         found = self.known.get(key, self)
-        if isinstance(found, Program) or (found is not None and not found.holds()):
+        if isinstance(found, Program) or (found is not None and not found.depends.holds()):
             return self._record(key, args, kwargs)
         if found is None:
             return self.fn(*args, **kwargs)
@@ -189,7 +184,7 @@ class Program:
             why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()
-        made = Recording(calls.calls, named) if calls.calls and not why_not else None
+        made = Repeated(calls.calls, named) if calls.calls and not why_not else None
         self.known.put(key, made, named if made is None else named + made.needs())
         if why_not and not self.warned:
             self.warned = True

@@ -56,11 +56,13 @@ class Launches(Keeper):
     ``repeatable``: also copy all memory as it was before the first step, which `repeat` needs. ``memory``: the budget
     in bytes, beyond which launches are recomputed; None: everything is saved, up to `KEEP_BYTES`.
 
-    It records into ``steps`` until `clear`. `rest` keeps a recording for the next run of a program. During that run
-    ``rerun`` compares each launch with ``steps``, which do not change. At the first difference `Rerun.end` calls
-    `restart` with the steps that were the same, and recording continues after them. If all were the same, the rerun
-    becomes ``finished_rerun``.
+    It records into ``steps`` until `clear`. `for_the_next_run` keeps a recording for the next run of a program. During
+    that run ``rerun`` compares each launch with ``steps``, which do not change. At the first difference `Rerun.end`
+    calls `restart` with the steps that were the same, and recording continues after them. If all were the same, the
+    rerun becomes ``finished_rerun``.
     """
+
+    rerun: Rerun | None = None
 
     def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
         self.repeatable = repeatable
@@ -72,7 +74,7 @@ class Launches(Keeper):
     def clear(self) -> None:
         self._unwatch()
         self.forget()
-        self.rerun: Rerun | None = None  # in progress
+        self.rerun = None
         self.finished_rerun: Rerun | None = None
         self.fully_tracked: dict[AccessSummary, bool] = {}  # -> whether their own reads are tracked, too
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
@@ -89,6 +91,9 @@ class Launches(Keeper):
         self.writes.clear()
 
     def _unwatch(self) -> None:
+        if self.rerun is not None:
+            self.rerun.unwatch()
+            return
         for tracked in self.tracked.values():
             tracked.unfollow()
 
@@ -198,7 +203,7 @@ class Launches(Keeper):
                 kept_args, copies = self._copied(reverse, args)
             if summary.fast:
                 if plan.owner.summaries is None:
-                    plan.owner.summaries = AccessSummaries(plan.owner)
+                    plan.owner.summaries = AccessSummaries(plan.owner, plan.session)
                 plan.owner.summaries.add(summary, args)
         step = self._ended(summary, args, pending, failed)
         step.holds += copies
@@ -237,9 +242,9 @@ class Launches(Keeper):
             return args, [hold]
         return tuple([arg.copy() if copy else arg for arg, copy in zip(args, copied, strict=True)]), [hold]
 
-    def rest(self) -> list[Any] | None:
-        """Ends one use of a recording. Returns what the next use needs to compare its launches with it (`rerun`), to
-        which it has only weak references; None if the recording cannot be used again."""
+    def for_the_next_run(self) -> Rerun | None:
+        """Ends one use of a recording. Returns what compares the launches of the next use with it; None if the
+        recording cannot be used again."""
         rerun = self.finished_rerun or self.rerun
         if rerun is None or len(rerun.steps) != len(self.steps) or rerun.at < len(rerun.steps):
             steps = steps_to_run_again(self) if self.rerun is None else None
@@ -248,18 +253,21 @@ class Launches(Keeper):
                 return None
             rerun = Rerun(self, steps)
         self._unwatch()
+        self.fully_tracked.clear()
         self.rerun = rerun
-        return rerun.let_go()
+        return rerun
 
     # --- what is done with it ------------------------------------------------------------------------------------
 
     def finish_rerun(self, seed: Callable[[], None]) -> Rerun | None:
-        """The rerun whose gradients this has run after ``seed()``, where no more than that is to be done (see
-        `Rerun.finish`)."""
+        """The rerun whose gradients this has run after ``seed()``; None, and no rerun is in progress any more, where
+        more is to be done (see `Rerun.finish`)."""
         rerun = self.rerun
-        if rerun is None or rerun.report is None or self.paused or self.open or self.dead_paths.lost:
-            return None
-        return rerun if rerun.finish(seed) else None
+        if rerun is not None and rerun.report is not None and rerun.finish(seed):
+            return rerun
+        if rerun is not None:
+            rerun.end()
+        return None
 
     def differentiate(self, forget: bool = False, after: Callable[[Step], None] | None = None) -> None:
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: drop each step after its
@@ -267,9 +275,6 @@ class Launches(Keeper):
         record_python_writes(self)
         if self.account.short:
             raise recomputation.too_little(self)
-        rerun = self.finished_rerun
-        if rerun is not None and len(rerun.steps) == len(self.steps) and rerun.differentiate():
-            return
         if self.swept:
             self.recomputed_times.clear()
         self.swept = True

@@ -1,8 +1,8 @@
 """Runs a program again, as an optimiser does, and reuses the recording of its last run.
 
 This works as long as the launches are the same, in the same order, on the same memory; scalars may differ if no index
-depends on them. What each launch overwrites is then copied to the place where it was saved last time. At the first
-difference recording continues in the ordinary way.
+depends on them. What each launch overwrites is then copied to the place where it was saved last time, and at the end
+only gradients run. At the first difference recording continues in the ordinary way.
 """
 
 from __future__ import annotations
@@ -10,29 +10,60 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from operator import add, attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import ref
 
-from quadrants_lab.runtime.arguments.slots import derivative, memory_at
+from quadrants_lab.ir.weak import has_weak, weakly
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.arguments.slots import TemplateSlot, derivative, memory_at
 from quadrants_lab.runtime.memory.identity import memory_of
-from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, OBSERVERS, PUT_BACK
+from quadrants_lab.runtime.memory.memory import THREAD
+from quadrants_lab.runtime.observe.observers import OBSERVERS
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
-from quadrants_lab.runtime.session import CHECKS, default
 from quadrants_lab.runtime.tape import backward
-from quadrants_lab.runtime.tape.access_summary import AccessSummary, context
-from quadrants_lab.runtime.tape.graph_capture import GraphCapture
-from quadrants_lab.runtime.tape.parts import Part
+from quadrants_lab.runtime.tape.access_summary import AccessSummary
+from quadrants_lab.runtime.tape.recording import Recording
+from quadrants_lab.runtime.tape.stand_ins import StandIns
 from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
-    from quadrants_lab.runtime.memory.memory import Memory
+    from quadrants_lab.runtime.tape.parts import Part
     from quadrants_lab.runtime.tape.recorder import Launches
     from quadrants_lab.runtime.tape.report import Report
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
-Then = tuple[Callable[[], AccessSummary | None], list[tuple[int, Any]], list[tuple[int, Any]]]
+_version = attrgetter("version")
+
+
+class Launch(NamedTuple):
+    """A recorded launch with ``arity`` arguments. ``objects``: its arrays, and fields and objects among its template
+    arguments, by position, as weak references; ``numbers``: those on which its indices depend. ``quick``: these and
+    what its `Depends` lists decide by which plan it is launched; ``steady``: it reads no attributes."""
+
+    summary: Callable[[], AccessSummary | None]
+    objects: Sequence[tuple[int, Callable[[], Any]]]
+    numbers: Sequence[tuple[int, Any]]
+    arity: int
+    quick: bool
+    steady: bool
+
+
+def _launch(summary: AccessSummary, args: Sequence[Any]) -> Launch:
+    templates = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, TemplateSlot)]
+    known = [n for n in templates if _by_identity(args[n])]
+    objects = [(n, ref(args[n])) for n in (*summary.arrays, *known)]
+    numbers = [(n, args[n]) for n in summary.scalars]
+    steady = not summary.depends.reads
+    return Launch(summary.weak, objects, numbers, len(args), len(known) == len(templates), steady)
+
+
+def _by_identity(value: Any) -> bool:
+    """Whether a template argument is the same if it is the same object: see `template_key`."""
+    kind = type(value)
+    return getattr(kind, "__qd_field__", False) or (getattr(kind, "__qd_data_oriented__", "") and has_weak(value))
 
 
 def steps_to_run_again(launches: Launches) -> list[Step] | None:
@@ -45,6 +76,8 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
     )  # fmt: skip
     if not launches.steps or launches.memory is not None or launches.repeatable or launches.by_hand or not all(plain):
         return None
+    if launches.dead_paths.open or launches.dead_paths.cut or launches.dead_paths.lost:
+        return None
     steps = cast("list[Step]", launches.steps)
     places = ((n, s.args) for s in steps if s.summary is not None for n in s.summary.arrays)
     arrays = {id(m): m for m in (memory_at(n, args) for n, args in places)}
@@ -52,151 +85,104 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
     return steps if total <= MOST_BYTES else None
 
 
-def _given(step: Step) -> tuple[Any, ...]:
-    """What may differ between two launches of a step's gradient: its numbers, and the memory of its arrays and of
-    their derivatives."""
-    assert step.summary is not None
-    args, reverse = step.args, step.summary.reverse
-    beside = () if reverse is None else reverse.gradient_args
-    memories = [memory_of(args[n]) for n in step.summary.arrays]
+def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
+    """What may differ between two launches of a gradient: its numbers, and the memory of its arrays and of their
+    derivatives."""
+    beside = () if summary.reverse is None else summary.reverse.gradient_args
+    memories = [memory_of(args[n]) for n in summary.arrays]
     memories += [memory_of(derivative(args[n], of)) for n, of, _ in beside]
-    return *(args[n] for n in step.summary.numbers), *(m if m is None else m.serial for m in memories)
+    return *(args[n] for n in summary.numbers), *(m if m is None else m.serial for m in memories)
 
 
-def _same(then: Then, summary: AccessSummary, args: Sequence[Any]) -> bool:
-    """Whether the launch is that of a recorded step."""
-    which, arrays, scalars = then
-    if which() is not summary:
-        return False
-    for n, array in arrays:
-        if args[n] is not array():
-            return False
-    for n, number in scalars:  # noqa: SIM110 - in each launch
-        if args[n] != number:
-            return False
-    return True
+class Rerun(Recording):
+    """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far; ``launched``:
+    the summary, arguments and number of each of them. ``then``: the recorded launches. ``memories``: what the run
+    tracks; each is written by so many launches (``writes``), and has the version ``after`` when the run ends.
+    ``report``: of the last gradients. Between two runs it refers weakly to plans and arrays."""
 
-
-def _differentiate(step: Step) -> None:
-    """As `launch_gradient`, where the session's lock is held and no observer or memory of others is to be minded."""
-    assert step.summary is not None
-    assert step.launch is not None
-    reverse = step.summary.reverse
-    if reverse is None:
-        return
-    gradient, (_, args, number) = reverse.owner, step.launch
-    gradient.replays, gradient.kept = number, step.kept
-    gradient.last_plan, reverse.noted.plan = reverse.weak, reverse
-    try:
-        if reverse.call(*args) is NotImplemented:
-            gradient.launch(reverse, args)
-    finally:
-        gradient.replays, gradient.kept = 0, None
-
-
-class Rerun:
-    """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far. ``then``: of
-    each step its summary, its arrays, and the numbers that its indices depend on. ``needs``: weak references to the
-    plans and arrays of all."""
-
-    def __init__(self, launches: Launches, steps: list[Step]) -> None:
+    def __init__(self, launches: Launches, steps: Sequence[Step]) -> None:
         self.launches = launches
         self.steps = list(steps)
         self.at = 0
-        self.then: list[Then] = []
-        self.needs: list[Callable[[], Any]] = []
-        self.which: list[Callable[[], AccessSummary | None]] = []  # the summaries in ``then``, each once
+        self.launched: list[tuple[AccessSummary, tuple[Any, ...], int]] = []
+        self.then: list[Launch] = []
         writes: Counter[int] = Counter()
+        plans = []
         for step in steps:
-            assert step.summary is not None
-            writes.update(id(memory_at(place, step.args)) for _, place, _, _ in step.summary.writes)
-        self.writes = writes  # id of a memory -> number of launches that write it
-        self.versions: dict[int, int] = {}  # id of a memory -> its version before the run
+            summary, args = step.summary, step.args
+            assert summary is not None
+            writes.update(id(memory_at(place, args)) for _, place, _, _ in summary.writes)
+            plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
+            self.then.append(_launch(summary, args))
+            step.what, step.repeat = summary.name, None
+        super().__init__(plans[0].session, plans)
+        self.kernels = list(dict.fromkeys(launch.summary for launch in self.then))
+        tracked = launches.tracked.values()
+        self.memories = [one.memory for one in tracked]
+        self.writes = [writes[id(memory)] for memory in self.memories]
+        self.followed = [(one, (partial(weakly(self._interrupted), one),)) for one in tracked]
+        self.after: list[int] = []
         self.puts_back = any(step.changes for step in steps)
-        self.report: Callable[[], Report] | None = None  # of the last gradients
-        self.final: list[Part] = []
-        summaries = [step.summary for step in steps if step.summary is not None]
-        repeatable = all(r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) for r in summaries)
-        self.session = summaries[0].plan.session
-        self.graph_capture = GraphCapture(self.session, repeatable)
-        self.plain = [not (r.plan.compiled.reads or r.templates) for r in summaries]  # see `again`
-        self.known = [False] * len(self.plain)  # whether `again` may launch each step
-        self.context: tuple[Any, ...] = ()  # launch modes in which it may
+        self.final: list[Part] | None = None  # copies of what the gradients change and put back
+        self.report: Callable[[], Report] | None = None
         self.observers: tuple[Any, ...] = ()
+        self.changes = -1  # `session.changes` when the run began; -1 where something had changed
+        self.until = 0  # how many steps `again` may launch
         self.paths: list[Dispatcher] = []  # whose calls come to `again` now
+
+    # --- the launches ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Lets calls of the recorded kernels come to `again` until `leave`. To be called where the run is watched."""
-        self.observers, now = OBSERVERS.get(), context()
-        if now != self.context:
-            self.context, self.known = now, [False] * len(self.plain)
-        for which in self.which:
+        self.observers, self.changes, self.until = OBSERVERS.get(), S.changes, 0
+        for which in self.kernels:
             summary = which()
-            if summary is not None:
-                owner = summary.plan.owner
-                owner.call = partial(self.again, owner)
-                self.paths.append(owner)
+            if summary is None:
+                return
+            self.changes = self.changes if summary.depends.holds() else -1
+            owner = summary.plan.owner
+            owner.call = partial(self.again, owner)
+            self.paths.append(owner)
+        self.until = len(self.then)
 
     def leave(self) -> None:
+        self.until = 0
         for owner in self.paths:
             owner.call = owner.resolve
         self.paths.clear()
 
     def again(self, dispatcher: Dispatcher, *args: Any) -> Any:
-        """A call of a kernel: if the next step was launched by the same kernel in an earlier run, without more than its
-        arguments to decide by which plan, it is launched as that step. Anything else is the dispatcher's."""
-        at, launches, session = self.at, self.launches, self.session
-        here = at < len(self.steps) and self.known[at] and launches.rerun is self and not launches.paused
-        same = here and OBSERVERS.get() is self.observers and default() is session
-        if same and (MODE.get(), CONSTANT.get(), CHECKS.get()) == self.context:
-            with session.lock:
-                summary, dead_paths = self.then[at][0](), launches.dead_paths
-                if summary is not None and summary.plan.owner is dispatcher and not (dead_paths.open or dead_paths.cut):
-                    plan = summary.plan
-                    fits = len(args) == len(plan.slots) and summary.placements == session.placements
-                    if fits and not (summary.numbers and TapeNumber in map(type, args)):
+        """A call of a kernel: if it is the next step, it is launched as that. Anything else is the dispatcher's."""
+        if self.at < self.until and OBSERVERS.get() is self.observers:
+            with self.session.lock:
+                then = self.then[self.at]
+                which, objects, numbers, arity, quick, steady = then
+                summary = which()
+                if quick and summary is not None and summary.plan.owner is dispatcher and len(args) == arity:
+                    holds = (steady and S.changes == self.changes) or summary.depends.holds()
+                    known = not (objects or numbers) or _same(then, args)
+                    if holds and known and not (summary.numbers and TapeNumber in map(type, args)):
+                        plan = summary.plan
                         dispatcher.last_plan, plan.noted.plan = plan.weak, plan
-                        value = self.launch(summary, args)
+                        value = self._launch(summary, args)
                         if value is not NotImplemented:
                             return value if value is None else returned(value, plan)
         return dispatcher.resolve(*args)
 
-    def let_go(self) -> list[Any]:
-        """Keeps only weak references to plans and arrays until the steps are launched again, and returns them: without
-        one of them the recording is of no use."""
-        self.at = 0
-        self.launches.fully_tracked.clear()
-        if not self.then:
-            self._note()
-        needs = [one for of in self.needs if (one := of()) is not None]
-        for step in self.steps:
-            step.launch = step.summary = None
-        return needs
-
-    def _note(self) -> None:
-        """Sets ``then`` and ``needs``."""
-        needs: dict[int, Any] = {}
-        for step in self.steps:
-            summary, args = step.summary, step.args
-            assert summary is not None
-            arrays = [args[n] for n in summary.arrays]
-            needs |= {id(x): ref(x) for x in (*arrays, summary.plan, summary.reverse) if x is not None}
-            given = [(n, ref(args[n])) for n in summary.arrays], [(n, args[n]) for n in summary.scalars]
-            self.then.append((summary.weak, *given))
-            step.what, step.repeat = summary.name, None
-        self.needs = list(needs.values())
-        self.which = list(dict.fromkeys(which for which, _, _ in self.then))
-
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
-        at = self.at
-        foreign = not at and self.session.exported and any(f.memory.foreign for f in self.launches.tracked.values())
-        if foreign or at == len(self.steps) or not _same(self.then[at], summary, args):
+        then = self.then[self.at] if self.at < len(self.then) else None
+        if then is None or then.summary() is not summary or not _same(then, args):
             self.end()
             return NotImplemented
-        if not at:
-            self._watch()
-        step, plan, value = self.steps[at], summary.plan, NotImplemented
+        return self._launch(summary, args)
+
+    def _launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
+        at, plan = self.at, summary.plan
+        if not at and not self._watch():
+            self.end()
+            return NotImplemented
+        step = self.steps[at]
         for part in step.changes:
             part.keep()
         try:
@@ -205,93 +191,144 @@ class Rerun:
             self.end()
             self.launches.failed(step.changes)
             raise
-        if value is NotImplemented:
+        if value is NotImplemented:  # though versions may have grown
             self.end()
             return value
         if summary.keeps:
             step.kept = plan.scratch.take()
-        step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
-        if not self.known[at]:
-            self.known[at] = self.plain[at] and OBSERVERS.get() is self.observers and context() == self.context
+        self.launched.append((summary, args, plan.frame.launch_number))
         self.at = at + 1
         return value
 
-    def differentiate(self) -> bool:
-        """Starts the gradients of all steps as one captured graph; False if the device cannot do that."""
-        graph = self.graph_capture
-        if graph.capture is None or not graph.start(self._ready, [_given(s) for s in self.steps]):
+    def _watch(self) -> bool:
+        """Follows the memory from now on; False where others may write to some of it."""
+        launches, mine = self.launches, THREAD.number
+        if self.session.exported and any(tracked.memory.foreign for tracked, _ in self.followed):
             return False
-        for step in self.steps:
-            if step.summary is not None and step.summary.reverse is not None:
-                step.summary.reverse.wrote(step.args)
-        for tracked in self.launches.tracked.values():
-            tracked.memory.version += 1
-            tracked.version = tracked.memory.version
+        for tracked, watcher in self.followed:
+            memory, grad = tracked.memory, tracked.grad
+            memory.watchers = (*memory.watchers, *watcher) if memory.watchers else watcher
+            if grad is not None:
+                if memory.unseen > launches.began:
+                    raise tracked.unseen()
+                if grad.owner != mine:
+                    launches.take(grad)
+        self.after = list(map(add, map(_version, self.memories), self.writes))
         return True
 
-    def finish(self, seed: Callable[[], None]) -> bool:
-        """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False, with nothing
-        done, where more is to be done than one gradient after the other: memory is to be put back, something else has
-        written it, the gradients are watched, or a device can start them as one graph."""
-        session, tracked = self.session, self.launches.tracked.values()
-        alone = not (self.puts_back or session.exported or OBSERVERS.get())
-        if self.at < len(self.steps) or not alone or self.graph_capture.capture is not None:
-            return False
-        for one in tracked:
-            if one.memory.version != self._version_after(one.memory):
-                return False
-        with session.lock:
-            token = PUT_BACK.set(True)
-            try:
-                seed()
-                for step in reversed(self.steps):
-                    _differentiate(step)
-            finally:
-                PUT_BACK.reset(token)
-        return True
-
-    def _ready(self) -> Callable[[], None]:
-        """Allocates what the captured sweep needs."""
-        self.final = backward.snapshot(self.steps)
-        return self._sweep
-
-    def _sweep(self) -> None:
-        for part in self.final:
-            part.keep()
-        backward.sweep(self.launches, self.launches.steps, forget=False)
-        for part in self.final:
-            part.put()
-
-    def _watch(self) -> None:
-        for tracked in self.launches.tracked.values():
-            if tracked.grad is not None and tracked.memory.unseen > self.launches.began:
-                raise tracked.unseen()
-            tracked.interrupt = self._interrupted
-            tracked.memory.watchers = (*tracked.memory.watchers, tracked.watch)
-            self.versions[id(tracked.memory)] = tracked.memory.version
-            if tracked.grad is not None:
-                self.launches.take(tracked.grad)
+    def unwatch(self) -> None:
+        self.after.clear()
+        for tracked, watcher in self.followed:
+            memory = tracked.memory
+            now = memory.watchers
+            memory.watchers = () if now is watcher else tuple([one for one in now if one is not watcher[0]])
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
-        self.end()
-        now = self.launches.tracked.get(id(tracked.memory))
+        launches = self.launches
+        if launches.rerun is self:
+            self.end()
+        now = launches.tracked.get(id(tracked.memory))
         if now is not None:
             now.watch(where)
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def finish(self, seed: Callable[[], None]) -> bool:
+        """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False, with nothing
+        done, where something else has written memory, or the gradients are watched."""
+        if self.at < len(self.then) or self.session.exported or OBSERVERS.get():
+            return False
+        if list(map(_version, self.memories)) != self.after:
+            return False
+        with self.session.lock:
+            seed()
+            if self.capture is None or not self.start(self._ready, [_given(s, args) for s, args, _ in self.launched]):
+                self._ready()()
+                return True
+            for summary, args, _ in self.launched:
+                if summary.reverse is not None:
+                    summary.reverse.wrote(args)
+            for memory in self.memories:
+                memory.version += 1
+        return True
+
+    def _ready(self) -> Callable[[], None]:
+        """Allocates what the sweep needs."""
+        if not self.puts_back:
+            return self._differentiate
+        if self.final is None:
+            self.final = backward.snapshot(self.steps)
+        return self._sweep
+
+    def _differentiate(self) -> None:
+        """Launches the gradients, last first."""
+        for step, (summary, args, number) in zip(reversed(self.steps), reversed(self.launched), strict=True):
+            reverse = summary.reverse
+            if reverse is None:
+                continue
+            gradient = reverse.owner
+            gradient.replays, gradient.kept = number, step.kept
+            gradient.last_plan, reverse.noted.plan = reverse.weak, reverse
+            try:
+                if reverse.call(*args) is NotImplemented:
+                    gradient.launch(reverse, args)
+            finally:
+                gradient.replays, gradient.kept = 0, None
+
+    def _sweep(self) -> None:
+        """`_differentiate`, where each gradient is to see memory as its launch left it."""
+        assert self.final is not None
+        for part in self.final:
+            part.keep()
+        try:
+            now = StandIns()
+            for step, (summary, args, number) in zip(reversed(self.steps), reversed(self.launched), strict=True):
+                if summary.reverse is not None:
+                    now.launch(summary, args, number, step.kept)
+                now.put(step.changes)
+        finally:
+            for part in self.final:
+                part.put()
 
     def end(self) -> None:
         """Continues recording after the steps that were the same."""
         launches = self.launches
-        launches.rerun = None
+        launches.rerun, after = None, [*self.after]
+        self.leave()
+        self.unwatch()
+        for step, (summary, args, number) in zip(self.steps, self.launched, strict=False):
+            step.launch, step.summary = (summary.plan, args, number), summary
         if self.at < len(self.steps):
             launches.restart(self.steps[: self.at])
             return
         launches.finished_rerun = self
-        for tracked in launches.tracked.values():
-            memory = tracked.memory
-            tracked.interrupt = None
-            tracked.version = self._version_after(memory)
+        for tracked, version in zip(launches.tracked.values(), after, strict=True):
+            tracked.memory.watchers = (*tracked.memory.watchers, tracked.watch)
+            tracked.version = version
 
-    def _version_after(self, memory: Memory) -> int:
-        """The version of tracked memory after all launches of the run."""
-        return self.versions[id(memory)] + self.writes[id(memory)]
+    def let_go(self) -> None:
+        """Keeps only weak references to plans and arrays until the steps are launched again: without one of them the
+        recording is of no use."""
+        self.at = 0
+        self.launched.clear()
+        if self.steps[0].summary is not None:
+            for step in self.steps:
+                step.launch = step.summary = None
+
+    def needs(self) -> list[Any]:
+        """What it refers to weakly, as long as the run has it."""
+        summaries = [one for which in self.kernels if (one := which()) is not None]
+        found = [plan for one in summaries for plan in (one.plan, one.reverse) if plan is not None]
+        return [*found, *{id(x): x for then in self.then for _, of in then.objects if (x := of()) is not None}.values()]
+
+
+def _same(then: Launch, args: Sequence[Any]) -> bool:
+    """Whether the arguments are those of a recorded launch."""
+    for n, of in then.objects:
+        if args[n] is not of():
+            return False
+    for n, number in then.numbers:  # noqa: SIM110 - in each launch
+        if args[n] != number:
+            return False
+    return True

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.arguments.slots import Place, memory_at
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
-from quadrants_lab.runtime.tape.parts import Part, WholePart
+from quadrants_lab.runtime.tape.parts import DevicePart, Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
+    from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 
 class StandIns:
@@ -23,13 +25,13 @@ class StandIns:
     """
 
     def __init__(self) -> None:
-        self.parts: dict[int, WholePart] = {}  # id of a memory -> its copy
+        self.parts: dict[int, WholePart | DevicePart] = {}  # id of a memory -> its copy
         self.watched = bool(OBSERVERS.get())  # by observers, which look into the memory itself
 
     def put(self, parts: Sequence[Part]) -> None:
         """Restores the parts, those saved first last, now or when they are needed."""
         for part in reversed(parts):
-            if isinstance(part, WholePart) and not self.watched:
+            if isinstance(part, (WholePart, DevicePart)) and part.is_whole and not self.watched:
                 self.parts[id(part.memory)] = part
             else:
                 self._flush(part.memory)
@@ -55,26 +57,30 @@ class StandIns:
         elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
             _, args, number = step.launch
-            reverse = summary.reverse
-            found = []
-            if self.parts:
-                for place in summary.used:
-                    self._flush(memory_at(place, args))
-                for name, place in summary.loaded:
-                    part = self.parts.get(id(memory_at(place, args)))
-                    if part is not None:
-                        found.append((name, place, part))
-            with reverse.session.lock:  # another thread may differentiate launches of the same kernel
-                try:
-                    for name, place, part in found:
-                        _bind(reverse, name, place, part.memory, part.values, part.address)
-                    if found and open_recording() is not None:
-                        reverse.standing = {name: part.lent() for name, _, part in found}
-                    launch_gradient(reverse, args, number, step.kept)
-                finally:
-                    reverse.standing = None
-                    for name, place, part in found:
-                        _bind(reverse, name, place, part.memory, part.memory.array, part.memory.address)
+            self.launch(summary, args, number, step.kept)
+
+    def launch(self, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+        """Launches the gradient of the launch ``number``, which kept these buffers."""
+        reverse, found = summary.reverse, []
+        assert reverse is not None
+        if self.parts:
+            for place in summary.used:
+                self._flush(memory_at(place, args))
+            for name, place in summary.loaded:
+                part = self.parts.get(id(memory_at(place, args)))
+                if part is not None:
+                    found.append((name, place, part, part.memory.operand))
+        with reverse.session.lock:  # another thread may differentiate launches of the same kernel
+            try:
+                for name, place, part, _ in found:
+                    _bind(reverse, name, place, part.memory, part.values, part.address)
+                if found and open_recording() is not None:
+                    reverse.standing = {name: part.lent() for name, _, part, _ in found}
+                launch_gradient(reverse, args, number, kept)
+            finally:
+                reverse.standing = None
+                for name, place, part, operand in found:
+                    _bind(reverse, name, place, part.memory, operand, part.memory.address)
 
 
 def _bind(plan: Plan, name: str, place: Place, memory: Memory, array: object, address: int) -> None:

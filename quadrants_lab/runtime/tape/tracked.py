@@ -44,13 +44,9 @@ class Tracked:
     account_for: Callable[[int], Account] = _any_number
     shadow: npt.NDArray[Any] | TensorCopy | None = None
     hold: Hold | None = None
-    interrupt: Callable[[Tracked, Any], None] | None = None  # called by `watch` instead of its own work
 
     def watch(self, where: Any) -> None:
         """Called when Python is about to write there, or (``SHARED``) to give the array away."""
-        if self.interrupt is not None:
-            self.interrupt(self, where)
-            return
         if where is SHARED:
             self.follow_others()
             return
@@ -72,8 +68,7 @@ class Tracked:
             self.shadow = memory.copy()
 
     def unfollow(self) -> None:
-        """Ends what `follow` began, and the work of ``interrupt``."""
-        self.interrupt = None
+        """Ends what `follow` began."""
         mine, watchers = self.watch, self.memory.watchers
         self.memory.watchers = () if watchers == (mine,) else tuple(w for w in watchers if w != mine)
 

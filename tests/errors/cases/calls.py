@@ -302,3 +302,15 @@ view = struct(BufferView, (("arr", array(qd.f32, 1)), ("offset", scalar(qd.i32))
 def chosen_view(v, w):
     u = v if n[None] > 0 else w
     z[0] = u[0]
+
+@qd.func
+def tasks():
+    for i in x:
+        z[i] = 1.0
+
+tasks.requires_top_level = True
+
+def tasks_in_a_loop():
+    tasks()
+    for i in range(2):
+        tasks()

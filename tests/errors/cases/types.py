@@ -46,14 +46,14 @@ def tuple_assigned_again():
     v = (1, 2)
     v = (3, 4)
 
-def field_in_variable():
-    v = x
+def method_in_variable():
+    v = x.fill
 
 def function_as_number():
     z[0] = qd.sin + 1
 
 def complex_number():
-    v = 1j
+    z[0] = 1j
 
 def bit_cast_of_other_width():
     a[0] = qd.bit_cast(d[0], qd.i32)

@@ -1,17 +1,25 @@
 """Warp-aggregated atomics: where all threads of a warp change the same element, they combine their values first, and
 one of them changes the element once. Otherwise each thread does.
 
+    atomic add @y[%i], %v    becomes    %total, %one = if group_same %i {
+                                          yield group_reduce add %v, is this the first thread
+                                        } else { yield %v, true }
+                                        if %one { atomic add @y[%i], %total }
+
 This pays where many threads change one element: a hot cell, or, in a gradient, the element that the loops of all
 threads read in the same trip.
 """
 
 from dataclasses import replace
+from functools import partial, reduce
 
 from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import rewrite, types_of, uses
 
 _WARP = 32  # threads of a warp on most devices
@@ -22,35 +30,61 @@ _MOST = 8
 
 @dataclass(frozen=True, slots=True)
 class AggregateAtomics(Parametrised):
-    """Marks the atomic operations of a lowered kernel that are worth aggregating: many threads run them, their old
-    value is unused, and their index comes from data or is the same for all threads (an index made of the thread's
-    number differs within a warp). ``types``, ``ops``: the dtypes and operations that threads of a warp can combine.
-    ``bits``: the most bits of an index."""
+    """Aggregates the atomic operations that are worth it: many threads run them, their old value is unused, and their
+    index comes from data or is the same for all threads (an index made of the thread's number differs within a warp).
+    ``types``, ``ops``: the dtypes and operations that threads of a warp can combine. ``bits``: the most bits of a value
+    that they can compare. ``warp``: how many threads a warp has; 0 where only the device knows."""
 
     types: tuple[DType, ...] = ()
     ops: tuple[str, ...] = ()
     bits: int = 64
+    warp: int = 0
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
         found = _Search(self, kernel).ids
         if not found:
             return kernel
+        b = Builder(kernel.next_id, types_of(kernel.body))
+        body = rewrite(kernel.body, lambda s: b.made(self._aggregate, b, s) if s.id in found else s)
+        return replace(kernel, body=body, next_id=b.next_id)
 
-        def mark(s: N.Stmt) -> N.Stmt:
-            return replace(s, aggregated=True) if isinstance(s, N.Atomic) and s.id in found else s
+    def _aggregate(self, b: Builder, s: N.Atomic) -> None:
+        b.span, b.adjoint_of = s.span, s.adjoint_of
+        total, one = b.param(s.type), b.param(u1)
+        same = self._same(b, s.index)
+        with b.block() as together:
+            op = "add" if s.op == "sub" else s.op
+            whole = b.add(N.GroupReduce(b.fresh(), s.type, op, s.value, threads=self.warp))
+            b.yield_(whole, self._first(b))
+        with b.block() as apart:
+            b.yield_(s.value, b.const(True, u1))
+        b.add(N.If(b.fresh(), same, tuple(together), tuple(apart), (total, one)))
+        with b.when(one.id):
+            b.add(replace(s, value=total.id))
+        b.span, b.adjoint_of = None, N.NO_ID
 
-        return replace(kernel, body=rewrite(kernel.body, mark))
+    def _same(self, b: Builder, index: N.Ids) -> int:
+        """Whether all threads of the warp are here, with equal indices."""
+        parts = [X(b, i) for i in index or (b.const(0, u32),)]
+        if any(x.type.bits > self.bits for x in parts):
+            parts = [part.cast(u32) for x in parts for part in ((x, x.lshr(32)) if x.type.bits > self.bits else (x,))]
+        same = (b.add(N.GroupSame(b.fresh(), u1, x.id, threads=self.warp)) for x in parts)
+        return reduce(partial(b.op, "and"), same)
+
+    def _first(self, b: Builder) -> int:
+        if not self.warp:
+            return b.add(N.Builtin(b.fresh(), u1, "elected"))
+        return ((X(b, b.add(N.Builtin(b.fresh(), u32, "place"))) & (self.warp - 1)) == 0).id
 
 
 class _Search:
-    """Finds the ``ids`` of the atomic operations that `AggregateAtomics` marks."""
+    """Finds the ``ids`` of the atomic operations that are worth aggregating."""
 
     def __init__(self, how: AggregateAtomics, kernel: N.Kernel) -> None:
         self.how = how
         self.kernel = kernel
         self.ranges = Ranges(kernel)
         self.uses = uses(kernel.body)
-        self.types = types_of(kernel.body)
         self._known: dict[int, frozenset[str]] = {}
         self.ids: set[int] = set()
         for task in kernel.tasks:
@@ -68,11 +102,10 @@ class _Search:
     def _may_aggregate(self, s: N.Atomic) -> bool:
         if s.private or s.op not in self.how.ops or s.type not in self.how.types or self.uses.get(s.id):
             return False
-        if isinstance(self.ranges.defs.get(s.value), N.GroupReduce):  # it is aggregated already
+        made = (s.value, *self.ranges.merged.get(s.value, ()))
+        if any(isinstance(self.ranges.defs.get(v), N.GroupReduce) for v in made):  # it is aggregated already
             return False
         own = self.kernel.buffers[s.buffer].kind in ("local", "frame", "words")
-        if any(self.types[i].bits > self.how.bits for i in s.index):
-            return False
         return not own and not any("thread" in self._sources(i) for i in s.index)
 
     def _sources(self, v: int) -> frozenset[str]:

@@ -1,0 +1,93 @@
+"""Launches that are made again as they were made before, without the Python that led to them: what that depends on
+beside their arguments, and their fast form, a graph that the device starts by one call of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.runtime.arguments.keys import Reads, state
+from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, open_recording
+from quadrants_lab.runtime.session import CHECKS, Session, default
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+
+_AFTER = 3  # equal runs before a capture
+
+Arguments = list[tuple[Any, ...]]
+
+
+class Depends:
+    """All that decides, beside the arguments, by which plan a kernel is launched: the session, which fields are placed
+    in it, the launch modes, and the attributes that the kernel reads."""
+
+    __slots__ = ("modes", "placements", "reads", "session", "state")
+
+    def __init__(self, session: Session, reads: Reads) -> None:
+        self.session = session
+        self.placements = session.placements
+        self.modes = modes()
+        self.reads = reads
+        self.state = state(reads)
+
+    def holds(self) -> bool:
+        """Whether nothing of this has changed."""
+        session = self.session
+        if default() is not session or session.placements != self.placements:
+            return False
+        same = (MODE.get(), CONSTANT.get(), CHECKS.get()) == self.modes
+        return same and (not self.reads or state(self.reads) == self.state)
+
+
+def modes() -> tuple[Any, ...]:
+    """The launch modes of this context."""
+    return MODE.get(), CONSTANT.get(), CHECKS.get()
+
+
+class Recording:
+    """Launches by these plans, which are repeated. A device that has graphs captures them when they have been equal
+    often enough."""
+
+    def __init__(self, session: Session, plans: Iterable[Plan]) -> None:
+        self.session = session
+        capture = getattr(session.device, "capture", None)
+        self.capture = capture if capture is not None and all(plan.repeatable for plan in plans) else None
+        self.times = 0
+        self.captured: Any = None
+        self.arguments: Arguments = []  # that `captured` was made with
+
+    def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
+        """Starts the launches of ``ready()()`` as a graph; False, with nothing done, where they have not been repeated
+        often enough with equal arguments, the device cannot capture them, or a recorder is to get them. ``ready``
+        itself allocates memory, uncaptured."""
+        if self.capture is None or open_recording() is not None:
+            return False
+        self.times += 1
+        if self.times < _AFTER:
+            return False
+        with self.session.lock:
+            if self.captured is not None and not equal(arguments, self.arguments):
+                self.times, self.captured = 0, None  # arguments that change each time are not worth it
+                return False
+            if self.captured is None or not self.captured.holds():
+                self.captured, self.arguments = self.capture(ready()), arguments
+            if self.captured is None:
+                self.capture = None
+                return False
+            self.captured.launch()
+        return True
+
+
+def equal(a: Arguments, b: Arguments) -> bool:
+    """Whether two sequences of launches have the same arguments, including the signs of zeros."""
+    return len(a) == len(b) and all(map(_equal, a, b))
+
+
+def _equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    if a is b:
+        return True
+    for x, y in zip(a, b, strict=True):
+        if x is not y and (x.__class__ is not y.__class__ or x != y or (x == 0 and str(x) != str(y))):
+            return False
+    return True
