@@ -87,14 +87,16 @@ class Signature:
             for n, (slot, spec) in enumerate(zip(slots, flat_specs(specs), strict=True))
         ]  # fmt: skip
         self.arrays = {p.slot.name: p for p in self.parts if isinstance(p.slot, A.ArraySlot)}
+        self._fields: dict[int, str] = {}
         self.given = ", ".join(p.x for p in self.parts)
         self.space: dict[str, Any] = {"content_version": content_version, "field_version": field_version}
         self.space |= {p.ours: classes[len(p.element)] for p in self.arrays.values()}
 
     def field(self, memory: Memory) -> str:
         """The name of a field's memory in generated functions."""
-        self.space[f"f{memory.serial}"] = memory
-        return f"f{memory.serial}"
+        name = self._fields.setdefault(memory.serial, f"f{len(self._fields)}")  # equal texts are compiled once
+        self.space[name] = memory
+        return name
 
     def field_version(self, memory: Memory, otherwise: str) -> str:
         """The version of a field, and ``otherwise`` if others can write to it."""
