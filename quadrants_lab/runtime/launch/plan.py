@@ -61,6 +61,7 @@ class Plan(F.Buffers):
 
     standing: Mapping[str, Any] | None = None
     summed = checked = False
+    derivatives: tuple[frozenset[str], frozenset[str]] | None = None  # see `tape_numbers`
 
     def __init__(
         self, owner: Any, session: Session, compiled: Compiled, launched: Launched[Plan],
