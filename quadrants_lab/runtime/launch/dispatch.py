@@ -78,6 +78,9 @@ class Specialised:
         self.two_launches: Table[Any, bool] = Table()
 
 
+_NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # of all dispatchers that have none
+
+
 class Dispatcher:
     """A kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`). ``here``: its specialisations
     in the session of the last call.
@@ -107,7 +110,7 @@ class Dispatcher:
         self.here = Specialised(())
         self._session: S.Session | None = None
         self._sessions: dict[S.Session, Specialised] = {}
-        self._paths: Specialisations[Callable[..., Any]] = Specialisations()  # fast paths by template arguments
+        self._paths = _NO_PATHS  # fast paths by template arguments
         self.call: Callable[..., Any] = self.resolve
 
     @property
@@ -121,8 +124,7 @@ class Dispatcher:
 
     def forget(self) -> None:
         """Drops the installed fast path; the next call goes through `resolve`."""
-        self.call = self.resolve
-        self._paths = Specialisations()
+        self.call, self._paths = self.resolve, _NO_PATHS
 
     @property
     def last(self) -> Plan | None:
@@ -347,6 +349,8 @@ class Dispatcher:
             self.call = plan.fast
             return
         key = tuple([template_key(args[n], named) for n in templates])
+        if self._paths is _NO_PATHS:
+            self._paths = Specialisations()
         self._paths.add(key, named, reads, plan.fast)
         find = self._paths.find if self._paths.others else self._paths.plain.get
         self.call = _by_templates(self.slots, self.of.field_class, find, self.resolve)

@@ -61,6 +61,7 @@ class Plan(F.Buffers):
 
     standing: Mapping[str, Any] | None = None
     summed = checked = False
+    derivatives: tuple[frozenset[str], frozenset[str]] | None = None  # see `tape_numbers`
 
     def __init__(
         self, owner: Any, session: Session, compiled: Compiled, launched: Launched[Plan],
@@ -313,7 +314,7 @@ class Plan(F.Buffers):
         """A row for each buffer of overwritten values that the last launch used."""
         from quadrants_lab.adstack.report import kept_rows
 
-        return kept_rows(self.kernel, self.scratch.shapes)
+        return kept_rows(self.facts, self.scratch.shapes)
 
     def drawn(self) -> int:
         """The launch number that determined the random draws of the last launch."""

@@ -179,7 +179,8 @@ class _WithoutFastPaths:
                 _watching += 1
                 now.suspend_fast_paths()
         self.token = self.variable.set(self.value)
-        session.changed()
+        if self.variable is not OBSERVERS:
+            session.changed()
 
     def __exit__(self, *_: object) -> None:
         global _watching
@@ -190,6 +191,7 @@ class _WithoutFastPaths:
             pass
         finally:
             _watching -= 1
-            session.changed()
+            if self.variable is not OBSERVERS:
+                session.changed()
             if now is not None and not _watching and now is session.default():  # else `swap` resumes them
                 now.resume_fast_paths()

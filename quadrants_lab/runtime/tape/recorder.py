@@ -117,6 +117,7 @@ class Launches(Keeper):
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> None:
         """Records the call of a Python function with a custom gradient, which ran between `pause` and `resume`.
         ``touched``: fields and ndarrays that its Python code read or wrote, which its gradient may read."""
+        record_python_writes(self)
         for field in touched:
             memory = field._memory
             name = self.names.get(id(memory), repr(field))
@@ -245,7 +246,7 @@ class Launches(Keeper):
     def for_the_next_run(self) -> Rerun | None:
         """Ends one use of a recording. Returns what compares the launches of the next use with it; None if the
         recording cannot be used again."""
-        rerun = self.finished_rerun or self.rerun
+        rerun = self.rerun or self.finished_rerun
         if rerun is None or len(rerun.steps) != len(self.steps) or rerun.at < len(rerun.steps):
             steps = steps_to_run_again(self) if self.rerun is None else None
             if steps is None:
