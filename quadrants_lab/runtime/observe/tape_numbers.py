@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.errors import render, warn
-from quadrants_lab.runtime.observe.observers import differentiating
+from quadrants_lab.runtime.observe.observers import Plan, differentiating
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
 
@@ -149,13 +148,14 @@ def returned(value: Any, plan: Plan | None) -> Any:
 
 def _derivatives(plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
     """Which derivatives the buffers have that launches of the plan read, and those that they write."""
-    if plan.derivatives is None:
+    found: tuple[frozenset[str], frozenset[str]] | None = plan.derivatives
+    if found is None:
         # imported here with the compiler, which `import quadrants_lab` spares
         from quadrants_lab.analysis.facts import derivatives
 
         kernel = plan.compiled.lowered.kernel
-        plan.derivatives = derivatives(kernel, plan.reads), derivatives(kernel, plan.writes)
-    return plan.derivatives
+        found = plan.derivatives = derivatives(kernel, plan.reads), derivatives(kernel, plan.writes)
+    return found
 
 
 def plain(args: Iterable[Any]) -> tuple[Any, ...]:

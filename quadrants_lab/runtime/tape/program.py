@@ -115,11 +115,11 @@ class Repeated(Recording):
         """Repeats the launches outside of a Tape."""
         if self.start(lambda: self._launch_all, []):
             for dispatcher, plan, args, given in self.launches:
-                dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                dispatcher.note(plan)
                 plan.wrote(given or [of() for of in args])
             return
         for dispatcher, plan, args, given in self.launches:
-            dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+            dispatcher.note(plan)
             if plan.call(*(given or [of() for of in args])) is NotImplemented:
                 self.capture = None  # the plan no longer takes these arguments
                 dispatcher.call(*[of() for of in args])

@@ -16,8 +16,8 @@ from weakref import ref
 
 from quadrants_lab.ir.weak import has_weak, weakly
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.slots import TemplateSlot, derivative, memory_at
-from quadrants_lab.runtime.memory.identity import memory_of
+from quadrants_lab.runtime.arguments.slots import TemplateSlot
+from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
 from quadrants_lab.runtime.memory.memory import THREAD
 from quadrants_lab.runtime.observe.observers import OBSERVERS
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
@@ -168,7 +168,7 @@ class Rerun(Recording):
                     known = not (objects or numbers) or _same(then, args)
                     if holds and known and not (summary.numbers and TapeNumber in map(type, args)):
                         plan = summary.plan
-                        dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                        dispatcher.note(plan)
                         value = self._launch(summary, args)
                         if value is not NotImplemented:
                             return value if value is None else returned(value, plan)
@@ -280,7 +280,7 @@ class Rerun(Recording):
                 continue
             gradient = reverse.owner
             gradient.replays, gradient.kept = number, step.kept
-            gradient.last_plan, reverse.noted.plan = reverse.weak, reverse
+            gradient.note(reverse)
             try:
                 if reverse.call(*args) is NotImplemented:
                     gradient.launch(reverse, args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.runtime.arguments.slots import Place, memory_at
+from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
 from quadrants_lab.runtime.tape.parts import DevicePart, Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
