@@ -84,7 +84,7 @@ def check(file: str, grad: str) -> int:
     gradients with finite differences and forward mode; returns 1 if one of them disagrees."""
     from quadrants_lab.lang.doctor import showing
     from quadrants_lab.notebook import experiment
-    from quadrants_lab.runtime.check.recording import Forward
+    from quadrants_lab.runtime.check.by_hand import Forward
 
     launches = Forward(repeatable=True)
     try:

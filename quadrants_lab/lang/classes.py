@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from quadrants_lab.errors import QuadrantsSyntaxError
-
-if TYPE_CHECKING:
-    from quadrants_lab.lang.kernel import Launchable
 
 C = TypeVar("C", bound=type)
 
@@ -38,36 +35,6 @@ def data_oriented(cls: Any = None, /, *, stable_members: bool = False, template_
 def is_method(fn: Callable[..., Any]) -> bool:
     """Whether the function was defined in the body of a class."""
     return fn.__qualname__.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
-
-
-class BoundKernel:
-    """A kernel that is a method, or its gradient, bound to an object."""
-
-    __slots__ = ("__self__", "kernel")
-
-    def __init__(self, kernel: Launchable, instance: Any) -> None:
-        self.kernel, self.__self__ = kernel, instance
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.kernel(self.__self__, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self.kernel, name)
-        return BoundKernel(value, self.__self__) if name in ("grad", "resume", "value_and_grad") else value
-
-    def __repr__(self) -> str:
-        return f"<bound {self.kernel!r} of {self.__self__!r}>"
-
-
-def bind(kernel: Launchable, instance: Any, cls: type) -> BoundKernel:
-    """The kernel as a method of the object; an error if the class is not data-oriented."""
-    if not hasattr(cls, "__qd_data_oriented__"):
-        raise QuadrantsSyntaxError(
-            f"kernel {kernel.name} is a method of {cls.__name__}, which is not data-oriented",
-            code="QL2116",
-            help=f"write @qd.data_oriented above class {cls.__name__}",
-        )
-    return BoundKernel(kernel, instance)
 
 
 class BoundFunc:

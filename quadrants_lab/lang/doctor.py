@@ -24,10 +24,11 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
 from quadrants_lab.runtime.check.dot_product import seed_gradients
-from quadrants_lab.runtime.check.recording import Forward, beside_launches, checked_run, touched, why_not_ours
+from quadrants_lab.runtime.check.recording import beside_launches, checked_run, touched, why_not_ours
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.tape.python_writes import record_python_writes

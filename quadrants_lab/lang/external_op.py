@@ -6,7 +6,7 @@ from inspect import BoundArguments, Signature, signature
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.lang.classes import BoundKernel
+from quadrants_lab.lang.kernel import BoundKernel
 from quadrants_lab.runtime.observe.observers import differentiating
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,8 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory.memory import THREAD
 from quadrants_lab.runtime.observe.observers import MODE, launching
 
-if TYPE_CHECKING:
-    from quadrants_lab.ad import Tape
 
-
-def hessian_vector(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
+def hessian_vector(program: Callable[[], object], tape: AbstractContextManager[Any], x: Any, v: Any) -> Any:
     """The result of `qd.ad.hessian_vector`; ``tape``: a Tape for the loss."""
     if MODE.get() != "forward":
         raise QuadrantsRuntimeError(

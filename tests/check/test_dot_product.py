@@ -13,9 +13,9 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import rewrite
 from quadrants_lab.pipelines import derivatives
 from quadrants_lab.runtime.check import dot_product, first_difference as narrowing
+from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.dot_product import find_mismatch
 from quadrants_lab.runtime.check.first_difference import narrow
-from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.check.tangent import Tangents
 from quadrants_lab.runtime.observe.observers import watch
 

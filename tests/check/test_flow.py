@@ -6,8 +6,8 @@ from check.bench import Bench
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.check import differences, launch_flow
+from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.flow import follow
-from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.observe.observers import watch
 
 

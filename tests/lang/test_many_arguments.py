@@ -38,8 +38,8 @@ def terms(n):
 PROGRAMS = {"each": each, "tasks": tasks, "terms": terms}
 
 
-def compiled(folder, monkeypatch, program, n, kind):
-    """Launches a kernel of ``n`` arrays and its gradient; returns how many functions of Python were called for each."""
+def made(folder, monkeypatch, program, n, kind):
+    """A kernel of ``n`` arrays, and its arguments."""
     name = f"many_{program}_{kind}_{n}"
     given = ", ".join(f"a{i}: qd.types.ndarray(qd.f32, 1)" for i in range(n)) if kind == "ndarray" else ""
     body = "".join(f"    {line}\n" for line in PROGRAMS[program](n))
@@ -52,7 +52,12 @@ def compiled(folder, monkeypatch, program, n, kind):
         array.grad.fill(1)
         if kind == "field":
             setattr(module, f"a{i}", array)
-    kernel, args = qd.kernel(module.k), arrays if kind == "ndarray" else ()
+    return qd.kernel(module.k), arrays if kind == "ndarray" else ()
+
+
+def compiled(*of):
+    """Launches a kernel and its gradient; returns how many functions of Python were called for each."""
+    kernel, args = made(*of)
     return [calls(kernel, args), calls(kernel.grad, args)]
 
 
@@ -81,6 +86,20 @@ def test_compilation_takes_steps_in_proportion_to_the_arguments(program, kind, t
     small, middle, large = (compiled(tmp_path, monkeypatch, program, n, kind) for n in (16, 32, 64))
     for a, b, c in zip(small, middle, large, strict=True):
         assert c - b < 2.4 * (b - a), (small, middle, large)
+
+
+def test_a_warm_launch_calls_few_functions_for_each_argument(tmp_path, monkeypatch) -> None:
+    qd.init(arch=qd.cpu, offline_cache=False)
+
+    def warm(n):
+        kernel, args = made(tmp_path, monkeypatch, "each", n, "ndarray")
+        for function in (kernel, kernel.grad, kernel.grad):
+            function(*args)
+        return calls(kernel, args), calls(kernel.grad, args)
+
+    (launch, gradient), (large, large_gradient) = warm(16), warm(32)
+    assert launch == large
+    assert large_gradient - gradient <= 16 * 9
 
 
 def test_arrays_in_fortran_order_are_compared_in_steps_in_proportion_to_them() -> None:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quadrants_lab.analysis.regions import overlap
 from quadrants_lab.errors import Label
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, gradients
+from quadrants_lab.runtime.tape.recorder import Launches
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.check.recording import Forward
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
 
@@ -30,6 +32,34 @@ class Gradient:
     plan: Plan
     args: tuple[Any, ...]
     wrote: dict[int, int]
+
+
+class Forward(Launches):
+    """Records the forward launches in the last session. ``gradients``: those that the program launched, in order.
+    ``at_first``: the first nonzero element of each gradient when the first of these began, by the memory's serial."""
+
+    def clear(self) -> None:
+        super().clear()
+        self.gradients: list[Gradient] = []
+        self.at_first: dict[int, float] = {}
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        first = next((step.launch for step in self.leaves() if step.launch is not None), None)
+        if first is not None and first[0].session is not plan.session:
+            self.clear()
+        if plan.owner.mode == "reverse" and not self.gradients:
+            for _, grad in gradients(self).values():
+                values = grad.values().reshape(-1)
+                if values.any():
+                    self.at_first[grad.serial] = float(values[np.flatnonzero(values)[0]])
+        return super().before(plan, args) if plan.owner.mode == "forward" else None
+
+    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+        if plan.owner.mode == "forward":
+            super().after(plan, args, token, failed)
+        elif plan.owner.mode == "reverse":
+            wrote = {memory.serial: memory.python_wrote for memory in plan.memories(args).values()}
+            self.gradients.append(Gradient(plan, args, wrote))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import Label
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.cause import Cause, Event
 from quadrants_lab.runtime.check.differences import gradients
 from quadrants_lab.runtime.check.launch_flow import TooLong
+from quadrants_lab.runtime.check.tangent import Tangents, is_own, opaque_steps
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.check.first_difference import Narrow
-    from quadrants_lab.runtime.check.tangent import Tangents
+    from quadrants_lab.runtime.interpret.interpreter import Lane
     from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.recorder import Launches
     from quadrants_lab.runtime.tape.step import Step
@@ -164,21 +164,32 @@ def _sums(*arrays: npt.NDArray[Any]) -> tuple[float, float, float, float]:
         return float(given.sum()), float(right.sum()), change, float(np.abs(a_later * t_later).sum())
 
 
-def is_own(step: Step) -> bool:
-    """Whether the step is a function with a custom gradient."""
-    return step.gradient is not None and step.launch is None and step.write is None
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of memory ``key`` whose adjoint before the step is ``given`` but should be ``right``."""
+
+    name: str
+    key: int
+    index: Lane
+    given: float
+    right: float
+
+    def __str__(self) -> str:
+        return f"{self.name}.grad[{', '.join(map(str, self.index)) or 'None'}]"
 
 
-def opaque_steps(launches: Launches) -> list[Step]:
-    """The functions with custom gradients that launched nothing, and those that `Tape.insert` added, of which nothing
-    is known."""
-    found: list[Step] = []
-    before = None
-    for step in launches.leaves():
-        if step.repeat is not None and is_own(step) and (before is None or before.inner_launch is None):
-            found.append(step)
-        before = step
-    return found
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """``event``: the statement whose derivative is wrong, or that writes the wrong adjoint; None if only the element is
+    known."""
+
+    element: Element
+    event: Event | None = None
+
+    def makes(self, found: Mismatch) -> bool:
+        """Whether this element makes more than half of the difference by itself."""
+        along = abs(float(found.tangent[self.element.key][self.element.index]))
+        return along * abs(self.element.given - self.element.right) > 0.5 * abs(found.given - found.right)
 
 
 def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:

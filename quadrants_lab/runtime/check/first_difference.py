@@ -22,7 +22,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.differences import gradients
-from quadrants_lab.runtime.check.dot_product import Arrays, Mismatch, seed_gradients
+from quadrants_lab.runtime.check.dot_product import Arrays, Element, Mismatch, Narrow, seed_gradients
 from quadrants_lab.runtime.check.flow import forward_tasks
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace, share_of
 from quadrants_lab.runtime.check.windows import Windows, lane_of
@@ -39,34 +39,6 @@ if TYPE_CHECKING:
 
 SECONDS = 10.0
 MOST_PATH = 2000  # operations on the way from the element to the values that the iteration writes
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """An element of memory ``key`` whose adjoint before the step is ``given`` but should be ``right``."""
-
-    name: str
-    key: int
-    index: Lane
-    given: float
-    right: float
-
-    def __str__(self) -> str:
-        return f"{self.name}.grad[{', '.join(map(str, self.index)) or 'None'}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Narrow:
-    """``event``: the statement whose derivative is wrong, or that writes the wrong adjoint; None if only the element is
-    known."""
-
-    element: Element
-    event: Event | None = None
-
-    def makes(self, found: Mismatch) -> bool:
-        """Whether this element makes more than half of the difference by itself."""
-        along = abs(float(found.tangent[self.element.key][self.element.index]))
-        return along * abs(self.element.given - self.element.right) > 0.5 * abs(found.given - found.right)
 
 
 def narrow(tangents: Tangents, found: Mismatch, tolerance: float) -> Narrow | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.check.by_hand import Gradient, misplaced
+from quadrants_lab.runtime.check.by_hand import Forward, misplaced
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, writable
 from quadrants_lab.runtime.memory.memory import Memory
@@ -27,34 +27,6 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
-
-class Forward(Launches):
-    """Records the forward launches in the last session. ``gradients``: those that the program launched, in order.
-    ``at_first``: the first nonzero element of each gradient when the first of these began, by the memory's serial."""
-
-    def clear(self) -> None:
-        super().clear()
-        self.gradients: list[Gradient] = []
-        self.at_first: dict[int, float] = {}
-
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        first = next((step.launch for step in self.leaves() if step.launch is not None), None)
-        if first is not None and first[0].session is not plan.session:
-            self.clear()
-        if plan.owner.mode == "reverse" and not self.gradients:
-            for _, grad in gradients(self).values():
-                values = grad.values().reshape(-1)
-                if values.any():
-                    self.at_first[grad.serial] = float(values[np.flatnonzero(values)[0]])
-        return super().before(plan, args) if plan.owner.mode == "forward" else None
-
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        if plan.owner.mode == "forward":
-            super().after(plan, args, token, failed)
-        elif plan.owner.mode == "reverse":
-            wrote = {memory.serial: memory.python_wrote for memory in plan.memories(args).values()}
-            self.gradients.append(Gradient(plan, args, wrote))
-
 
 def why_not_ours(
     name: str, left: Any, x: Differentiable, filled: bool, launches: Forward, loss: Differentiable, stale: list[Cause]

@@ -16,7 +16,6 @@ from quadrants_lab.backends import DEFAULT
 from quadrants_lab.backends.launch import Executable
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import from_numpy
-from quadrants_lab.runtime.check.dot_product import opaque_steps
 from quadrants_lab.runtime.compile.compile import make_ir
 from quadrants_lab.runtime.compile.compiled import DUAL, Compiled, load_cached
 from quadrants_lab.runtime.launch.plan import Plan
@@ -125,3 +124,20 @@ class Tangents:
                 kernel = make_ir(with_tangents(compiled.lowered.kernel), DUAL, compiled.options)
             self.made[id(compiled)] = kernel, load_cached(kernel, compiled.options, self.session)
         return self.made[id(compiled)]
+
+
+def is_own(step: Step) -> bool:
+    """Whether the step is a function with a custom gradient."""
+    return step.gradient is not None and step.launch is None and step.write is None
+
+
+def opaque_steps(launches: Launches) -> list[Step]:
+    """The functions with custom gradients that launched nothing, and those that `Tape.insert` added, of which nothing
+    is known."""
+    found: list[Step] = []
+    before = None
+    for step in launches.leaves():
+        if step.repeat is not None and is_own(step) and (before is None or before.inner_launch is None):
+            found.append(step)
+        before = step
+    return found

@@ -32,7 +32,7 @@ from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
-from quadrants_lab.runtime.check.tangent import Tangents
+from quadrants_lab.runtime.check.tangent import Tangents, is_own
 from quadrants_lab.runtime.check.why import is_flat, why_decided, why_jump, why_kink, why_zero
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import unwatched
@@ -71,7 +71,7 @@ class Check:
     @property
     def own(self) -> bool:
         """Whether there are custom gradients; their errors may be small."""
-        return any(map(dot_product.is_own, self.launches.leaves()))
+        return any(map(is_own, self.launches.leaves()))
 
     @property
     def seconds(self) -> float:

@@ -6,15 +6,15 @@ interface) becomes a numpy array for one launch, or an ndarray without a gradien
 here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.analysis.effects import value_reads
 from quadrants_lab.backends.overlap import READ, WRITTEN
-from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.slots import ArgumentError, ArraySlot
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle, settle_argument
@@ -22,6 +22,9 @@ from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor
 from quadrants_lab.runtime.memory.identity import memory_of, overlapping
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir import nodes as N
 
 _HOST = {1, 3, 11, 13}  # DLPack's numbers of devices whose memory the CPU can access
 
@@ -110,6 +113,8 @@ class ForeignArguments:
         self, session: Session, kernel: N.Kernel, names: Sequence[str], derivatives: Sequence[tuple[int, str, str]],
         writes: Set[str],
     ) -> None:  # fmt: skip
+        from quadrants_lab.analysis.effects import value_reads
+
         self.kernel = kernel.name
         self.names = names
         loaded = {s.buffer for s in value_reads(kernel)} if derivatives else set()

@@ -17,14 +17,7 @@ from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
 from quadrants_lab.runtime.interop.tensors import Tensor
-from quadrants_lab.runtime.memory.identity import (
-    DERIVATIVES,
-    Place,
-    array_memory,
-    derivative,
-    memory_at,
-    memory_of,
-)
+from quadrants_lab.runtime.memory import identity as M
 from quadrants_lab.runtime.memory.memory import Memory, allocate, bind_marks
 from quadrants_lab.runtime.session import Session, wrong_session
 
@@ -38,7 +31,7 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
     for name, buffer in kernel.buffers.items():
         if buffer.kind != "field":
             continue
-        memory = memory_of(compiled.field(name))
+        memory = M.memory_of(compiled.field(name))
         assert memory is not None, name
         if memory.session is not session:
             raise wrong_session(memory.session, f"field {name}, which kernel {kernel.name} uses,")
@@ -48,8 +41,8 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
 
 class Buffers:
     """Where a launch finds the memory of a kernel's buffers. ``fields``: the memory of those in fields;
-    ``field_places``: of these the ones that the kernel touches; ``gradient_args``: of each derivative of an array
-    argument the argument's position, which derivative it is, and the buffer."""
+    ``field_places``: of these the ones that the kernel touches; ``gradient_args``: of each M.derivative of an array
+    argument the argument's position, which M.derivative it is, and the buffer."""
 
     def __init__(self, compiled: Compiled, slots: Sequence[A.Slot], session: Session) -> None:
         self.compiled = compiled
@@ -57,30 +50,30 @@ class Buffers:
         self.session = session
         self.slots = slots
         self.fields = field_memories(compiled, self.kernel, session)
-        self.field_places: dict[str, Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
+        self.field_places: dict[str, M.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
         self.array_slots = [(n, slot.name) for n, slot in enumerate(slots) if isinstance(slot, A.ArraySlot)]
         self.takes_arrays = bool(self.array_slots)
         self.gradient_args = tuple(
             (n, of, f"{name}.{of}")
             for n, name in self.array_slots
-            for of in DERIVATIVES
+            for of in M.DERIVATIVES
             if f"{name}.{of}" in self.kernel.buffers
         )
 
-    def places(self, args: Sequence[Any]) -> dict[str, Place]:
+    def places(self, args: Sequence[Any]) -> dict[str, M.Place]:
         """For each buffer over memory of ours, where that is found in a launch with ``args``."""
         if not self.takes_arrays:
             return self.field_places
-        found: dict[str, Place] = dict(self.fields)
-        found |= {name: n for n, name in self.array_slots if memory_of(args[n]) is not None}
+        found: dict[str, M.Place] = dict(self.fields)
+        found |= {name: n for n, name in self.array_slots if M.memory_of(args[n]) is not None}
         for n, of, name in self.gradient_args:
-            if memory_of(derivative(args[n], of)) is not None:
+            if M.memory_of(M.derivative(args[n], of)) is not None:
                 found[name] = (n, of)
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
     def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
         """The memory of each buffer that `places` finds."""
-        return {name: memory_at(place, args) for name, place in self.places(args).items()}
+        return {name: M.memory_at(place, args) for name, place in self.places(args).items()}
 
     def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
         """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
@@ -93,7 +86,7 @@ class Buffers:
 
     def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
         """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
-        others = {name: args[n] for n, name in self.array_slots if memory_of(args[n]) is None}
+        others = {name: args[n] for n, name in self.array_slots if M.memory_of(args[n]) is None}
         return {**(self.memories(args) if memories is None else memories), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
@@ -103,8 +96,8 @@ class Buffers:
         grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for n, name in self.array_slots:
             if grad.startswith(f"{name}."):
-                return memory_of(derivative(args[n], grad[len(name) + 1 :]))
-        return memory_of(lowered.bindings.get(grad))
+                return M.memory_of(M.derivative(args[n], grad[len(name) + 1 :]))
+        return M.memory_of(lowered.bindings.get(grad))
 
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
         """The value of each scalar argument."""
@@ -133,7 +126,7 @@ def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) ->
         if isinstance(slot, A.ScalarSlot):
             frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
         elif isinstance(slot, A.ArraySlot):
-            memory = memory_of(arg)
+            memory = M.memory_of(arg)
             arrays.append((slot.name, arg if memory is None else memory.operand))
     arrays.sort(key=lambda of: of[0] not in frame.exe.written)  # what is written first, see `_bind`
     for n, (name, array) in enumerate(arrays):
@@ -301,11 +294,11 @@ class Scratch:
         has several tensors over the memory of one."""
         found: list[Any] = []
         for slot, arg in zip(self.of.slots, args, strict=True):
-            memory = memory_of(arg)
+            memory = M.memory_of(arg)
             if isinstance(slot, A.ScalarSlot):
                 found.append(arg)
             elif isinstance(slot, A.ArraySlot) and memory is None:
-                found.append((array_memory(arg), arg.shape))
+                found.append((M.array_memory(arg), arg.shape))
             elif isinstance(slot, A.ArraySlot) and memory is not None:
                 of_torch = isinstance(memory.foreign, Tensor)
                 found.append((memory.address, memory.operand.shape) if of_torch else memory.serial)

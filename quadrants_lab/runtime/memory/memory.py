@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
 from threading import local
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -19,10 +19,11 @@ import numpy.typing as npt
 from quadrants_lab.backends.host import zeros
 from quadrants_lab.backends.overlap import merged
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.buffers import EPOCHS
-from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir.nodes import Buffer
 
 TIMES = count(1)
 
@@ -411,6 +412,8 @@ def bind_marks(
     """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
     numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
     to a buffer, from an element on in a shape."""
+    from quadrants_lab.ir.buffers import EPOCHS
+
     if session.epoch + tasks >= EPOCHS:
         session.epoch = 0
         session.generation += 1
