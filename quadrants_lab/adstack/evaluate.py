@@ -29,6 +29,30 @@ class Live(Protocol):
     def array(self, buffer: str) -> npt.NDArray[Any]: ...
 
 
+class LiveData:
+    """The data of one launch, by name. ``arrays``: by buffer its array, or something of the same shape;
+    ``memories``: by buffer the memory with its data, where ``arrays`` has only the shape."""
+
+    def __init__(
+        self, scalars: Mapping[str, Any], arrays: Mapping[str, Any], memories: Mapping[str, Any] | None = None
+    ) -> None:
+        self.scalars = scalars
+        self.arrays = arrays
+        self.memories = memories or {}
+
+    def arg(self, name: str) -> int:
+        return int(self.scalars[name])
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return int(self.arrays[buffer].shape[axis])
+
+    def array(self, buffer: str) -> npt.NDArray[Any]:
+        memory = self.memories.get(buffer)
+        array: Any = self.arrays[buffer] if memory is None else memory.values()
+        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
+        return found
+
+
 def evaluate(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None) -> int:
     """The value (at least 0). ``counted`` holds the counting slice's results by stack id."""
     return max(0, int(_Evaluator(live, counted or {}).value(e, {})))

@@ -106,3 +106,9 @@ def other_reads(kernel: N.Kernel, known: Sequence[TripCount]) -> list[TripCount]
         if kernel.buffers[s.buffer].kind in ("field", "ndarray") and s.buffer not in leave:
             found.setdefault(s.buffer, TripCount(s.buffer, s.span, None, steers=False))
     return list(found.values())
+
+
+def memory_reads(kernel: N.Kernel) -> list[TripCount]:
+    """The reads of fields and ndarrays, first those that trip counts depend on."""
+    found = trip_counts(kernel)
+    return found + other_reads(kernel, found)

@@ -219,7 +219,7 @@ class Session:
 
 _sessions: WeakSet[Session] = WeakSet()
 _default: Session | None = None
-changes = 0  # another number after each change of the default session, of launch modes and checks, and of placements
+changes = 0  # another number after each change of the default session, of launch modes, checks, and placements
 _changes = count(1)
 CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=frozenset())
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.analysis.regions import overlap
 from quadrants_lab.errors import Label
-from quadrants_lab.runtime.call.signature import footprint
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, gradients
 
@@ -128,13 +127,13 @@ def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
         read = gradient.plan_for(m.plan.session, m.args).primal_reads
         for name in sorted(read & set(memories), reverse=True):
             later = writers.get(id(memories[name]), {})
-            mine = footprint(m.plan, name, writes=False) if later else None
+            mine = m.plan.footprint(name, writes=False) if later else None
             box = () if mine is None else mine.of(m.args)
             over = [w for its, w in later.items() if mine is not None and overlap(box, its)]
             if over:
                 found = m, name, min(over, key=lambda w: w.number)
         for name in m.plan.writes & set(memories):
-            its = footprint(m.plan, name, writes=True)
+            its = m.plan.footprint(name, writes=True)
             if its is not None:
                 writers.setdefault(id(memories[name]), {})[its.of(m.args)] = m
     return found

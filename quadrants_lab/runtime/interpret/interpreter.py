@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
@@ -25,7 +25,6 @@ from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f32, f64
 from quadrants_lab.ir.walk import find
-from quadrants_lab.runtime.launch.plan import Live
 
 Lane = tuple[int, ...]
 Env = Mapping[int, Any]  # values by id
@@ -161,7 +160,7 @@ class _Machine:
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}
-        live = Live(self.args, self.arrays)
+        live = LiveData(self.args, self.arrays)
         scratch = {  # the caller's array, else zeros of the size that the buffer declares
             b.name: arrays[b.name] if b.name in arrays
             else np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.analysis.accesses import Accesses, symbol
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Iterations, Lane, Observer, interpret
-from quadrants_lab.runtime.launch.plan import Live
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
 MOST_BEFORE = 300_000  # statements of earlier tasks
@@ -33,7 +32,7 @@ class Partial:
     def __init__(self, launch: LaunchData) -> None:
         self.launch, self.kernel, self.before = launch, launch.kernel, dict(launch.before)
         kernel = launch.kernel
-        live = Live({a.name: a.type.numpy(launch.scalars[a.name]) for a in kernel.args}, self.before)
+        live = LiveData({a.name: a.type.numpy(launch.scalars[a.name]) for a in kernel.args}, self.before)
         for b in kernel.buffers.values():
             if b.kind in _OF_LAUNCH and b.name not in launch.before:
                 self.before[b.name] = np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
