@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from quadrants_lab.analysis.algebra import subexpressions
+from quadrants_lab.analysis.facts import Facts
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.record import dataclass
@@ -48,22 +49,31 @@ class KeptRow:
     reason: str
 
 
-def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
+def kept_rows(facts: Facts, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
     """The rows of a reverse kernel. ``shapes``: the shapes of its scratch buffers in a launch."""
-    rows: dict[str, KeptRow] = {}
+    rows = []
+    for slot, (name, span) in facts.of(_restored).items():
+        if slot not in shapes:
+            continue
+        of, line = facts.kernel.buffers[slot], span.line if span else 0
+        size = " * ".join(print_size(e, 2) for e in of.extents) or "1"
+        n = prod(shapes[slot])
+        reason = f"overwritten at line {line}" if line else "a sum, or computed from what is overwritten"
+        rows.append(KeptRow(slot, name, line, span, of.dtype.name, n, size, n * of.dtype.nbytes, reason))
+    return rows
+
+
+def _restored(kernel: N.Kernel) -> dict[str, tuple[str, Span | None]]:
+    """By the buffer of kept values: the buffer that gets these values back, and the task that overwrote them."""
+    found: dict[str, tuple[str, Span | None]] = {}
     for task in kernel.body:
         loaded = {s.id: s.buffer for s in find((task,), N.Load)}
         for s in walk((task,)):
-            slot = loaded.get(s.value, "") if isinstance(s, N.Store) else ""
-            if slot in rows or slot not in shapes or kernel.buffers[slot].role != "kept":
-                continue
-            assert isinstance(s, N.Store)
-            of, line = kernel.buffers[slot], task.span.line if task.span else 0
-            size = " * ".join(print_size(e, 2) for e in of.extents) or "1"
-            n = prod(shapes[slot])
-            reason = f"overwritten at line {line}" if line else "a sum, or computed from what is overwritten"
-            rows[slot] = KeptRow(slot, s.buffer, line, task.span, of.dtype.name, n, size, n * of.dtype.nbytes, reason)
-    return list(rows.values())
+            slot = loaded.get(s.value) if isinstance(s, N.Store) else None
+            if slot is not None and kernel.buffers[slot].role == "kept":
+                assert isinstance(s, N.Store)
+                found.setdefault(slot, (s.buffer, task.span))
+    return found
 
 
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
