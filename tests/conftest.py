@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -96,10 +97,28 @@ def pytest_pycollect_makeitem(name: str, obj: object) -> list[pytest.Item] | Non
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects slow parameters by day, instead of skipping thousands of them one by one."""
+    """Deselects slow parameters by day, and devices whose turn it is not, instead of skipping thousands of tests one by
+    one. Tests that the command line names have no turns."""
     if not os.environ.get("QL_NIGHTLY"):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        named = any("::" in argument for argument in config.args)
+        today = [
+            item for item in items
+            if not item.get_closest_marker("slow") and (named or _has_its_turn(item, config.option.keyword))
+        ]  # fmt: skip
+        chosen = set(today)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = today
+
+
+def _has_its_turn(item: pytest.Item, keyword: str) -> bool:
+    """Whether its device is the one that this test has by day (`sessions.in_turn`), or is asked for by ``-k``."""
+    mark = item.get_closest_marker("in_turn")
+    if mark is None or mark.args[0] in keyword:
+        return True
+    device, devices = mark.args
+    others = "-".join(part for part in item.callspec.id.split("-") if part != device)
+    of = f"{item.path.name} {item.originalname} {others}"
+    return bool(devices[crc32(of.encode()) % len(devices)] == device)
 
 
 def pytest_collection_finish() -> None:

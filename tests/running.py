@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -152,7 +152,8 @@ class Stage:
 
 @dataclass
 class Interpreted:
-    """Every stage of a job's two kernels, ready to run; ``names``: buffer name -> the job's name for it."""
+    """Every stage of a job's two kernels, ready to run; ``names``: buffer name -> the job's name for it; ``launched``:
+    what the forward kernel left, once it has run."""
 
     job: Job
     fp: DType
@@ -160,6 +161,7 @@ class Interpreted:
     reverse: list[Stage]
     counting: N.Kernel | None
     names: dict[str, str]
+    launched: tuple[Arrays, Arrays] | None = None
 
     def run_forward(self, kernel: N.Kernel) -> tuple[Arrays, Result]:
         arrays = self.job.arrays(self.fp)
@@ -171,8 +173,11 @@ class Interpreted:
         """Buffers after forward and gradient, what the gradient left, and the capacity of each stack (none while
         the kernel has not been sized), which is not above ``most``. ``lower``: what becomes of the kernel's adstacks,
         for which there is then room as on a device of one lane."""
-        arrays, forward = self.run_forward(self.forward[-1].kernel)
-        named = self._named(arrays) | forward.scratch
+        if self.launched is None:
+            arrays, forward = self.run_forward(self.forward[-1].kernel)
+            self.launched = arrays, forward.scratch
+        arrays, scratch = ({name: a.copy() for name, a in found.items()} for found in self.launched)
+        named = self._named(arrays) | scratch
         caps: dict[int, int] = {}
         stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
         if all(s.size is not None for s in stacks):
@@ -194,8 +199,22 @@ class Interpreted:
         return {buffer: arrays[name] for buffer, name in self.names.items() if name in arrays}
 
 
+MADE: dict[Any, Interpreted] = {}  # the last kernels that `interpreted` made, by what they depend on
+
+
 def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any) -> Interpreted:
-    """Front end and passes over ``job``, verified at every step."""
+    """Front end and passes over ``job``, verified at every step. Jobs that differ in their numbers have one kernel."""
+    shapes = [(name, a.shape, name in job.floats) for name, a in {**job.floats, **job.ints}.items()]
+    scalars = [(name, type(value)) for name, value in job.scalars.items()]
+    key = job.fn, job.funcs, job.definitions, fp, gradient, *options.items(), *shapes, *scalars, *job.grads
+    if key not in MADE:
+        if len(MADE) == 100:
+            del MADE[next(iter(MADE))]
+        MADE[key] = _interpreted(job, fp, gradient, options)
+    return replace(MADE[key], job=job, launched=None)
+
+
+def _interpreted(job: Job, fp: DType, gradient: bool, options: dict[str, Any]) -> Interpreted:
     opts = CompileOptions(default_fp=fp, verify=True, **options)
     fields: dict[str, Any] = {}
     space = deep.define(job.definitions, real=fp)
@@ -227,7 +246,7 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
     def stages(mode: str) -> list[Stage]:
         trace = Trace()
         make_ir(lowered.kernel, mode, opts, trace)
-        steps = [s for s in trace.steps if s.after is not s.before]
+        steps = [s for s in trace.steps if s.after != s.before]
         return [Stage("front end", lowered.kernel), *(Stage(s.name, s.after) for s in steps)]
 
     reverse = stages(REVERSE) if gradient else []
@@ -397,5 +416,6 @@ def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: b
 
 
 __all__ = [
-    "WAYS", "Bench", "Job", "define", "differences", "each", "f32", "f64", "interpreted", "job_of", "spread", "way",
+    "MADE", "WAYS", "Bench", "Job", "define", "differences", "each", "f32", "f64", "interpreted", "job_of", "spread",
+    "way",
 ]  # fmt: skip

@@ -58,7 +58,7 @@ def evaluate(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None
 
 
 def evaluated(e: S.SizeExpr, live: Live) -> int:
-    """The value of a part of a size, which may be negative."""
+    """The value of a part of a size; the value may be negative."""
     return int(_Evaluator(live, {}).value(e, {}))
 
 
@@ -88,9 +88,9 @@ def compiled(
     boxes: Sequence[tuple[S.SizeExpr, S.SizeExpr]], given: str, names: Mapping[str, str],
     fields: Mapping[str, Sequence[int]], shape_of: Callable[[Any], Sequence[int]],
 ) -> Callable[[Sequence[Any]], tuple[tuple[int, int], ...]]:  # fmt: skip
-    """A function from the arguments of a call to the values of these pairs, which read no data. A Tape calls it at
-    every launch. ``given``: the names of all arguments in the function, ``names``: by argument and buffer, of these;
-    ``fields``: the shapes of fields."""
+    """A function from the arguments of a call to the values of these pairs of sizes, which read no data. A Tape calls
+    the function at every launch. ``given``: the function's names for all arguments; ``names``: the function's name by
+    argument and by buffer; ``fields``: the shapes of fields."""
 
     def text(e: S.SizeExpr) -> str:
         match e:

@@ -9,7 +9,7 @@ class CompileOptions:
     """``default_ip`` and ``default_fp`` are the dtypes of literals and of untyped arithmetic. ``fast_math`` permits
     contraction, reassociation and approximate functions, but assumes neither the absence of NaN nor of infinities.
 
-    ``reproducible``, without fast_math: every kernel that computes a value computes the same bits.
+    ``reproducible``, without fast_math: all kernels that compute the same value get the same bits.
 
     ``debug`` checks integer divisions and all pushes. It implies ``asserts`` (check the user's asserts),
     ``check_out_of_bound`` (check indices) and ``check_races`` (iterations of parallel loops leave marks where they read

@@ -69,7 +69,7 @@ def remember(recorder: Recorder) -> None:
 
 @contextmanager
 def remembered(recorder: Recorder) -> Iterator[None]:
-    """Keeps the steps of what was launched until the with failed."""
+    """Keeps the steps of all launches up to the failure of the with."""
     try:
         yield
     except BaseException:
@@ -98,7 +98,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     for owner, of_kernel in groups.items():
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.times, recorder.past))
-        if owner is owner.root or owner.root not in groups:  # it may only have run without derivatives
+        if owner is owner.root or owner.root not in groups:  # the kernel may have run without derivatives only
             RECORDED[owner.root] = view.kernels[-1]
         view.kernels[-1].tapes, view.kernels[-1].cost = tapes, cost
     _make_small(view)
@@ -171,8 +171,8 @@ def source_lines(source: FunctionSource) -> list[model.Line]:
 
 
 def _stages(plan: Plan, file: str) -> list[model.StageView]:
-    """The code stages of every backend, the plan's own first; making code needs no device. Small code of its own
-    backend is made in this process, all other code in the code process, which can be stopped."""
+    """The code stages of every backend, the plan's own backend first; making code needs no device. This process makes
+    small code of the plan's own backend; the code process, which can be stopped, makes all other code."""
     own, ran = plan.session.settings.backend, (plan.last_kernel, plan.last_options)
     out: list[model.StageView] = []
     for name in _backends(plan):
@@ -291,7 +291,7 @@ def _values(plan: Plan, record: LaunchRecord | None) -> Values:
 
 
 def _times(record: LaunchRecord, times: Times | None) -> list[tuple[str, float]]:
-    """The times of compilation, if that was in the cell, and of launches, all by one clock."""
+    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock."""
     clock = record.plan.compiled.clock
     first, warm = (None, ()) if times is None else (times.first, times.warm)
     rows = []
@@ -370,7 +370,7 @@ def _worst(verdicts: Sequence[Verdict]) -> float | None:
     nothing was checked."""
     if any(v.kind == "nonfinite" for v in verdicts):
         return math.nan
-    return max((min(m.apart for m in v.moves) for v in verdicts if v.moves), default=None)
+    return max((min(m.error for m in v.moves) for v in verdicts if v.moves), default=None)
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:

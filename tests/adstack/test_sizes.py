@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from sessions import NIGHT
 
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.analysis.algebra import INT64_MAX, TWO, binary, over_range, trips
@@ -87,13 +88,13 @@ def exprs(bound: tuple[int, ...] = ()) -> st.SearchStrategy[S.SizeExpr]:
     return st.one_of(flat, loops)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=1000 if NIGHT else 100, deadline=None)
 @given(exprs())
 def test_evaluation_agrees_with_brute_force(e: S.SizeExpr) -> None:
     assert evaluate(e, Live()) == max(0, brute(e, {}))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=1000 if NIGHT else 100, deadline=None)
 @given(exprs())
 def test_text_round_trip(e: S.SizeExpr) -> None:
     assert parse_size(print_size(e)) == e

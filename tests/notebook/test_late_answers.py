@@ -1,6 +1,7 @@
 """The live inspector while answers are late, lost, or come where nobody looks, with a model of the test's own."""
 
 import json
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -65,9 +66,12 @@ def open_tab(page: Page, name: str) -> None:
 
 
 def test_an_inspector_whose_kernel_has_ended_says_so_at_once(page: Page):
+    page.clock.install()
+    page.clock.pause_at(datetime.now() + timedelta(hours=1))
     page.evaluate("window.ended = true")
     open_tab(page, "Code")
-    page.get_by_text("no answer yet: the kernel is busy").wait_for(timeout=2000)
+    page.clock.fast_forward(600)  # where a kernel is asked, this is said after three seconds
+    page.get_by_text("no answer yet: the kernel is busy").wait_for()
 
 
 def test_a_long_press_of_stop_is_not_lost(page: Page):

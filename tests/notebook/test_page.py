@@ -129,7 +129,7 @@ def test_a_click_on_a_graph_is_kept_when_its_size_changes(page: Page):
     graph.evaluate("(x) => { x.style.width = `${x.clientWidth - 9}px`; }")
     page.wait_for_timeout(100)  # it is drawn again
     page.mouse.up()
-    graph.locator("text", has_text="▸").first.wait_for(timeout=5000)
+    graph.locator("text", has_text="▸").first.wait_for()
     assert graph.locator("[data-node]").count() < boxes
 
 

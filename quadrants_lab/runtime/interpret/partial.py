@@ -1,8 +1,9 @@
-"""Runs a few iterations of a launch, whatever its size. Of earlier tasks it only runs, on demand, the iterations that
-may have written an element which is read.
+"""Runs a few iterations of a launch, however large the launch is. Of earlier tasks it runs, on demand, only the
+iterations that may have written an element which is read.
 
-The indices of the writes tell which iterations these are (`analysis.accesses`): `b[i + 1]` belongs to one iteration. If
-they do not tell, all iterations run. Elements that no later task writes are read from memory after the launch.
+The indices of the writes tell which iterations these are (`analysis.accesses`): an element of `b[i + 1]` belongs to
+one iteration. If the indices do not tell, all iterations run. Elements that no later task writes are read from memory
+after the launch.
 """
 
 import math
@@ -44,10 +45,10 @@ class Partial:
 
     def run(self, task: int, observer: Observer, iterations: Iterations) -> None:
         """Runs iterations of one task."""
-        alone = replace(self.kernel, body=(self.kernel.body[task],))
+        single = replace(self.kernel, body=(self.kernel.body[task],))
         arrays: dict[str, Any] = {name: View(self, task, name) for name in self.before}
         of = self.launch
-        interpret(alone, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
+        interpret(single, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
 
     def read(self, task: int, name: str, index: Lane) -> Any:
         """An element as the task finds it."""
@@ -114,7 +115,7 @@ class Partial:
 
 
 class View:
-    """A buffer as one task sees it: the values before the task, and what the task writes."""
+    """A buffer as one task sees it: the values before the task, and the values that the task writes."""
 
     def __init__(self, launch: Partial, task: int, name: str) -> None:
         base = launch.before[name]

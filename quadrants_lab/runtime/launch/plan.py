@@ -314,7 +314,7 @@ class Plan(F.Buffers):
         """A row for each buffer of overwritten values that the last launch used."""
         from quadrants_lab.adstack.report import kept_rows
 
-        return kept_rows(self.kernel, self.scratch.shapes)
+        return kept_rows(self.facts, self.scratch.shapes)
 
     def drawn(self) -> int:
         """The launch number that determined the random draws of the last launch."""

@@ -43,7 +43,8 @@ PUT: Any = object()  # in place of an index: a Tape puts back what it saved
 
 
 class _Thread(local):
-    """``number``: that of the thread which reads it, and of no other thread, not even a later one."""
+    """``number``: a number of the thread that reads the attribute. No other thread has this number, not even a later
+    one."""
 
     _numbers = count()
 
@@ -57,14 +58,14 @@ THREAD = _Thread()
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes, the
-    array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
-    nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number of the thread that made it, wrote all of
-    it from Python, or differentiated into it last (`THREAD`); of gradients, a Tape sets those of its thread to 0.
-    ``on_flush``: what `flush` tells the owner of foreign memory by, or None.
+    ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes,
+    the array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
+    nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the thread that last made
+    the memory, wrote all of it from Python, or differentiated into it; a Tape sets the gradients that its thread owns
+    to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory, or None.
 
-    ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
-    number of `TIMES`.
+    ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
+    while another thread watched launches.
 
     ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the
     memory, the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`).
@@ -217,11 +218,11 @@ class HostVisible(Memory):
 class HostMirrored(Memory):
     """Memory of a device that the host cannot access, and a copy on the host, made at first use.
 
-    The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then it
-    may have been written, and the next launch first copies it to the device by `upload`. Between that launch, which may
-    be another thread's, and a write to ``array`` there must be no doubt about which comes first: writers hold the
-    session's lock from reading ``array`` on, as `put` does. ``_elements``: a few elements, by number, that Python has
-    written while the copy was old. The next launch copies them alone.
+    The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then
+    the host may have written to the copy, and the next launch first copies it to the device by `upload`. Another
+    thread may make that launch. So that the launch comes entirely before or after a write to ``array``, writers hold
+    the session's lock from reading ``array`` on, as `put` does. ``_elements``: a few elements, by number,
+    that Python has written while the copy was old. The next launch copies them alone.
     """
 
     __slots__ = ()
@@ -280,7 +281,7 @@ class HostMirrored(Memory):
             return lambda index: self.values().item(index)
 
         def item(index: Any) -> Any:
-            """From the copy if that is up to date; otherwise copies only the element."""
+            """The element: from the copy if that is up to date; otherwise only the element is copied."""
             with self.session.lock:
                 known = self._is_current() or self._elements
                 return self.values().item(index) if known else self.on_device.item(index)
@@ -356,7 +357,7 @@ def _number(where: Any, shape: tuple[int, ...]) -> int | None:
 
 _SMALL = 4096  # bytes; copying them is as fast as copying one element
 _FEW = 8  # elements; copying them one by one is faster than copying a memory of any size to the host and back
-_UNREACHABLE = 64 << 20  # bytes that may wait for Python's garbage collection before an allocation asks for it
+_UNREACHABLE = 64 << 20  # bytes of garbage above which an allocation starts Python's garbage collection
 
 
 class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):

@@ -210,7 +210,7 @@ def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
     if is_gradient(plan):
         kept = {name: memory.operand.shape for name, memory in launch.kept.items()}
         shapes |= kept
-        record.kept = tuple(kept_rows(plan.kernel, kept))
+        record.kept = tuple(kept_rows(plan.facts, kept))
     if stretch.first_elements is not None:
         record.first_elements = stretch.first_elements
         record.memories = {name: (m, stretch.versions_left[name]) for name, m in plan.memories(launch.args).items()}

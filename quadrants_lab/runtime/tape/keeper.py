@@ -79,7 +79,7 @@ class Keeper:
         shapes = {slot: memory.operand.shape for slot, memory in step.kept.items()}
         if shapes and summary.reverse is not None:
             kernel = summary.plan.kernel.name
-            for row in kept_rows(summary.reverse.kernel, shapes):
+            for row in kept_rows(summary.reverse.facts, shapes):
                 self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes))
 
     def _read(self, memory: Memory, name: str, plan: Plan, kind: type[N.Stmt] = N.Load) -> Tracked:
