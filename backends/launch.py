@@ -111,7 +111,10 @@ class Memory(Protocol):
 
 
 class Device(ABC):
-    """A device with the adstack heap of its launches: ``heap_bytes`` at ``heap_address``, which only grow."""
+    """A device with the adstack heap of its launches: ``heap_bytes`` at ``heap_address``, which only grow.
+    ``read_beyond``: so many bytes behind the heap may be read, too."""
+
+    read_beyond = 0
 
     def __init__(self) -> None:
         self.heap_bytes = 0
@@ -154,7 +157,7 @@ class Device(ABC):
     def _make_heap(self, nbytes: int) -> None:
         self._heap = None  # nothing in it outlives a launch
         self.heap_bytes = self.heap_address = 0
-        self._heap = self.allocate((-(-nbytes // 4),), np.uint32)
+        self._heap = self.allocate((-(-(nbytes + self.read_beyond) // 4),), np.uint32)
         self.heap_bytes, self.heap_address = nbytes, self._heap.address
 
 

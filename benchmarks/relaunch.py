@@ -94,7 +94,7 @@ def array_ratio(qd: Any) -> float:
 
     def changed() -> None:
         counts[0] = 1
-        plan.prepare_stacks(counts)
+        plan.prepare(counts)
 
     settled, read = fastest(changed, counts.to_numpy().max, times=1)
     return settled / read

@@ -12,6 +12,7 @@ def double():
 """
 
 from importlib import import_module as _import
+from os import environ as _environ
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.ir.importing import importing as _importing
@@ -90,6 +91,9 @@ TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "e
 
 globals().update(_axes)
 _elsewhere.register()
+
+if _environ.get("QD_KERNEL_COVERAGE", "0") not in ("", "0"):
+    _import("quadrants_lab.lang.coverage").start()
 
 __all__ = [  # noqa: PLE0604  # the lists hold strings
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "DeviceCapability", "Field", "FieldsBuilder",

@@ -11,8 +11,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.kernel import Kernel, Launchable
 from quadrants_lab.runtime.backend import names
-from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST
-from quadrants_lab.runtime.observe.observers import unwatched, watch
+from quadrants_lab.runtime.observe.observers import KEEPS_LAST, unwatched, watch
 
 
 def backends() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -46,6 +46,7 @@ __all__ = [
     "no_grad", "program",
 ]  # fmt: skip
 
+_Open = tuple[Any, AbstractContextManager[None], Any, AbstractContextManager[None] | None, session.Session]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -72,12 +73,22 @@ class Tape:
     QuadrantsAssertionError names field, index and both values.
     """
 
+    _recorder: Launches | None = None  # made when it is needed
+    _open: _Open | None = None  # what ends the recording
+    _proof: object = None  # that the recording is still the one which the loss keeps
+    _caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
+    _differentiated = False  # whether it ran gradients since it began to record
+    _report: Callable[[], Report] = Report
+    kept_bytes = 0  # the most bytes that were saved at a time
+    made_again = 0  # how many launches and writes from Python ran again for the gradient
+
     def __init__(
         self, loss: Any = None, clear_gradients: bool = True, validation: bool = False,
         grad_check: Sequence[Any] | None = None, memory: int | None = None,
     ) -> None:  # fmt: skip
         self._given = loss  # a torch tensor must live as long as its Tape
-        loss = _as_dense(loss)
+        if not isinstance(loss, Dense):
+            loss = _as_dense(loss)
         if not isinstance(loss, Dense):
             what = f"a loss must be a 0-d field or ndarray, not {loss!r}"
             help = "the program comes before its loss: qd.ad.check(program, loss)" if callable(loss) else ""
@@ -93,22 +104,16 @@ class Tape:
         self.loss = loss
         self.clear_gradients = clear_gradients
         self.validation = validation
-        self.grad_check = list(grad_check or ())
-        for x in (loss, *self.grad_check) if self.grad_check else ():
-            _check_grad_check(x)
+        self.grad_check = list(grad_check) if grad_check else []
+        if self.grad_check:
+            for x in (loss, *self.grad_check):
+                _check_grad_check(x)
         if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 0):
             raise QuadrantsRuntimeError(
                 f"memory must be a number of bytes, not {memory!r}", code="QL2091", help="for instance memory=2**28"
             )
         self.memory = memory
-        self._recorder: Launches | None = None  # made when it is needed
-        self._open: Callable[[], None] | None = None  # ends the recording
-        self._caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
         self.kept: list[Kept] = []
-        self._differentiated = False  # whether it ran gradients since it began to record
-        self.kept_bytes = 0  # the most bytes that were saved at a time
-        self.made_again = 0  # how many launches and writes from Python ran again for the gradient
-        self._report: Callable[[], Report] = Report
 
     def __enter__(self) -> Tape:
         if self._open is not None:
@@ -127,9 +132,7 @@ class Tape:
         memory.write(..., 0)
         self._key = memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
         lent = None if self.loss.recordings is None else self.loss.recordings.lend(self._key)
-        if lent is not None:
-            self._recorder = lent[0]
-        self._proof = None if lent is None else lent[1]
+        self._recorder, self._proof = (self._recorder, None) if lent is None else lent
         launches = self._launches
         launches.began, launches.clears = next(TIMES), self.clear_gradients
         now.taping.append(launches)
@@ -139,9 +142,7 @@ class Tape:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._open is not None
-        end, self._open = self._open, None
-        end()
+        self._close()
         launches, rested = self._launches, False
         try:
             if kind is None:
@@ -156,8 +157,8 @@ class Tape:
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
 
-    def _record(self, launches: Launches, now: session.Session) -> Callable[[], None]:
-        """Begins to record launches; the result ends that."""
+    def _record(self, launches: Launches, now: session.Session) -> _Open:
+        """Begins to record launches; `_close` ends that."""
         numbers = tape_numbers.begin("Tape", "grad", now)
         watching, rerun = watch(launches), launches.rerun
         checking = session.checking("check_races") if self.validation else None
@@ -167,19 +168,21 @@ class Tape:
         if checking is not None:
             checking.__enter__()
 
-        def end() -> None:
-            try:
-                if checking is not None:
-                    checking.__exit__(None, None, None)
-                if rerun is not None:
-                    rerun.leave()
-            finally:
-                try:
-                    watching.__exit__(None, None, None)
-                finally:
-                    tape_numbers.end(numbers, now)
+        return numbers, watching, rerun, checking, now
 
-        return end
+    def _close(self) -> None:
+        assert self._open is not None
+        (numbers, watching, rerun, checking, now), self._open = self._open, None
+        try:
+            if checking is not None:
+                checking.__exit__(None, None, None)
+            if rerun is not None:
+                rerun.leave()
+        finally:
+            try:
+                watching.__exit__(None, None, None)
+            finally:
+                tape_numbers.end(numbers, now)
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives

@@ -14,7 +14,7 @@ from programs import Program, deep
 from sessions import NIGHT, skips
 
 import quadrants_lab as qd
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec
@@ -28,7 +28,6 @@ from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
 from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
 from quadrants_lab.runtime.compile.derivatives import counting_ir
 from quadrants_lab.runtime.interpret.interpreter import Result, interpret
-from quadrants_lab.runtime.launch.plan import Live
 
 Arrays = dict[str, np.ndarray]
 
@@ -186,7 +185,7 @@ class Interpreted:
             if self.counting is not None:
                 rets = interpret(self.counting, self.job.scalars, named).rets
                 counted = {int(name.removeprefix("depth")): int(v) for name, v in rets.items()}
-            live = Live(dict(self.job.scalars), named)
+            live = LiveData(dict(self.job.scalars), named)
             caps = {s.id: min(evaluate(s.size, live, counted), 1 << 30 if most is None else most) for s in stacks}
         args, lowered = dict(self.job.scalars), lower(kernel)
         for b in lowered.buffers.values():

@@ -9,8 +9,8 @@ MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``mode/n``: the code of stage n; ``mode/sizes``: a table of the sizes of stages that were made; ``mode/all``: the
-    same after making all stages."""
+    """``mode/n``: the code of stage n; ``mode/sizes``: a table of the sizes of stages that were made; ``mode/all``:
+    the same table, after making all stages."""
     match rest:
         case [mode, n] if mode in view.code and n.isdigit():
             stages = view.code[mode]
@@ -57,8 +57,8 @@ def sizes(stages: Sequence[StageView]) -> str:
 
 
 def bytes_of(view: KernelView, backend: str, what: str = "bytes of code") -> int:
-    """A measure of the backend's code, forward and gradient together. Each part is measured at its last stage that has
-    the measure; 0 if no stage that was made has it."""
+    """The measure ``what`` of the backend's code, forward and gradient together. Each of the two counts at its last
+    stage that has the measure; 0 if no stage that was made has it."""
     found = 0
     for stages in view.code.values():
         made = (s.known for s in stages if s.backend == backend and s.known is not None)

@@ -68,7 +68,7 @@ def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]
 
 
 def _edit(edits: Sequence[EditView], n: int, prefix: str) -> str:
-    """The difference between the source of run n and the last different one before it."""
+    """The difference between the source of run n and the last source before it that differs."""
     before = next((m for m in range(n - 1, -1, -1) if edits[m].digest != edits[n].digest), None)
     if before is None:
         return f'<p class="none">Run {n + 1} ran the text that was there from the beginning.</p>'

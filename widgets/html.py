@@ -86,7 +86,7 @@ def pick(
     to: str = "",
 ) -> str:  # fmt: skip
     """A menu of (text, request) in named groups, whose answers are loaded into the slot ``into``. ``to``: a request
-    with whose answer each answer is compared. The group of the chosen one stands beside the menu."""
+    with whose answer each answer is compared. The name of the chosen request's group stands beside the menu."""
     out = []
     for name, items in groups:
         options = "".join(

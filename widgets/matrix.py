@@ -54,10 +54,10 @@ def _differs(run: BackendRun) -> str:
 
 def _device(view: KernelView, name: str, known: str, runs: Sequence[BackendRun]) -> str:
     """The device, and why launches did not run on it or there is no code, each reason once."""
-    said = [known] if known else []
-    said += [f"did not run: {r.problem.splitlines()[0]}" for r in runs if r.problem and r.problem != known]
-    said += [f"no code: {m.problem.splitlines()[0]}" for m in _made(view, name) if m.problem]
-    return "<br>".join(map(esc, dict.fromkeys(said)))
+    notes = [known] if known else []
+    notes += [f"did not run: {r.problem.splitlines()[0]}" for r in runs if r.problem and r.problem != known]
+    notes += [f"no code: {m.problem.splitlines()[0]}" for m in _made(view, name) if m.problem]
+    return "<br>".join(map(esc, dict.fromkeys(notes)))
 
 
 def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:

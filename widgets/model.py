@@ -100,8 +100,8 @@ class SizeView:
 
 @dataclass(slots=True)
 class StackView:
-    """A row of the launch report. ``bytes``: per iteration in flight. ``cure``: how to save them. ``choice``: why the
-    value is kept instead of recomputed."""
+    """A row of the launch report. ``bytes``: for one running iteration. ``cure``: how to save them. ``choice``: why
+    the value is kept instead of recomputed."""
 
     stack: int
     name: str
@@ -135,8 +135,8 @@ T = TypeVar("T")
 
 
 class NotReady(Exception):
-    """Raised if something must be made first, which may take long. ``make`` makes it, in a thread. ``stop`` stops that;
-    None if killing the process of `notebook.code_process` does."""
+    """Raised if an answer needs something that takes long to make. ``make`` makes it, in a thread. ``stop`` stops the
+    making; None if killing the process of `notebook.code_process` stops it."""
 
     def __init__(self, what: str, make: Callable[[], object], stop: Callable[[], None] | None = None) -> None:
         super().__init__(what)
@@ -186,10 +186,10 @@ class ArrayView:
 
 @dataclass(slots=True)
 class BackendRun:
-    """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there were
-    none). ``lane_bytes``: adstacks per iteration in flight; ``heap_bytes``: all adstacks. ``greatest``: the greatest
-    difference from the home backend and its place, "" for the home backend. ``note``: what the times mean on a
-    simulation, and what ran otherwise in the cell. ``problem``: why it did not run."""
+    """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there
+    were none). ``lane_bytes``: bytes of adstacks for one running iteration; ``heap_bytes``: bytes of all adstacks.
+    ``greatest``: the greatest difference from the home backend and its place, "" for the home backend. ``note``: what
+    the times mean on a simulation, and what ran otherwise in the cell. ``problem``: why it did not run."""
 
     name: str
     first: float = 0.0
@@ -204,9 +204,9 @@ class BackendRun:
 
 @dataclass(slots=True)
 class RooflineView:
-    """How near a launch is to its device's limits. ``bytes``: that must move at least. ``operations``: floating-point
-    operations. ``seconds``: of the launch. ``bandwidth``, ``rate``: the device's measured bytes and operations per
-    second, in ``dtype``. ``problem``: why they are unknown, else ""."""
+    """How near a launch is to its device's limits. ``bytes``: the bytes that must move at least. ``operations``: the
+    number of floating-point operations. ``seconds``: the time of the launch. ``bandwidth``, ``rate``: the device's
+    measured bytes and operations per second, in ``dtype``. ``problem``: why they are unknown, else ""."""
 
     bytes: float = 0.0
     operations: float = 0.0
@@ -381,7 +381,7 @@ class KernelView:
     tapes: list[Report] = field(default_factory=list)  # of the whole cell
     cost: str = ""  # what recording the whole cell cost, in words
     edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
-    devices: Callable[[], list[tuple[str, str]]] | None = None  # gives (backend, its devices or why it has none)
+    devices: Callable[[], list[tuple[str, str]]] | None = None  # pairs: a backend, its devices or why it has none
     heap: tuple[int, int] = (0, 0)  # of the launch's stacks: its bytes, and for how many iterations at a time
     arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # read by sizes: values, shape
     texts: dict[int, list[Line]] = field(default_factory=dict)  # cache: id of a kernel in the traces -> its lines

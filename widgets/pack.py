@@ -46,7 +46,7 @@ def loader() -> str:
 MOST_BYTES = 41 << 9  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
-LARGE = ("passes", "cfg", "code")  # panes that a notebook has of small kernels alone
+LARGE = ("passes", "cfg", "code")  # panes that a notebook stores only for small kernels
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 _REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
 _LOADED = re.compile(r'data-load="([^"]*)"')
@@ -55,8 +55,8 @@ _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option|img)\b)|(?<=&quot;,)(?=&quo
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
     """All requests of the inspector with their answers: first the pane that opens, with its IR, then the other panes,
-    then what these load at once, then the other requests that these contain. Leaves out large panes of kernels with
-    more than ``most`` statements and, if `ONLY_READY` is set, requests that would have to wait."""
+    then the answers that panes load at once, then all other requests in the answers. Leaves out large panes of
+    kernels with more than ``most`` statements and, if `ONLY_READY` is set, requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
         for pane in sorted(PANES, key=LAST.__contains__)
@@ -102,8 +102,8 @@ def answers(view: CellView) -> dict[str, str]:
 
 
 def small_answers(view: CellView) -> dict[str, str]:
-    """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`. A pane that would take much of
-    that, such as one with pictures, comes after all others."""
+    """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`. A pane that would take many of
+    these bytes, such as a pane with pictures, comes after all others."""
     token = ONLY_READY.set(True)
     kept: dict[str, str] = {}
     seen: set[str] = set()

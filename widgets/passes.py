@@ -82,8 +82,8 @@ def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
     noops = sum(d is None for d in deltas)
     front = sum(s.before is None for s in steps[:1])  # the front end is no pass, and has a row
     count = len(steps) - front
-    said = f'{f"{steps[0].name} and " * front}{count} pass{"es" * (count != 1)}'
-    foot = f'<div class="foot">{esc(said)}, {total}; {noops} changed nothing</div>'
+    summary = f'{f"{steps[0].name} and " * front}{count} pass{"es" * (count != 1)}'
+    foot = f'<div class="foot">{esc(summary)}, {total}; {noops} changed nothing</div>'
     head = '<div class="list" data-roving data-follow role="listbox" aria-label="Passes">'
     side = f'<div class="side">{head}{"".join(items)}</div>{foot}</div>'
     own, _, trace = prefix.rpartition("/")

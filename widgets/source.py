@@ -56,8 +56,8 @@ def margin(view: KernelView) -> dict[int, str]:
 
 
 def _pushed(stacks: Sequence[StackView]) -> tuple[str, str, str]:
-    """The class, HTML and tip of the badge of a line's stacks. In a narrow column, which it covers a part of, it loses
-    what is in <i>."""
+    """The class, HTML and tip of the badge of a line's stacks. In a narrow column, where the badge would cover text,
+    the part in <i> is left out."""
     depths = ["?" if s.depth is None else f"{s.depth:,}" for s in stacks]
     rows = [f"{s.name}: depth {depth}, {s.reason}; {s.how}" for s, depth in zip(stacks, depths, strict=True)]
     one = f"<i>stack </i>{esc(stacks[0].name)}<i>: depth</i> {depths[0]}"

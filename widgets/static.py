@@ -49,7 +49,7 @@ LIMITS = (
     Limits(8, 0, 300, 0),
     Limits(0, 0, 0, 0, pictures=False),
 )
-_GROW = ("Source", "Tape", "SizeExpr", "Steps", "Stacks", "CFG", "Run", "Code", "Passes")  # the most wanted ones first
+_GROW = ("Source", "Tape", "SizeExpr", "Steps", "Stacks", "CFG", "Run", "Code", "Passes")  # the most useful panes first
 _ELSEWHERE = '<p style="color:#85888e">too large for the copy in the notebook: run the cell, or export the view</p>'
 _GREY = "#85888e"
 _FRAME = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
@@ -89,9 +89,9 @@ def inlined(html: str) -> str:
 
 
 def static_html(view: CellView, uid: str = "") -> str:
-    """The whole inspector as nested details, of which only the run is open; only the steps for a view that opens there.
-    It shows as much as `MOST_TEXT` allows: every pane with the least limits first, then one after the other with wider
-    ones, as long as they fit."""
+    """The whole inspector as nested details, of which only the run is open; only the steps for a view that opens
+    there. It shows as much as `MOST_TEXT` allows: first every pane with the least limits, then one pane after the
+    other with wider limits, as long as they fit."""
     shown = [p for p in _PANES if view.open != "steps" or p[0] == "Steps"]
     opened = "Run" if view.open != "steps" else "Steps"
 

@@ -71,8 +71,8 @@ def _by_number(steps: StepsView, prefix: str, shown: str) -> str:
     )
     if len({x.mode for x in steps.launches}) == 1:
         return f'<div class="bar">{field}</div>'
-    ways = [("forward", f"{prefix}/{number}f"), ("gradient", f"{prefix}/{number}")]
-    return f'<div class="bar">{field}{choices("Which of the two", ways, "launch", int(not forward))}</div>'
+    launches = [("forward", f"{prefix}/{number}f"), ("gradient", f"{prefix}/{number}")]
+    return f'<div class="bar">{field}{choices("Which of the two", launches, "launch", int(not forward))}</div>'
 
 
 def _not_kept(steps: StepsView, asked: str) -> str:

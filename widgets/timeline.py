@@ -44,7 +44,7 @@ def bars(report: Report) -> str:
     parts: list[str] = []
     n = 0
     for (kept, _), equal in groupby(columns, lambda c: (sum(s.bytes for s in c), [s.what for s in c])):
-        alike = list(equal)  # a simulation's steps are: one shape for all of them
+        alike = list(equal)  # e.g. a simulation, whose steps are alike: one shape for all of them
         if kept:
             whole = [s for column in alike for s in column]
             tip = f"{_named(whole, n * together)}: {sum(s.bytes for s in whole):,} bytes kept"

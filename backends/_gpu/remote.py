@@ -71,6 +71,11 @@ class RemoteMemory(ABC):
         self._fetch(out.ctypes.data, at * self.dtype.itemsize, self.dtype.itemsize)
         return out.item()
 
+    def put(self, at: int, value: Any) -> None:
+        """Writes the element with the flat index ``at``."""
+        one: np.ndarray[Any, Any] = np.asarray(value).astype(self.dtype)
+        self._send(one.ctypes.data, at * self.dtype.itemsize, self.dtype.itemsize)
+
     def write(self, values: np.ndarray[Any, Any]) -> None:
         """Broadcasts the values to this shape, casts them, and copies them."""
         if not self.nbytes:

@@ -52,6 +52,7 @@ class Body(Lanes, ABC):
         self.fast = ops.FAST if unit.options.fast_math else ""
         self.parallel = parallel
         self.stride = str(width)  # elements from one slot of an adstack to the next, with lanes an i64
+        self.whole = "true"  # an i1: there are as many of these elements as lanes
         self._opened: dict[object, str] = {}
         self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are a variable of this function
         self.partials: dict[str, atomics.Partial] = {}

@@ -89,6 +89,8 @@ class CpuDevice(Device):
     """``threads``: how many threads a launch uses, the launching one included; 0 for as many as there are processors.
     ``cache``: see `jit.runtime`."""
 
+    read_beyond = 64 * 8  # lanes read as many slots as the widest vectors have elements
+
     def __init__(self, threads: int = 0, cache: DiskCache | None = None) -> None:
         super().__init__()
         self.threads = min(threads or processors(), MOST_THREADS)

@@ -182,6 +182,7 @@ class _Maker:
                 extent = body.word(body.bounds_at + (2 * axis + 1) * L.WORD)
                 total = saturated_product(fn, total, extent) if axis else extent
             body.stride = _group(fn, self.kernel, task, total)
+            body.whole = fn.let(f"icmp eq i64 {body.stride}, {body.width}")
             if not task.colour_rows:
                 begin, past = (fn.let(f"mul i64 {n}, {body.stride}") for n in (begin, end))
                 end = fn.call("i64", "llvm.umin.i64", ("i64", past), ("i64", total))

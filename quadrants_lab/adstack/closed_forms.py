@@ -23,8 +23,8 @@ Box = Mapping[S.SizeVar, tuple[int, int]]  # begin and end of each variable; no 
 def linear_reduction(
     e: S.SizeRange, begin: Number, end: Number, value: Callable[[S.SizeExpr], Number], apply: Apply
 ) -> Number | None:
-    """The value of ``e`` where its body is linear in the variable, or the maximum of such a value and 0; else None.
-    ``value`` evaluates what does not read the variable."""
+    """The value of ``e`` if the body is linear in the variable, or is the maximum of a linear body and 0; otherwise
+    None. ``value`` evaluates the parts that do not read the variable."""
     body, clipped = e.body, False
     if isinstance(body, S.SizeOp) and body.op == "max" and body.b == ZERO:
         body, clipped = body.a, True
@@ -78,8 +78,8 @@ def _linear(
 def greatest(
     e: S.SizeExpr, box: Box, value: Callable[[S.SizeExpr], int], array: Callable[[str], npt.NDArray[Any]]
 ) -> int | None:
-    """max(e) over the box, or None where every point has to be tried. ``value`` evaluates what reads no variable of
-    the box."""
+    """max(e) over the box, or None where every point has to be tried. ``value`` evaluates the parts that read no
+    variable of the box."""
     if not _varying(e, box):
         return value(e)
 

@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i64
-from quadrants_lab.ir.walk import map_blocks, reached, types_of, walk
+from quadrants_lab.ir.walk import find, map_blocks, reached, types_of, walk
 
 DEPTH = "depth"  # followed by the id of a stack: the name of the "ret" buffer for the depth of the stack
 
@@ -25,8 +25,9 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
     counted, in an i64 "ret" buffer named `DEPTH` and the stack's id; None if no stack must be counted.
 
     ``slices``: the forward slices to count instead of the kernel's own slices. In these an empty guard follows each
-    segment of a checkpointed loop; the depth of a stack that a segment fills is what the segment adds. The caller runs
-    dead-code elimination: pushed values become zeros, so only what decides control flow remains."""
+    segment of a checkpointed loop; the depth of a stack that a segment fills is the number of slots that the segment
+    adds. Pushed values become zeros, so after dead-code elimination, which is left to the caller, only the statements
+    that decide control flow remain."""
     counted = counted_stacks(kernel)
     if not counted:
         return None
@@ -46,10 +47,10 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
 
 
 def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
-    """Whether a task of a reverse kernel may recompute launch temporaries of the forward kernel: it writes nothing else
-    and has no stacks. This is also true of a task that only adds to adjoints of temporaries. That does no harm, because
-    nothing in the counting kernel reads these adjoints."""
-    written = [s.buffer for s in walk((task,)) if isinstance(s, N.Write)]
+    """Whether a task of a reverse kernel may recompute launch temporaries of the forward kernel: it writes nothing
+    else and has no stacks. A task that only adds to adjoints of temporaries passes this test, too. It does no harm,
+    because nothing in the counting kernel reads these adjoints."""
+    written = [s.buffer for s in find((task,), N.Write)]
     stacks = any(isinstance(s, N.AdStackAlloca) for s in task.body)
     return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
 
@@ -59,7 +60,7 @@ def _moves_kept(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     task may use scratch buffers, too (for the winners of an atomic min or max), but it must not run here: it would
     add to gradients a second time."""
     gradients = {b.grad for b in buffers.values()}
-    used = [s.buffer for s in walk((task,)) if isinstance(s, N.Access)]
+    used = [s.buffer for s in find((task,), N.Access)]
     scratch = any(buffers[name].kind == "scratch" for name in used)
     return scratch and task.adjoint_of == N.NO_ID and gradients.isdisjoint(used)
 
@@ -149,13 +150,13 @@ _NEVER_ROUNDED = ("neg", "abs", "min", "max", "select")
 def decides_again(kernel: N.Kernel) -> bool:
     """Whether the task has stacks, and its reverse computes a condition of the forward slice again by float
     arithmetic."""
-    return any(decides_by_arithmetic(s.body) for s in walk(kernel.body) if isinstance(s, N.AdStackGuard))
+    return any(decides_by_arithmetic(s.body) for s in find(kernel.body, N.AdStackGuard))
 
 
 def decides_by_arithmetic(block: N.Block) -> bool:
     """Whether a condition or a loop bound in the block is computed from results of float arithmetic."""
-    ops = {s.id: s for s in walk(block) if isinstance(s, N.Op)}
-    decisions = [s.cond for s in walk(block) if isinstance(s, N.If)]
-    decisions += [v for s in walk(block) if isinstance(s, N.For) for v in (s.begin, s.end)]
+    ops = {s.id: s for s in find(block, N.Op)}
+    decisions = [s.cond for s in find(block, N.If)]
+    decisions += [v for s in find(block, N.For) for v in (s.begin, s.end)]
     steps = reached(decisions, lambda v: ops[v].args if v in ops else ())
     return any(v in ops and ops[v].type.is_float and ops[v].prim not in _NEVER_ROUNDED for v in steps)

@@ -15,14 +15,14 @@ from quadrants_lab.ir.types import DType, f64, i32, i64, u1
 
 SIZE, ROUGH = "size", "rough"  # followed by a number: the names of the result buffers
 _INT32_MAX = (1 << 31) - 1
-_ROUND = 9e18  # results beyond this may not fit into i64 and saturate, as they do in `evaluate`
+_ROUND = 9e18  # larger results may not fit into i64; they saturate, as in `evaluate`
 
 
 @dataclass(slots=True)
 class DeviceReduction:
-    """``ranges``: what the device evaluates. ``sizes``: the sizes with a `SizeCounted` for each range: of stack -1
-    for the first range, -2 for the second. ``given``: for each added argument of the kernel, the expression that the
-    host evaluates."""
+    """``ranges``: the parts that the device evaluates. ``sizes``: the sizes, in which a `SizeCounted` stands for each
+    range: stack -1 for the first range, -2 for the second. ``given``: for each added argument of the kernel, the
+    expression that the host evaluates."""
 
     ranges: list[S.SizeRange]
     sizes: list[S.SizeExpr]

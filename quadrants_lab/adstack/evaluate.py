@@ -28,13 +28,37 @@ class Live(Protocol):
     def array(self, buffer: str) -> npt.NDArray[Any]: ...
 
 
+class LiveData:
+    """The data of one launch, by name. ``arrays``: by buffer its array, or something of the same shape;
+    ``memories``: by buffer the memory with its data, where ``arrays`` has only the shape."""
+
+    def __init__(
+        self, scalars: Mapping[str, Any], arrays: Mapping[str, Any], memories: Mapping[str, Any] | None = None
+    ) -> None:
+        self.scalars = scalars
+        self.arrays = arrays
+        self.memories = memories or {}
+
+    def arg(self, name: str) -> int:
+        return int(self.scalars[name])
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return int(self.arrays[buffer].shape[axis])
+
+    def array(self, buffer: str) -> npt.NDArray[Any]:
+        memory = self.memories.get(buffer)
+        array: Any = self.arrays[buffer] if memory is None else memory.values()
+        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
+        return found
+
+
 def evaluate(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None) -> int:
     """The value (at least 0). ``counted`` holds the counting slice's results by stack id."""
     return max(0, int(_Evaluator(live, counted or {}).value(e, {})))
 
 
 def evaluated(e: S.SizeExpr, live: Live) -> int:
-    """The value of a part of a size, which may be negative."""
+    """The value of a part of a size; the value may be negative."""
     return int(_Evaluator(live, {}).value(e, {}))
 
 
@@ -64,9 +88,9 @@ def compiled(
     boxes: Sequence[tuple[S.SizeExpr, S.SizeExpr]], given: str, names: Mapping[str, str],
     fields: Mapping[str, Sequence[int]], shape_of: Callable[[Any], Sequence[int]],
 ) -> Callable[[Sequence[Any]], tuple[tuple[int, int], ...]]:  # fmt: skip
-    """A function from the arguments of a call to the values of these pairs, which read no data. A Tape calls it at
-    every launch. ``given``: the names of all arguments in the function, ``names``: by argument and buffer, of these;
-    ``fields``: the shapes of fields."""
+    """A function from the arguments of a call to the values of these pairs of sizes, which read no data. A Tape calls
+    the function at every launch. ``given``: the function's names for all arguments; ``names``: the function's name by
+    argument and by buffer; ``fields``: the shapes of fields."""
 
     def text(e: S.SizeExpr) -> str:
         match e:

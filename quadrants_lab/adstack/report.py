@@ -4,20 +4,21 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from quadrants_lab.analysis.algebra import subexpressions
+from quadrants_lab.analysis.facts import Facts
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 
 
 @dataclass(frozen=True, slots=True)
 class StackRow:
     """``depth``: slots per iteration in this launch; ``how``: how the depth was determined; ``bytes_per_lane``:
-    memory for one running iteration; ``reason``: the use that made the stack necessary; ``cure``: what avoids the
-    stack."""
+    memory for one running iteration; ``reason``: the use that made the stack necessary; ``cure``: a change of the
+    program that avoids the stack."""
 
     stack: int
     name: str
@@ -48,22 +49,31 @@ class KeptRow:
     reason: str
 
 
-def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
+def kept_rows(facts: Facts, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
     """The rows of a reverse kernel. ``shapes``: the shapes of its scratch buffers in a launch."""
-    rows: dict[str, KeptRow] = {}
+    rows = []
+    for slot, (name, span) in facts.of(_restored).items():
+        if slot not in shapes:
+            continue
+        of, line = facts.kernel.buffers[slot], span.line if span else 0
+        size = " * ".join(print_size(e, 2) for e in of.extents) or "1"
+        n = prod(shapes[slot])
+        reason = f"overwritten at line {line}" if line else "a sum, or computed from what is overwritten"
+        rows.append(KeptRow(slot, name, line, span, of.dtype.name, n, size, n * of.dtype.nbytes, reason))
+    return rows
+
+
+def _restored(kernel: N.Kernel) -> dict[str, tuple[str, Span | None]]:
+    """By the buffer of kept values: the buffer that gets these values back, and the task that overwrote them."""
+    found: dict[str, tuple[str, Span | None]] = {}
     for task in kernel.body:
-        loaded = {s.id: s.buffer for s in walk((task,)) if isinstance(s, N.Load)}
+        loaded = {s.id: s.buffer for s in find((task,), N.Load)}
         for s in walk((task,)):
-            slot = loaded.get(s.value, "") if isinstance(s, N.Store) else ""
-            if slot in rows or slot not in shapes or kernel.buffers[slot].role != "kept":
-                continue
-            assert isinstance(s, N.Store)
-            of, line = kernel.buffers[slot], task.span.line if task.span else 0
-            size = " * ".join(print_size(e, 2) for e in of.extents) or "1"
-            n = prod(shapes[slot])
-            reason = f"overwritten at line {line}" if line else "a sum, or computed from what is overwritten"
-            rows[slot] = KeptRow(slot, s.buffer, line, task.span, of.dtype.name, n, size, n * of.dtype.nbytes, reason)
-    return list(rows.values())
+            slot = loaded.get(s.value) if isinstance(s, N.Store) else None
+            if slot is not None and kernel.buffers[slot].role == "kept":
+                assert isinstance(s, N.Store)
+                found.setdefault(slot, (s.buffer, task.span))
+    return found
 
 
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
@@ -74,7 +84,7 @@ def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
 
 
 def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> list[StackRow]:
-    """The rows of a sized reverse kernel; ``depths`` in the order of `stack_allocas`."""
+    """The rows of a sized reverse kernel; ``depths`` are in the order of `stack_allocas`."""
     rows = []
     for s, depth in zip(stack_allocas(kernel), depths, strict=True):
         assert s.size is not None
@@ -130,17 +140,17 @@ class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
 
 
 def too_much(
-    kernel: N.Kernel, rows: Sequence[StackRow], lanes: int, total: int, why: str,
+    kernel: N.Kernel, rows: Sequence[StackRow], threads: int, total: int, why: str,
     cls: type[QuadrantsRuntimeError] = QuadrantsRuntimeError,
 ) -> QuadrantsRuntimeError:  # fmt: skip
-    """The error where a launch needs at least ``total`` bytes for ``lanes`` iterations in flight; ``rows``: those of
-    the kernel's stacks."""
+    """The error about a launch that needs at least ``total`` bytes for ``threads`` threads; ``rows`` are about the
+    kernel's stacks."""
     stacks = stack_allocas(kernel)
     order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
     labels = tuple(
         Label(
             stacks[n].span,
-            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
+            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes per thread, "
             f"{rows[n].depth} x {rows[n].dtype}; kept as {rows[n].reason}; {rows[n].cure}",
         )
         for n in order
@@ -148,8 +158,8 @@ def too_much(
     rest = len(rows) - len(order)
     more = f"; {rest} smaller stacks are not listed" if rest else ""
     return cls(
-        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} "
-        f"iterations in flight{more}; {why}; nothing was launched",
+        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {threads} "
+        f"threads{more}; {why}; nothing was launched",
         code="QL2076",
         labels=labels,
         help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "

@@ -1,9 +1,10 @@
 """`determine_ad_stack_size`: the greatest depth of every adstack as a SizeExpr.
 
-It is a recursion over the task's blocks. Depths of statements in sequence add up. A branch takes the maximum of its
-arms. A For multiplies by its trip count, or sums over its range if the body's depth varies with the index. A stack
-that is pushed in a While is left to the counting slice. If a loop of the reverse slice pushes and pops a stack, each
-of its iterations runs a segment of a checkpointed loop, and the depth is the maximum over the segments.
+It is a recursion over the task's blocks. Depths of statements in sequence add up. The depth of a branch is the
+maximum of its arms' depths. The depth of a For is the body's depth times the trip count, or the sum over the range if
+the body's depth varies with the index. A stack that is pushed in a While is left to the counting slice. If a loop of
+the reverse slice pushes and pops a stack, each of its iterations runs a segment of a checkpointed loop, and the depth
+is the maximum over the segments.
 """
 
 from dataclasses import replace
@@ -12,7 +13,7 @@ from quadrants_lab.analysis import algebra
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N, sizeexpr as S
-from quadrants_lab.ir.walk import map_offloads, walk
+from quadrants_lab.ir.walk import find, map_offloads
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
@@ -35,8 +36,8 @@ def _size_task(kernel: N.Kernel, task: N.Offload, written: set[str]) -> N.Offloa
 
 def pushed_in_reverse(task: N.Stmt) -> set[int]:
     """Stacks of checkpointed loops: the reverse slice pushes them when it runs a segment again."""
-    guards = tuple(s for s in walk((task,)) if isinstance(s, N.AdStackGuard))
-    return {s.stack for s in walk(guards) if isinstance(s, N.AdStackPush)}
+    guards = tuple(s for s in find((task,), N.AdStackGuard))
+    return {s.stack for s in find(guards, N.AdStackPush)}
 
 
 def _depth(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr:
@@ -48,7 +49,7 @@ def _depth(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.Siz
         begin, end = symbols.size(first), symbols.size(last)
         known = None if begin is None or end is None else (begin, end)
         depth = known and algebra.over_range("max", symbols.vars[p.id], *known, depth)
-    # an index that is read after its loop has no range here
+    # an index that is read after its loop has no known range
     if depth is None or algebra.is_open(depth):
         return S.SizeCounted(stack)
     return depth
@@ -81,7 +82,7 @@ def _loop(loop: N.Loop, symbols: Symbols, stack: int, inside: bool) -> S.SizeExp
     if not isinstance(loop, N.For):
         return None
     begin, end = symbols.size(loop.begin), symbols.size(loop.end)
-    if any(isinstance(s, N.AdStackPop) and s.stack == stack for s in walk(loop.body)):  # a trip pops what it pushed
+    if any(s.stack == stack for s in find(loop.body, N.AdStackPop)):  # a trip pops what it pushed
         return algebra.greatest_over(symbols.vars[loop.index.id], begin, end, body)
     if begin is None or end is None:
         return None

@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, u1
-from quadrants_lab.ir.walk import end_of, rename, renamed, rewrite_in, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, rename, renamed, rewrite_in, types_of, walk
 
 ACTIVE_COUNT = "active_count"  # followed by a list's number: the "ret" buffer with the list's length
 ROWS = "rows"  # followed by a list's number: the list itself, of row-major iteration numbers
@@ -78,15 +78,15 @@ def may_be_sparse(kernel: N.Kernel) -> bool:
 
 def is_cheap(lists: N.Kernel) -> bool:
     """Whether the conditions can be evaluated without a loop."""
-    return not any(isinstance(s, N.Loop) for s in walk(lists.body))
+    return not any(find(lists.body, N.Loop))
 
 
 def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
     """The number of iterations of a task; None if it is not known, or if the task cannot be split. A task with random
-    draws cannot, because draws depend on an iteration's position, nor can one with more iterations than an i32 can
-    number."""
+    draws cannot be split, because draws depend on an iteration's position. Neither can a task with more iterations
+    than an i32 can number."""
     symbols = Symbols(task, buffers)
-    if task.kind == "serial" or any(isinstance(s, N.Random) for s in walk((task,))):
+    if task.kind == "serial" or any(find((task,), N.Random)):
         return None
     if any(p.type is not i32 for p in task.indices):
         return None
@@ -103,10 +103,10 @@ def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
 
 
 def _listed(b: Builder, task: N.Offload, rows: str, active: str) -> N.Offload | None:
-    """The task that lists the iterations that push; None where all of them do, or none."""
+    """The task that lists the iterations that push; None where all iterations push, or none."""
     stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)}
-    if not stacks or stacks - {s.stack for s in walk(_forward_slice(task)) if isinstance(s, N.AdStackPush)}:
-        return None  # a segment of a checkpointed loop may push what its forward slice does not
+    if not stacks or stacks - {s.stack for s in find(_forward_slice(task), N.AdStackPush)}:
+        return None  # a segment of a checkpointed loop may push values that the forward slice does not push
     body, pushes = _flagged(b, _forward_slice(task))
     if pushes is None:
         return None
@@ -131,7 +131,7 @@ def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
             flag = b.param(u1)
             flags.append(flag.id)
             out.append(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, flag)))
-        elif not isinstance(s, N.AdStackPush):  # what a loop computes may steer a later condition
+        elif not isinstance(s, N.AdStackPush):  # values that a loop computes may decide a later condition
             out.append(rewrite_in(s, _not_a_push))
     if _always_uses_stack(block):
         return out, None
@@ -155,7 +155,7 @@ def _not_a_push(s: N.Stmt) -> N.Stmt | tuple[()]:
 
 
 def _uses_stack(s: N.Stmt) -> bool:
-    return any(isinstance(inner, N.StackUse) for inner in walk((s,)))
+    return any(find((s,), N.StackUse))
 
 
 def _always_uses_stack(block: N.Block) -> bool:

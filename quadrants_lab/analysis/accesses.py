@@ -1,9 +1,9 @@
 """Where a kernel's loads, stores and atomics go: every index as an affine form, with the loops and ifs around it.
 
-The symbols of a form are texts. ``!...`` is a uniform symbol: an argument, a shape, or what is computed from these
-alone, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of forms is exact, so
-only integers of at least 32 bits have forms; narrower ones wrap around. From the forms follows which tasks store every
-element of a buffer (`overwritten`).
+The symbols of a form are texts. ``!...`` is a uniform symbol: an argument, a shape, or a value computed only from
+arguments and shapes, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of
+forms is exact, so only integers of at least 32 bits have forms; narrower ones wrap around. From the forms follows
+which tasks store every element of a buffer (`overwritten`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import prod
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -74,7 +74,8 @@ _last: tuple[N.Kernel, Accesses] | None = None
 
 
 def accesses_of(kernel: N.Kernel) -> Accesses:
-    """The `Accesses` of a kernel. Several analyses ask for those of the same kernel, so the last ones are cached."""
+    """The `Accesses` of a kernel. Several analyses in a row ask about the same kernel, so the last result is
+    cached."""
     global _last
     last = _last  # another thread may ask for another kernel meanwhile
     if last is None or last[0] is not kernel:
@@ -86,9 +87,9 @@ class Accesses:
     """All accesses of an offloaded kernel.
 
     ``of`` maps the id of a statement to its access, and ``writes`` the name of a buffer to its stores and atomics.
-    ``defs`` maps a value to the statement that defines it. ``home`` maps the symbol of a value to the loops around its
-    definition (an index belongs to its own loop), and ``index`` that of a loop or task index to the forms of its begin
-    and end.
+    ``defs`` maps a value to the statement that defines it. ``home`` maps the symbol of a value to the loops around
+    its definition (an index belongs to its own loop). ``index`` maps the symbol of a loop or task index to the forms
+    of its begin and end.
     """
 
     def __init__(self, kernel: N.Kernel) -> None:
@@ -99,10 +100,10 @@ class Accesses:
         self.index: dict[str, tuple[Form, Form]] = {}
         self.uniform: dict[str, tuple[str, Form, Form]] = {}  # symbol of an operation -> primitive and operands
         self.writes: dict[str, list[Access]] = {}
-        self.order: dict[str, int] = {}  # number of each definition: what a bound reads comes before what it bounds
+        self.order: dict[str, int] = {}  # number of each definition; a bound reads lower numbers than it bounds
         self._forms: dict[int, Form] = {}
         self._moduli: dict[str, tuple[Form, int]] = {}  # symbol of a remainder -> dividend and divisor
-        self._asserted: set[int] = set()  # conditions that keep an index inside: where one fails, so does the launch
+        self._asserted: set[int] = set()  # conditions of index checks: where one is false, the launch fails
         for self._number, self._task in enumerate(kernel.tasks):
             self._in_body = False
             self._visit(self._task.bounds, (), {})
@@ -211,7 +212,7 @@ class Accesses:
 
     def bound(self, form: Form, low: bool) -> Form | None:
         """A lower bound of ``form`` (an upper bound unless ``low``) as a form of uniform symbols, or None where it
-        depends on data. A symbol may end in primes: it then stands for another instance of the value."""
+        depends on data. A symbol that ends in primes stands for another instance of the same value."""
         while not form.uniform:
             s = max((s for s in form.terms if s[0] != "!"), key=lambda s: self.order.get(s.rstrip("'"), -1))
             base = s.rstrip("'")
@@ -254,8 +255,8 @@ class Accesses:
                 if s in self._moduli and t in self._moduli and form.terms[s] == -form.terms[t] > 0:
                     (a, m), (b, n) = self._moduli[s], self._moduli[t]
                     if m == n and a.terms == b.terms:
-                        k, apart = form.terms[s], (a.const - b.const) % m
-                        rest = Form({x: c for x, c in form.terms.items() if x not in (s, t)}, form.const + k * apart)
+                        k, offset = form.terms[s], (a.const - b.const) % m
+                        rest = Form({x: c for x, c in form.terms.items() if x not in (s, t)}, form.const + k * offset)
                         return rest.plus(Form({f"!wrap {s} {t}": 1}), -k * m)
         return form
 
@@ -286,7 +287,7 @@ def overwritten(info: Accesses) -> dict[str, list[int]]:
 
 def _loops_cover(info: Accesses, a: Access, axes: list[int]) -> bool:
     """Whether the loops around the access are one for each of these axes, over its whole extent."""
-    inner = [x for x in a.loops if isinstance(x, N.For) and not any(isinstance(s, N.Exit) for s in walk(x.body))]
+    inner = [x for x in a.loops if isinstance(x, N.For) and not any(find(x.body, N.Exit))]
     loops = {symbol(p.id) for p in (*a.task.indices, *(loop.index for loop in inner))}
     if len(inner) < len(a.loops) or len(loops) != len(axes):
         return False

@@ -40,8 +40,8 @@ Ids = tuple[int, ...]
 def task_over(
     b: Builder, box: Box, types: Mapping[str, DType], build: Callable[[Ids, Ids], None]
 ) -> N.Offload:
-    """A parallel task over the elements of a box. ``build(index, within)`` emits its body: ``index`` is that of an
-    element in the buffer, ``within`` that in the box."""
+    """A parallel task over the elements of a box. ``build(index, within)`` emits its body: ``index`` is the index of
+    an element in the buffer, ``within`` its index in the box."""
     span = b.span
     with b.block() as bounds:
         b.yield_(*(emit_size(b, e, box.type, types) for e in (*box.low, *box.high)))
@@ -56,8 +56,8 @@ def task_over(
 
 
 def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
-    """The smallest box with affine ends that has the elements of these accesses, all of one buffer. Along an axis where
-    an index depends on data it is the whole axis."""
+    """The smallest box with affine ends that has the elements of these accesses, all of one buffer. Along an axis
+    where an index depends on data, the box has the whole axis."""
     found = list(accesses)
     buffer = info.kernel.buffers[found[0].stmt.buffer]
     low: list[S.SizeExpr] = []
@@ -115,8 +115,8 @@ def size_types(args: Iterable[N.Arg], buffers: Mapping[str, N.Buffer]) -> dict[s
 def emit_size(b: Builder, e: S.SizeExpr, type: DType, types: Mapping[str, DType]) -> int:
     """Emits an expression of constants, arguments and shapes; returns the id of its value, of dtype ``type``.
 
-    ``types`` has the dtypes of arguments and extents (`size_types`). It is computed in 64 bits, as on the host. A
-    negative value becomes 0, and ``type`` must hold every other one.
+    ``types`` has the dtypes of arguments and extents (`size_types`). The arithmetic has 64 bits, as on the host. A
+    negative value becomes 0, and ``type`` must hold every other value.
     """
     if isinstance(e, S.SizeConst):
         return b.const(max(e.value, 0), type)

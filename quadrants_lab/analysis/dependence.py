@@ -13,19 +13,19 @@ from math import gcd
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 _LATER = "!later"  # how many iterations later; at least 1
 
 
 def may_follow(info: Accesses, first: Access, second: Access) -> bool:
-    """Whether ``second`` may touch, after it, an element that ``first`` touched: in a later task, or in the same
-    iteration of one task. Two iterations of a parallel task are not compared: that would be a race."""
+    """Whether ``second`` may touch an element after ``first`` touched it: in a later task, or in the same iteration
+    of one task. Two iterations of a parallel task are not compared: that would be a race."""
     if second.number != first.number:
         return second.number > first.number and _may_meet(info, first, second, dict.fromkeys(_symbols(second), "'"))
     common = [a for a, b in zip(first.loops, second.loops, strict=False) if a is b]
-    apart = any(second.arms.get(owner, arm) != arm for owner, arm in first.arms.items())
-    if second.order > first.order and not apart and _may_meet(info, first, second, {}):
+    other_arm = any(second.arms.get(owner, arm) != arm for owner, arm in first.arms.items())
+    if second.order > first.order and not other_arm and _may_meet(info, first, second, {}):
         return True
     return any(_may_meet(info, first, second, _later(info, second, common, n), loop) for n, loop in enumerate(common))
 
@@ -48,8 +48,8 @@ def _own_element(a: Access, b: Access) -> bool:
     if any(x != y for x, y in places):
         return True
     same = [f for f, g in zip(a.at, b.at, strict=True) if f == g]
-    alone = {next(iter(own)) for f in same if len(own := [s for s in f.terms if s[0] != "!"]) == 1}
-    return all(symbol(p.id) in alone for p in a.task.indices)
+    single = {next(iter(own)) for f in same if len(own := [s for s in f.terms if s[0] != "!"]) == 1}
+    return all(symbol(p.id) in single for p in a.task.indices)
 
 
 def _symbols(a: Access) -> Iterator[str]:
@@ -57,8 +57,9 @@ def _symbols(a: Access) -> Iterator[str]:
 
 
 def _later(info: Accesses, second: Access, common: list[N.Loop], n: int) -> dict[str, str]:
-    """The symbols of the second access whose values differ from those of the first where the second stands in a later
-    iteration of the ``n``-th common loop: those that are computed in that loop."""
+    """The symbols of the second access whose values change from iteration to iteration of the ``n``-th common loop,
+    because the loop computes them. If the second access runs in a later iteration than the first, these symbols have
+    other values there."""
     loop = common[n]
     own = symbol(loop.index.id) if isinstance(loop, N.For) else ""
     return {s: "'" for s in _symbols(second) if s != own and any(around is loop for around in info.home.get(s, ()))}
@@ -73,17 +74,17 @@ def _may_meet(
     second."""
     if isinstance(loop, N.For):
         index, step = symbol(loop.index.id), -1 if loop.reverse else 1
-    apart: list[Form] = []
-    within: list[Form] = []  # the same with the second index as a symbol: it lies in the loop's range, too
+    differences: list[Form] = []
+    within: list[Form] = []  # the same, the second index being a symbol in the loop's range
     for r, w in zip(first.at, second.at, strict=True):
         moved = Form({s + renamed.get(s, ""): c for s, c in w.terms.items()}, w.const)
         if index in w.terms:
             within.append(moved.replaced(index, Form({index + "'": 1})).plus(r, -1))
             moved = moved.plus(Form({_LATER: step * w.terms[index]}))
-        apart.append(moved.plus(r, -1))
+        differences.append(moved.plus(r, -1))
     # sums and differences of two axes: dynamic programming fills tables along diagonals
-    diagonals = [a.plus(b, sign) for a, b in combinations(apart, 2) for sign in (1, -1)]
-    return all(_may_be_zero(info, info.congruent(d)) for d in (*apart, *within, *diagonals))
+    diagonals = [a.plus(b, sign) for a, b in combinations(differences, 2) for sign in (1, -1)]
+    return all(_may_be_zero(info, info.congruent(d)) for d in (*differences, *within, *diagonals))
 
 
 def _may_be_zero(info: Accesses, d: Form) -> bool:
@@ -114,7 +115,8 @@ def may_repeat(s: N.Access) -> bool:
 
 
 def may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
-    """Whether the write may go to the element after the read. The result of an atomic is that of its whole task."""
+    """Whether the write may go to the element after the read. The result of an atomic min or max is known only after
+    its whole task."""
     if isinstance(read.stmt, N.Atomic):
         return write.number > read.number
     return may_follow(info, read, write)
@@ -135,7 +137,7 @@ def sums_of_winners(kernel: N.Kernel) -> set[str]:
     """The launch temporaries that are sums over parallel loops, in a kernel with a differentiable atomic min or max in
     memory. If a gradient computed them again, in another order, it might not find the iteration that won."""
     buffers = kernel.buffers
-    atomics = [s for s in walk(kernel.body) if isinstance(s, N.Atomic)]
+    atomics = list(find(kernel.body, N.Atomic))
     if not any(s.op in N.MINMAX and buffers[s.buffer].grad and buffers[s.buffer].kind != "temp" for s in atomics):
         return set()
     sums = {s.buffer for s in atomics if s.op not in N.MINMAX}

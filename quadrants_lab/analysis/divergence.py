@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 
 @dataclass(slots=True)
@@ -34,8 +34,8 @@ def divergence(block: N.Block, seeds: Iterable[int], locals: Container[str] = ()
 
 def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> bool:
     """Whether the result grows by one from lane to lane because an operand, one of ``counting``, does: the operation
-    adds a uniform value to a signed integer or subtracts it. The result may wrap, but no index is in range on both
-    sides of that place."""
+    adds a uniform value to a signed integer or subtracts it. The result may wrap around, but then the indices before
+    and after the wrap are not both in range."""
     if s.prim not in ("add", "sub") or s.type.kind != "i":
         return False
     x, y = s.args
@@ -45,8 +45,8 @@ def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> b
 def counting(block: N.Block, index: int, divergent: Container[int]) -> set[int]:
     """The values that count up with the index: from one iteration to the next they grow by one."""
     found = {index}
-    for s in walk(block):
-        if isinstance(s, N.Op) and counts_up(s, found, divergent):
+    for s in find(block, N.Op):
+        if counts_up(s, found, divergent):
             found.add(s.id)
     return found
 
@@ -75,7 +75,7 @@ def _statement(d: Divergence, s: N.Stmt, under_mask: bool) -> None:
     elif isinstance(s, N.AdStackGuard):
         _block(d, s.body, under_mask)
     elif isinstance(s, N.If):
-        # a lane that runs out of slots takes no further part, so the arms do not diverge for the others
+        # a lane that runs out of slots takes no further part, so the arms do not diverge for the other lanes
         part = s.cond in divergent and not any(isinstance(x, N.Overflow) for x in s.then)
         for arm in (s.then, s.orelse):
             _block(d, arm, under_mask or part)

@@ -3,36 +3,35 @@
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 
 
 def pure(blocks: Iterable[N.Block]) -> bool:
     """Whether nothing in the blocks has an effect."""
-    return not any(isinstance(s, N.Effect) for b in blocks for s in walk(b))
+    return not any(any(find(b, N.Effect)) for b in blocks)
 
 
 def written(blocks: Iterable[N.Block], classes: Mapping[str, str]) -> set[str]:
     """Memory classes that something in the blocks writes."""
-    return {classes[s.buffer] for b in blocks for s in walk(b) if isinstance(s, N.Write)}
+    return {classes[s.buffer] for b in blocks for s in find(b, N.Write)}
 
 
 def touched(block: N.Block, by: type[N.Access] = N.Access) -> set[str]:
     """Names of the buffers that accesses of this kind touch."""
-    return {s.buffer for s in walk(block) if isinstance(s, by)}
+    return {s.buffer for s in find(block, by)}
 
 
 def value_reads(kernel: N.Kernel) -> Iterator[N.Access]:
-    """What reads a value, and not only to add to it: loads, and the exchanges that take an adjoint that other
-    iterations may have."""
+    """The statements that read a value for more than adding to it: loads, and the exchanges by which one of several
+    iterations takes an adjoint."""
     return (s for s in walk(kernel.body) if isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op == "exchange"))
 
 
 def places(block: N.Block, by: type[N.Access] = N.Access) -> dict[str, set[tuple[int, ...]]]:
     """For each buffer, the different indices of the accesses of this kind to it."""
     found: dict[str, set[tuple[int, ...]]] = {}
-    for s in walk(block):
-        if isinstance(s, by):
-            found.setdefault(s.buffer, set()).add(s.index)
+    for s in find(block, by):
+        found.setdefault(s.buffer, set()).add(s.index)
     return found
 
 
@@ -44,10 +43,10 @@ def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
 def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
     """The arrays and fields that may be the same memory as another one: in an ``aliased`` kernel all of them.
 
-    A launch takes that kernel where array arguments, their gradients that it names, or fields whose memory other
-    libraries have, overlap and it writes to one of them (`runtime.arguments.slots`). A gradient needs none: it
-    refuses such arguments, and adjoints, which are only added to, get memory of their own
-    (`GradientPlan.keep_apart`).
+    A launch uses an aliased kernel if memory overlaps and the kernel writes to it: memory of array arguments, of
+    their gradients that the kernel names, or of fields that other libraries also access (`runtime.arguments.slots`).
+    No gradient is aliased: a gradient refuses such arguments, and adjoints, which are only added to, get memory of
+    their own (`GradientPlan.keep_apart`).
     """
     if not kernel.aliased:
         return frozenset()
@@ -55,13 +54,13 @@ def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
 
 
 def aliased_atomic_buffers(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
-    """Of the buffers that atomics of one task go to, those that may be the same memory as another of them."""
+    """The buffers among the targets of a task's ``atomics`` that may be the same memory as another target."""
     arrays = atomics & shared_arrays(kernel)
     return arrays if len(arrays) > 1 else frozenset()
 
 
 def memory_classes(kernel: N.Kernel) -> dict[str, str]:
-    """The class of each buffer: two of different classes never share memory. All of `shared_arrays` are one class,
-    because arrays of different dtypes overlap, too."""
+    """The class of each buffer: two buffers of different classes never share memory. All buffers of `shared_arrays`
+    are in one class, because arrays of different dtypes may overlap, too."""
     shared = shared_arrays(kernel)
     return {name: "shared" if name in shared else name for name in kernel.buffers}

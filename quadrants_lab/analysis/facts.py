@@ -8,13 +8,13 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import computed_from
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import end_of, reached, walk
+from quadrants_lab.ir.walk import end_of, find, reached, walk
 
 T = TypeVar("T")
 
 
 class Facts:
-    """What functions find out about a kernel: each of them is called once."""
+    """Remembers what functions find out about a kernel, so that each function is called once."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -37,15 +37,14 @@ def touched(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
 
 def draws(kernel: N.Kernel) -> bool:
     """Whether a launch draws random numbers."""
-    return any(isinstance(s, N.Random) for s in walk(kernel.body))
+    return any(find(kernel.body, N.Random))
 
 
 def statements(kernel: N.Kernel) -> dict[str, list[N.Access]]:
     """The loads, stores and atomics of each buffer, in program order."""
     found: dict[str, list[N.Access]] = {}
-    for s in walk(kernel.body):
-        if isinstance(s, N.Access):
-            found.setdefault(s.buffer, []).append(s)
+    for s in find(kernel.body, N.Access):
+        found.setdefault(s.buffer, []).append(s)
     return found
 
 
@@ -64,8 +63,8 @@ def derivatives(kernel: N.Kernel, buffers: Set[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class TripCount:
-    """A read of ``buffer`` at ``read`` on which the trip count of the loop at ``loop`` depends; with ``steers`` false,
-    a read on which none depends."""
+    """A read of ``buffer`` at ``read`` on which the trip count of the loop at ``loop`` depends; with ``steers``
+    false, a read on which no trip count depends."""
 
     buffer: str
     read: Span | None
@@ -103,7 +102,13 @@ def other_reads(kernel: N.Kernel, known: Sequence[TripCount]) -> list[TripCount]
     """The first read of each other field and ndarray that the kernel reads, except derivatives."""
     leave = {c.buffer for c in known} | {d for b in kernel.buffers.values() for d in (b.grad, b.dual)}
     found: dict[str, TripCount] = {}
-    for s in walk(kernel.body):
-        if isinstance(s, N.Load) and kernel.buffers[s.buffer].kind in ("field", "ndarray") and s.buffer not in leave:
+    for s in find(kernel.body, N.Load):
+        if kernel.buffers[s.buffer].kind in ("field", "ndarray") and s.buffer not in leave:
             found.setdefault(s.buffer, TripCount(s.buffer, s.span, None, steers=False))
     return list(found.values())
+
+
+def memory_reads(kernel: N.Kernel) -> list[TripCount]:
+    """The reads of fields and ndarrays, first those that trip counts depend on."""
+    found = trip_counts(kernel)
+    return found + other_reads(kernel, found)

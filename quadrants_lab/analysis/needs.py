@@ -74,8 +74,8 @@ class Needs:
 
 
 def only(block: N.Block, live: Container[int], effect: Callable[[N.Stmt], bool] = no_effect) -> N.Block:
-    """The block reduced to what has an effect or is ``live``: values, results, carried values, and statements with
-    blocks."""
+    """The block without the values, results, carried values and statements with blocks that neither have an effect
+    nor are ``live``."""
     out: list[N.Stmt] = []
     for s in block:
         if s.blocks():

@@ -1,10 +1,10 @@
-"""Certain races: iterations of a parallel loop one of which reads, or overwrites by a plain store, what another
-writes.
+"""Certain races: one iteration of a parallel loop writes an element, and another one reads it or overwrites it by a
+plain store.
 
 A pair of accesses that affine indices do not keep apart (`dependence`) is tried in a few iterations of the loop
-(`trials`): two that meet in a trial meet in every launch. Arguments and shapes take several values in turn, and an
-error needs a race under each of them, because some programs pass an offset that keeps two halves apart. `WatchRaces`
-finds all other races.
+(`trials`): two iterations that meet in a trial meet in every launch. Arguments and shapes take several values in
+turn, and an error needs a race under each of them, because some programs pass an offset that keeps two halves apart.
+`WatchRaces` finds all other races.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -89,7 +89,7 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
 
 def _may_race(w: N.Stmt, a: N.Stmt, first: bool) -> bool:
     """Whether this order of the pair counts: a store and any access, or an atomic and a load. Of two stores only one
-    order counts, that in which w is ``first``."""
+    order counts: the order in which w is ``first``."""
     if isinstance(w, N.Store):
         return not isinstance(a, N.Store) or first
     return isinstance(w, N.Atomic) and isinstance(a, N.Load)
@@ -109,7 +109,8 @@ def _same_value(info: Accesses, a: Access, b: Access) -> bool:
 
 
 def is_uniform(info: Accesses, task: int, value: int, given: Iterable[int] = ()) -> bool:
-    """Whether the value is the same in all iterations of the task of this number in which the ``given`` values are."""
+    """Whether the value is the same in all iterations of task ``number`` in which the ``given`` values are the
+    same."""
     written, same = info.written[task], {*given}
 
     def operands(v: int) -> tuple[int, ...]:
@@ -123,8 +124,9 @@ def is_uniform(info: Accesses, task: int, value: int, given: Iterable[int] = ())
 
 
 def _counter(a: Access, b: Access) -> bool:
-    """Whether it is an integer that iterations count with atomics and also read, for instance to look for room before
-    they take it. What they read depends on the order, but the program may still be right."""
+    """Whether the element is an integer counter: iterations count with atomics and also read it, for instance to look
+    for room before they take some. The number that they read depends on the order of iterations, but the program may
+    still be right."""
     return isinstance(a.stmt, N.Atomic) and isinstance(b.stmt, N.Load) and not b.stmt.type.is_float
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 
 Range = tuple[int, int]  # both ends included
-Interval = tuple[float, float]  # of floats, likewise
+Interval = tuple[float, float]  # the same for floats
 
 
 class Ranges:
@@ -22,7 +22,7 @@ class Ranges:
         self.indices: dict[int, tuple[int, int, DType]] = {}  # loop or task index -> begin, end, dtype
         self.merged: dict[int, list[int]] = {}  # carried value or result -> the values that it may be
         self.known: dict[int, Range | None] = {}
-        exits = any(isinstance(s, N.Exit) for s in walk(kernel.body))  # then values merge in more ways
+        exits = any(find(kernel.body, N.Exit))  # with exits, values merge at more places than the yields
         for s in walk(kernel.body):
             for source, target in () if exits else merges(s):
                 self.merged.setdefault(target, []).append(source)

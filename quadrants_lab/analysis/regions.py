@@ -1,4 +1,5 @@
-"""Boxes of indices, of whose elements a launch reads or writes each: for each axis begin and end."""
+"""Boxes of indices, which say what a launch reads or writes: a box has a begin and an end for each axis, and the
+launch touches each element in it."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -34,7 +35,8 @@ def contains(a: Region, b: Region) -> bool:
 
 
 def common(a: Region, boxes: Sequence[Region]) -> Region | None:
-    """The smallest box around what ``a`` has in common with the boxes; None if that is nothing."""
+    """The smallest box around the elements that ``a`` has in common with the boxes; None if there are no such
+    elements."""
     found = None
     for r in boxes:
         if overlap(a, r):
@@ -43,7 +45,7 @@ def common(a: Region, boxes: Sequence[Region]) -> Region | None:
 
 
 def minus(a: Region, boxes: Sequence[Region]) -> list[Region]:
-    """Boxes that hold each element of ``a`` once, except for those that are in one of the boxes."""
+    """Disjoint boxes that together have the elements of ``a`` that are in none of the ``boxes``."""
     left = [a]
     for box in boxes:
         left = [piece for r in left for piece in ([r] if not overlap(r, box) else _around(r, box))]
@@ -86,7 +88,7 @@ def add(regions: list[Region], new: Region, most: int = 8) -> None:
 
 
 def _side_by_side(a: Region, b: Region) -> bool:
-    """Whether the union is a box: they differ along one axis only, and touch or overlap there."""
+    """Whether the union of the two is a box: they differ along one axis only, and touch or overlap there."""
     other = [ends for ends in zip(a, b, strict=True) if ends[0] != ends[1]]
     if len(other) != 1:
         return False

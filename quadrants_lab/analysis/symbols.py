@@ -6,7 +6,7 @@ from quadrants_lab.analysis.algebra import TWO, binary, larger
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.walk import walk
 
-MOST_PARTS = 100  # of a size expression; counting pushes is no slower than evaluating a longer one
+MOST_PARTS = 100  # parts of a size expression; evaluating a longer expression is no faster than counting pushes
 _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
@@ -14,8 +14,8 @@ class Symbols:
     """Turns values of one task (and of its bounds) into SizeExpr.
 
     The host reads the same integer from a field or ndarray before the launch as the kernel does, unless the buffer is
-    one of ``written``: the reverse kernel restores there what the forward one overwrote. Launch temporaries exist on
-    the device only.
+    one of ``written``: in such a buffer the reverse kernel restores values that the forward kernel overwrote. Launch
+    temporaries exist on the device only.
     """
 
     def __init__(

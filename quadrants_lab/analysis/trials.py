@@ -1,7 +1,7 @@
 """A few iterations of a kernel, run with the integers that are known when it is compiled.
 
-A trial computes indices, conditions and bounds as the kernel would, and skips what depends on data. So what happens in
-a trial happens in every launch.
+A trial computes indices, conditions and bounds as the kernel would, and skips what depends on data. So whatever a
+trial shows happens in every launch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import leaves
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import wrapped
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 
 _MOST_STEPS = 4000  # statements that one trial runs
 _SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
@@ -43,7 +43,7 @@ class Trial:
         self.env: dict[int, Any] = {}
         self.here: tuple[int, ...] = ()
         self.steps = 0
-        loops = (s for s in walk(block) if isinstance(s, N.For))
+        loops = (s for s in find(block, N.For))
         self.loops = {s.id for s in loops if any(inner.id in wanted for inner in walk(s.body))}
 
     def load(self, s: N.Load) -> int | None:

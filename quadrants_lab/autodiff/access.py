@@ -1,9 +1,9 @@
 """The data-access rule: the memory that a gradient reads again must hold what the kernel read.
 
-A gradient starts from the memory that the launch left. Each load that its forward slices repeat is compared with
-every write of the kernel that may come later and go to the same element. The values that such writes overwrite are kept
-(`autodiff.keeps`). The old value that an atomic returned in a parallel loop cannot be kept, because it depends on the
-order of the threads.
+A gradient starts from the memory that the launch left, and its forward slices repeat loads of the kernel. Each
+repeated load is compared with every write of the kernel that may come later and go to the same element. The values
+that such writes overwrite are kept (`autodiff.keeps`). The old value that an atomic returned in a parallel loop
+cannot be kept, because it depends on the order of the threads.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,14 +17,14 @@ from quadrants_lab.autodiff.diagnostics import refusal, shown
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """A forward load, or an atomic min or max whose result is compared, that the gradient repeats although ``write``
-    may have changed the element since. ``temporary`` is the task that repeats the access, if that task computes launch
-    temporaries again."""
+    may have changed the element since. If a task that recomputes launch temporaries repeats the access, ``temporary``
+    is that task."""
 
     read: Access
     write: Access
@@ -34,8 +34,8 @@ class Conflict:
 def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keeps:
     """What an offloaded forward kernel has to keep for its gradient.
 
-    ``gradient(keeps)`` makes the gradient for these ``keeps``, after dead-code elimination. The writes that a gradient
-    repeats may need further values, so the result is a fixed point.
+    ``gradient(keeps)`` makes the gradient for these ``keeps``, after dead-code elimination. The search ends when the
+    gradient needs nothing that is not kept, because the writes that it repeats may need further values.
     """
     if not may_lose_reads(kernel):
         return NOTHING
@@ -89,11 +89,11 @@ def _adjoints(info: Accesses) -> set[str]:
 
 
 def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) -> Iterator[tuple[N.Load, Access]]:
-    """Pairs of a load of the gradient and the access that it repeats, of the kernel of ``info``. ``derivatives`` are
-    the buffers of derivatives."""
+    """Pairs of a load of the gradient and the access that the load repeats. The access belongs to the kernel of
+    ``info``; ``derivatives`` are the buffers of derivatives."""
     buffers = info.kernel.buffers
-    for load in walk(gradient.body):
-        if isinstance(load, N.Load) and load.buffer in buffers and load.buffer not in derivatives:
+    for load in find(gradient.body, N.Load):
+        if load.buffer in buffers and load.buffer not in derivatives:
             read = info.of.get(load.id if load.adjoint_of == N.NO_ID else load.adjoint_of)
             if read is not None and (not buffers[load.buffer].transient or isinstance(read.stmt, N.Atomic)):
                 yield load, read

@@ -1,5 +1,5 @@
-"""Activity analysis: which values carry a derivative. Such a value depends on a buffer with a gradient (it varies),
-and a buffer with a gradient depends on the value (it is useful)."""
+"""Activity analysis: which values carry a derivative. Such a value varies (it depends on a buffer with a gradient)
+and is useful (a buffer with a gradient depends on it)."""
 
 from quadrants_lab.autodiff.rules import share
 from quadrants_lab.ir import nodes as N
@@ -14,8 +14,8 @@ def flows(stmt: N.Op) -> tuple[int, ...]:
 
 def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
     """Ids of the floating-point values of an offloaded kernel through which a derivative flows between the buffers
-    ``with_derivative`` (by default the buffers with an adjoint). A derivative does not begin or end in a launch
-    temporary: it flows through, from the values written there to the values read."""
+    ``with_derivative`` (by default the buffers with an adjoint). No derivative begins or ends in a launch temporary:
+    there the derivative flows on, from the values written to the values read."""
     types = types_of(kernel.body)
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
     steps: list[tuple[int | str, int | str]] = []  # a derivative goes from a value, or a buffer by name, to another

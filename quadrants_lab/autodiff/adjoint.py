@@ -1,8 +1,8 @@
 """The adjoint code of one task: its statements in reverse order, with a loop for each loop and an if for each if.
 
-The adjoint of a loop-carried value is carried by the reversed loop. What the body of an if or loop adds to the adjoint
-of a value from outside is a result of the reversed if, or carried by the reversed loop. So adjoints are values, not
-memory, until they are added to the gradient of a buffer.
+The adjoint of a loop-carried value is carried by the reversed loop. The body of an if or loop may add to the adjoint
+of a value from outside; this sum is a result of the reversed if, or is carried by the reversed loop. So adjoints are
+values, not memory, until they are added to the gradient of a buffer.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,8 @@ class AdjointBuilder:
         return v
 
     def _restore(self, key: tuple[int, int]) -> None:
-        """Emits the top of the reverse of a block: pops of its stashed values, and values that are computed again."""
+        """Emits the beginning of a reversed block: pops of the block's stashed values, and values that are computed
+        again."""
         scope = self.scopes.by_key[key]
         for v in scope.defined:
             stmt = self.scopes.defs[v]
@@ -322,9 +323,9 @@ class AdjointBuilder:
         return [r.id for r in results]
 
     def _again(self, segment: Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
-        """Emits the forward slice of one segment, with its pushes, which begins with the carried values ``starts``,
-        and then the check of capacities. ``at``: begin and end of the loop, and the number of the segment's first
-        iteration."""
+        """Emits the forward slice of one segment, with its pushes, and then the check of capacities. The segment
+        begins with the carried values ``starts``. ``at``: begin and end of the loop, and the number of the segment's
+        first iteration."""
         b, loop = self.b, segment.loop
         count = b.param(loop.index.type)
         carried = tuple(p for p in loop.carried if p.id in segment.starts)

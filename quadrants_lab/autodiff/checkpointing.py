@@ -2,10 +2,10 @@
 stashed on an adstack.
 
 The reverse needs operands of non-linear operations, indices of memory that carries a gradient, branch conditions and
-trip counts. Values of the task's outermost block and loop indices are available in the reverse. For the others, take
-the dataflow from the values that cannot be recomputed to the values that are needed. A minimum vertex cut of this
-graph is stashed, and the needed values after the cut are recomputed. The capacity of a value is its size in bytes,
-times a factor for each loop around its definition.
+trip counts. Values of the task's outermost block and loop indices are available in the reverse. All other needed
+values are sinks of a graph: the dataflow from values that cannot be recomputed. The values of a minimum vertex cut of
+this graph are stashed, and the needed values behind the cut are recomputed from them. The capacity of a value is its
+size in bytes, times a factor for each loop around its definition.
 """
 
 from dataclasses import field
@@ -125,7 +125,7 @@ def stash_plan(
             plan.demand.setdefault(d.value, d)
 
     def sources_of(v: int) -> tuple[int, ...] | None:
-        """The values from which v can be computed again, or None where it cannot."""
+        """The values from which v can be computed again, or None where that is impossible."""
         stmt = scopes.defs[v]
         if isinstance(stmt, N.Op) or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
             return stmt.operands()

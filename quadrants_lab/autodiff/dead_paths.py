@@ -21,8 +21,9 @@ _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A buffer between two tasks that overwrite all of it. ``first``: the buffer before all such tasks, with values of
-    earlier launches. ``last``: the buffer after all such tasks, where later launches find what was written."""
+    """A buffer in the time between two tasks that overwrite all of it. ``first``: the buffer before all such tasks,
+    with values of earlier launches. ``last``: the buffer after all such tasks, where later launches find what was
+    written."""
 
     buffer: str
     number: int
@@ -53,9 +54,9 @@ class _Graph:
         return [r for place in (written, *again) for r in self.loads.get(place, ())]
 
     def reach(self, loads: list[N.Load], cuts: bool) -> dict[int, N.Stmt | None]:
-        """The values that depend on what was loaded. With ``cuts``: the values to which a path leads along which a
-        statement ends the derivative, each with that statement. Without: the values to which a path leads that
-        nothing ends."""
+        """The values that depend on what was loaded. Without ``cuts``: the values to which the derivative gets along
+        some path. With ``cuts``: the values with a path along which a statement ends the derivative, each with that
+        statement."""
         found: dict[tuple[int, bool], N.Stmt | None] = {}
         todo: deque[tuple[int, N.Stmt | None]] = deque((r.id, None) for r in loads)
         while todo:
@@ -94,8 +95,8 @@ def _graph(kernel: N.Kernel) -> _Graph:
 
 
 def _shorten(g: _Graph) -> None:
-    """Lets edges end where paths part or values are written, so that nobody walks along a sum of many terms for each of
-    its terms."""
+    """Replaces chains of edges by one edge that ends where paths part or values are written. Otherwise a sum of many
+    terms would be walked once for each term."""
     only = {v: out[0][0] for v, out in g.next.items() if len(out) == 1 and out[0][1] is None and v not in g.stored}
     ends: dict[int, int] = {}
     for start in only:
@@ -109,8 +110,8 @@ def _shorten(g: _Graph) -> None:
 
 
 def _places(access: Access, whole: Mapping[str, list[int]]) -> list[Place]:
-    """The places where an access may happen. In a task that overwrites the buffer, it may happen before or after
-    that."""
+    """The places where an access may happen. In a task that overwrites the buffer, the access may come before or
+    after the overwriting."""
     tasks = whole.get(access.stmt.buffer, [])
     before = sum(t < access.number for t in tasks)
     numbers = range(before, before + 1 + (access.number in tasks))
@@ -120,8 +121,8 @@ def _places(access: Access, whole: Mapping[str, list[int]]) -> list[Place]:
 def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     """Warnings of two kinds, where ``which`` is "grad" or "dual". One is about two buffers with a derivative, if
     values of one reach the other only through operations without a derivative (a cast to integer, floor, ...). The
-    other is about a buffer without a derivative through which values flow between two buffers with one, in the same
-    kernel."""
+    other is about a buffer without a derivative through which values flow, within the kernel, from one buffer with a
+    derivative to another."""
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.transient}
     found: list[GradientWarning] = []
@@ -144,8 +145,8 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
 
 
 def value_flows(forward: N.Kernel) -> Flows:
-    """(place read, place written) -> (first read, a write), for every pair of floating-point fields or ndarrays
-    where a derivative could flow from what is read to what is written, whether they have one or not."""
+    """(place read, place written) -> (first read, a write), for every pair of floating-point fields or ndarrays where
+    a derivative could flow from what is read to what is written, whether or not the two have derivatives."""
     return _pairs(_graph(forward), forward, set(forward.buffers))
 
 

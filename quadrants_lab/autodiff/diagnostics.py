@@ -10,7 +10,7 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRunt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 if TYPE_CHECKING:
     from quadrants_lab.analysis.facts import TripCount
@@ -73,9 +73,10 @@ def check_again(s: N.Stmt, loop: N.Loop, used: bool) -> None:
 
 
 def nothing_kept(kernel: N.Kernel, why: str, of_torch: bool) -> QuadrantsRuntimeError:
-    """The error where a gradient needs buffers that no launch kept for it. ``of_torch``: torch launches it."""
-    saved = next(t for t in kernel.body if any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "kept"
-                                               for s in walk((t,))))  # fmt: skip
+    """The error about a gradient that needs buffers which no launch kept. ``of_torch``: torch launches the
+    gradient."""
+    saved = next(t for t in kernel.body if any(kernel.buffers[s.buffer].role == "kept"
+                                               for s in find((t,), N.Load)))  # fmt: skip
     return QuadrantsRuntimeError(
         f"the gradient of kernel {kernel.name} needs values that the kernel overwrites, {why}",
         code="QL0416",
@@ -89,7 +90,7 @@ def nothing_kept(kernel: N.Kernel, why: str, of_torch: bool) -> QuadrantsRuntime
 
 def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
     """The error where a gradient would repeat the random numbers of a launch with other arguments."""
-    drawn = next(s for s in walk(kernel.body) if isinstance(s, N.Random))
+    drawn = next(s for s in find(kernel.body, N.Random))
     return QuadrantsRuntimeError(
         f"the gradient of kernel {kernel.name} repeats the random numbers of its last launch, which was one with other "
         "arguments",
@@ -102,7 +103,7 @@ def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
 
 @dataclass(frozen=True, slots=True)
 class GradientWarning:
-    """The text of a warning and the line that it is about."""
+    """The text of a warning, and the line that the warning is about."""
 
     text: str
     span: Span | None
@@ -138,7 +139,7 @@ def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
 
 
 def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
-    """The warning that other values that the gradient reads have changed."""
+    """The warning that values which the gradient reads, other than trip counts, have changed."""
     return warning(
         "QL0417",
         f"the gradient of kernel {kernel} reads {count.buffer}, which {writer} wrote after {kernel} was launched: it "

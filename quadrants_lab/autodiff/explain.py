@@ -31,7 +31,7 @@ def added_names(function: ast.AST) -> Set[str]:
 
 
 def unstacked(forward: N.Kernel, function: ast.AST) -> list[Note]:
-    """The notes of values of the function that have no stack."""
+    """The notes about the function's values that have no stack."""
     added = added_names(function)
     return [note for note in explain(forward) if not note.stacked and note.name not in added]
 

@@ -1,4 +1,4 @@
-"""The pass `forward`: an offloaded kernel to one that computes tangents beside its values."""
+"""The pass `forward`: makes of an offloaded kernel a kernel that computes tangents beside values."""
 
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import field, replace
@@ -26,10 +26,10 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
     the tangent.
 
     Tangents are computed beside their values, and pass through loops and ifs as further carried values and results. A
-    value has no tangent if it does not depend on a dual, or if no dual depends on it. After a task with an atomic min
-    or max stand more tasks, which give the result the tangent of its winners. If the number of the task is in
-    ``early``, the atomics and these tasks stand before it, so that they see the values that the task overwrites.
-    Values keep their ids; the statements of a tangent name the statement that they differentiate.
+    value has no tangent if it does not depend on a dual, or if no dual depends on it. A task with an atomic min or
+    max is followed by tasks that give the result the tangent of its winners. If the number of the task is in
+    ``early``, the atomics and the tasks for winners stand in front of the task, so that they see the values that the
+    task overwrites. Values keep their ids; the statements of a tangent name the statement that they differentiate.
     """
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
@@ -69,8 +69,8 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
 
 def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
     """The numbers of the tasks that must be ``early`` in `forward`, because they overwrite values that ``dual``, the
-    dual kernel without dead code, reads again to find the winners. A task cannot be early if it also writes these
-    values before it reads them, or if something uses the old value of the atomic."""
+    dual kernel without dead code, reads again to find the winners. A task cannot be early if it writes these values
+    before it reads them, or if a statement uses the old value of the atomic."""
     info = accesses_of(kernel)
     replays, tangents = _replays(dual)
     lost = {c.write.number for c in conflicts(info, replays, tangents) if c.write.number == c.read.number}

@@ -1,12 +1,12 @@
 """Values that a kernel overwrites although its gradient reads them: the forward launch keeps them, and the gradient
 puts them back.
 
-Before a task that overwrites such values, the forward kernel copies the box of elements that the task may write into
-scratch memory of the launch (role "kept"). The gradient goes through the tasks in reverse order. After the adjoint of
-such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks had. If a
-task itself reads elements that it later overwrites, the box is put back before the adjoint of the task. If the task
-also reads what it wrote, the forward slice in the adjoint repeats the task's writes. In the end the memory is as the
-launch left it.
+In front of a task that overwrites such values, the forward kernel copies the elements that the task may write, a box,
+into scratch memory of the launch (role "kept"). The gradient goes through the tasks in reverse order. After the
+adjoint of such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks
+had. If a task itself reads elements that it later overwrites, the box is put back before the adjoint of the task. If
+the task also reads what it wrote, the forward slice in the adjoint repeats the task's writes. In the end the memory
+is as the launch left it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from quadrants_lab.ir.walk import rewrite_in, types_of, walk
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The elements ``box`` of ``buffer`` as they were before task number ``task``, which overwrites them at ``written``
-    although the gradient reads them. The scratch buffer ``slot`` holds them."""
+    """The elements ``box`` of ``buffer``, with their values before task number ``task``. The task overwrites them at
+    ``written`` although the gradient reads them. The scratch buffer ``slot`` holds them."""
 
     buffer: str
     task: int
@@ -78,7 +78,8 @@ class Keeps:
         return frozenset(buffer for number, buffer in self.repeated if number == task)
 
     def argument(self) -> tuple[Any, ...]:
-        """All of this as an argument of a pass, for its text (`ir.passes`); `of_argument` reads it back."""
+        """All fields as an argument of a pass, for the pass's text (`ir.passes`); `of_argument` reads the argument
+        back."""
         saved = tuple(
             (s.buffer, s.task, *(tuple(map(print_size, ends)) for ends in (s.box.low, s.box.high)), s.box.type, s.slot)
             for s in self.saved
@@ -87,7 +88,7 @@ class Keeps:
 
     @classmethod
     def of_argument(cls, saved: Any, before: Any, repeated: Any, temporaries: Any) -> Keeps:
-        from quadrants_lab.ir.parse import parse_size  # few processes read text
+        from quadrants_lab.ir.parse import parse_size  # only `opt` reads text
 
         def read(buffer: str, task: int, low: Any, high: Any, type: DType, slot: str) -> Saved:
             first, last = (tuple(parse_size(str(e)) for e in ends) for ends in (low, high))

@@ -1,9 +1,9 @@
 """Atomic min and max: the derivative belongs to the winners, the iterations whose value is the result.
 
-An iteration compares its value with the memory after the task, and has won if they are equal. Several winners have
-equal shares. So the derivatives of the result sum to 1, however often a program offers the same value, and they do
-not depend on the order of iterations. (If different values tie, there is no derivative. The mean of the derivatives
-of all winners is a subgradient, and array libraries use it for a maximum.) The old value has no share at a tie.
+An iteration has won if its value equals the memory after the task. Several winners have equal shares. So the
+derivatives of the result sum to 1, however often a program offers the same value, and they do not depend on the order
+of iterations. (If different values tie, there is no derivative. The mean of the derivatives of all winners is a
+subgradient, and array libraries use it for a maximum.) The old value has no share at a tie.
 
 First the winners of each element are counted. In reverse mode the adjoint of the task distributes the gradient, and
 then `settled` clears it where an iteration won; where the old value won it stays. Forward mode is the transpose:
@@ -24,17 +24,17 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32
-from quadrants_lab.ir.walk import reached, renamed, rewrite, uses, walk
+from quadrants_lab.ir.walk import find, reached, renamed, rewrite, uses, walk
 
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
     """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 if the task may also access such an
     element in another way, since the result then depends on the order of threads."""
     found = [
-        s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in N.MINMAX and s.buffer in with_derivative
+        s for s in find(task.body, N.Atomic) if s.op in N.MINMAX and s.buffer in with_derivative
     ]
-    constants = {s.id: s.value for s in walk(task.body) if isinstance(s, N.Const)} if found else {}
-    accesses = [s for s in walk(task.body) if isinstance(s, N.Access)] if found else []
+    constants = {s.id: s.value for s in find(task.body, N.Const)} if found else {}
+    accesses = list(find(task.body, N.Access)) if found else []
     for s, a in product(accesses, found):
         same = isinstance(s, N.Atomic) and s.op == a.op
         if s.buffer == a.buffer and not same and not _apart(s, a, constants):
@@ -50,8 +50,8 @@ def _apart(a: N.Access, b: N.Access, constants: Mapping[int, object]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Scratch memory ``counts`` that has, for each element of ``box`` of the ``buffer``, the number of iterations of
-    one task that won it."""
+    """The scratch buffer ``counts``: for each element of ``box`` of the ``buffer``, the number of iterations of one
+    task that won."""
 
     buffer: str
     counts: N.Buffer
@@ -155,7 +155,7 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[
 
 
 def _needed(body: N.Block) -> N.Block:
-    """The body of a task without dead code."""
+    """The body of the task, without dead code."""
 
     def effect(s: N.Stmt) -> bool:
         return isinstance(s, N.Effect)

@@ -11,7 +11,7 @@ from quadrants_lab.ir.walk import end_of, renamed, rewrite_in, rewritten, substi
 
 
 def prepared(kernel: N.Kernel) -> N.Kernel:
-    """The kernel in the form that reverse mode needs: it has what the three passes below guarantee."""
+    """The kernel after the three passes below."""
     return rewrite_inductions(measure_whiles(count_whiles(kernel)))
 
 

@@ -16,14 +16,14 @@ from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import end_of, reached, rewrite, walk
+from quadrants_lab.ir.walk import end_of, find, reached, rewrite, walk
 
 
 @dataclass(slots=True)
 class Segment:
-    """What a segment of ``loop`` needs to run again. ``starts`` has the carried values at its start, ``live`` the
-    values that it computes and the statements around these, and ``outside`` the values that it reads from outside the
-    loop."""
+    """What a segment of ``loop`` needs to run again. ``starts`` has the carried values at the start of the segment,
+    ``live`` the values that the segment computes and the statements around these values, and ``outside`` the values
+    that the segment reads from outside the loop."""
 
     loop: N.For
     starts: list[int]
@@ -60,7 +60,7 @@ def segments_of(
     provide the values that an inner loop reads from outside."""
     found: dict[int, Segment] = {}
     needed = list(wanted)
-    for loop in reversed([s for s in walk(block) if isinstance(s, N.For) and s.checkpoint and s.id in reversed_]):
+    for loop in reversed([s for s in find(block, N.For) if s.checkpoint and s.id in reversed_]):
         found[loop.id] = segment = segment_of(loop, scopes, needed, list(found.values()))
         needed += segment.outside
     return found

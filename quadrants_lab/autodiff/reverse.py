@@ -1,4 +1,4 @@
-"""The pass `reverse`: an offloaded forward kernel to the kernel of its gradient."""
+"""The pass `reverse`: makes the gradient of an offloaded forward kernel."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import computed_from
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import reached, rename, rewrite, rewrite_in, types_of, walk
+from quadrants_lab.ir.walk import find, reached, rename, rewrite, rewrite_in, types_of
 
 
 def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
@@ -54,9 +54,9 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
 
 
 def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
-    """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then the tasks of
+    """The forward kernel and its reverse-mode derivative as one kernel: the forward tasks, then the tasks of
     `reverse`. The first task of `reverse` also does the work of the last forward task: each iteration goes on to its
-    reverse code at once. For kernels whose gradient does not depend on results of other iterations
+    reverse code at once. Only for kernels whose gradient does not depend on results of other iterations
     (`runtime.compile.derivatives`)."""
     last = max((n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload)), default=-1)
     made = _adjoints(kernel, NOTHING, whole=last)
@@ -79,8 +79,8 @@ _Task = tuple[int, N.Offload, Callable[[], N.Offload] | None]
 
 @dataclass(slots=True)
 class _Adjoints:
-    """The prepared kernel, and the tasks of the reverse. With each task comes the number of the forward task whose
-    adjoint it is, and a function that makes its counting slice, or None."""
+    """The prepared kernel, and the tasks of the reverse. Each entry has the number of a forward task, the adjoint of
+    that task, and a function that makes the counting slice of the adjoint, or None."""
 
     kernel: N.Kernel
     b: Builder
@@ -154,7 +154,7 @@ def has_gradients(kernel: N.Kernel) -> bool:
 
 
 def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:
-    """What is stashed and what is recomputed for one task of a prepared kernel."""
+    """Decides what one task of a prepared kernel stashes and what it recomputes."""
     scopes = scopes_of(task)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     read_only = set(kernel.buffers) - touched(kernel.body, N.Write)
@@ -207,7 +207,7 @@ def _reverse_task(
 def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None:
     """Raises QL0419 if the reverse needs an element of a gradient that the task read and that the reverse changes."""
     grads = {b.grad: b for b in kernel.buffers.values() if b.grad and b.kind != "temp"}
-    loads = {s.id: s for s in walk(task.body) if isinstance(s, N.Load) and s.buffer in grads}
+    loads = {s.id: s for s in find(task.body, N.Load) if s.buffer in grads}
     if not loads:
         return
     sources = computed_from(task.body)
@@ -224,16 +224,17 @@ def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span
 
 
 def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
-    """The tasks of the forward kernel that write temporaries which ``adjoints`` read, directly or through other
-    temporaries. They come in forward order, under new ids and without other effects; before them comes the task that
-    restores the temporaries that are kept. Every statement names the forward statement that it repeats."""
+    """Copies of the forward tasks that write the temporaries which ``adjoints`` read, directly or through other
+    temporaries. The copies come in forward order, under new ids and without other effects; in front of them stands
+    the task that restores the temporaries that are kept. Every statement names the forward statement that it
+    repeats."""
     temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - set(keeps.temporaries)
     all_read = touched(adjoints, N.Load)
     needed = all_read & temps
     out: list[N.Offload] = []
     blocks = {b.name for b in kernel.buffers.values() if b.role == "block"}
     for task in reversed(kernel.tasks):
-        if not any(isinstance(s, N.Write) and s.buffer in needed for s in walk((task,))):
+        if not any(s.buffer in needed for s in find((task,), N.Write)):
             continue
         kept = needed | blocks  # the task has no effects but writes to these
         writing = rewrite_in(task, lambda s: s if again(s, kept) is s else ())
@@ -250,9 +251,10 @@ _MOST_PAIRS = 400  # pairs of stores that are compared; if there are more, all s
 
 
 def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
-    """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too. Such
-    stores do not race if all of them store the same value. The element then holds the value of one store, so only one
-    iteration may take the adjoint of the element: the first one, by an atomic exchange that leaves 0 for the others."""
+    """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too.
+    Such stores do not race if all of them store the same value. The element then holds the value of one store, so
+    only one iteration may take the adjoint of the element: the first one takes it, by an atomic exchange that leaves
+    0 for the others."""
     found: set[int] = set()
     info = accesses_of(kernel)
     groups: dict[tuple[int, str], list[Access]] = {}

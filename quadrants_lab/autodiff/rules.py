@@ -1,6 +1,6 @@
-"""Reads the derivative expressions of the primitives table: which primal values they need, and their IR.
+"""Reads the derivative expressions in the table of primitives: which primal values an expression needs, and its IR.
 
-The share of an operand is its part of the adjoint of the result, as `ir.prims` explains.
+An operand's share is the part of the result's adjoint that the operand gets, as `ir.prims` explains.
 """
 
 import ast

@@ -17,7 +17,7 @@ class Scope:
     parent: Scope | None
     owner: N.Stmt | None
     arm: int
-    loops: int  # number of loops around it
+    loops: int  # number of loops around the block
     defined: list[int] = field(default_factory=list)  # values in program order, parameters first
 
     @property
@@ -26,7 +26,7 @@ class Scope:
         return (N.NO_ID if self.owner is None else self.owner.id, self.arm)
 
     def owners(self) -> Iterator[int]:
-        """Ids of the statements around it, inner ones first."""
+        """Ids of the statements around the block, inner ones first."""
         scope: Scope | None = self
         while scope is not None:
             if scope.owner is not None:
@@ -76,7 +76,7 @@ def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
         for arm, inner in enumerate(stmt.blocks()):
             child = Scope(scope, stmt, arm, scope.loops + looping)
             s.by_key[child.key] = child
-            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # once, though a While has two blocks
+            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # once for both blocks of a While
                 for p in stmt.params():
                     s.define(child, p.id, stmt, p.type, p.name)
             _visit(s, child, inner)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.diagnostics import refusal
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import rewrite, walk
+from quadrants_lab.ir.walk import find, rewrite
 
 TANGENT = "tangent"
 
@@ -63,6 +63,6 @@ def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
 def check_second(kernel: N.Kernel) -> None:
     """Raises QL0418 if a derivative of an offloaded kernel uses a formula that is right only for first derivatives."""
     active = active_values(kernel, {name for name, b in kernel.buffers.items() if b.dual})
-    for s in walk(kernel.body):
-        if isinstance(s, N.Op) and s.prim == "custom_jvp" and s.id in active:
+    for s in find(kernel.body, N.Op):
+        if s.prim == "custom_jvp" and s.id in active:
             raise refusal("QL0418", s.span)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.effects import memory_classes, written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_blocks, reached, rename, same_or, uses, walk
+from quadrants_lab.ir.walk import find, map_blocks, reached, rename, same_or, uses
 
 _OF_FIRST = ("neg", "cast", "div")  # primitives whose result is 0 if their first operand is 0
 _OF_ALL = ("add", "sub")  # primitives whose result is 0 if all operands are 0
@@ -23,7 +23,7 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
     sums stay where they are, so that their loops can be vectorised.
     """
     b, classes = Builder(kernel.next_id), memory_classes(kernel)
-    nil = {s.id for s in walk(kernel.body) if isinstance(s, N.Const) and s.type.is_float and not s.value}
+    nil = {s.id for s in find(kernel.body, N.Const) if s.type.is_float and not s.value}
 
     def block(stmts: N.Block) -> N.Block:
         out = list(stmts)
@@ -53,14 +53,14 @@ def _sunk(
     made = {i: t for t in tail for i, _ in t.defs()}
     changed = written((tail,), classes)
     used = uses(tail)
-    read = {classes[t.buffer] for t in walk(tail) if isinstance(t, N.Access) and not _only_adds(t, used)}
+    read = {classes[t.buffer] for t in find(tail, N.Access) if not _only_adds(t, used)}
     for t in tail:
         if isinstance(t, N.Op) and _is_zero(t, zero, nil):
             zero.add(t.id)
     moved: set[int] = set()
     needed: set[int] = set()
     for t in tail:
-        if any(isinstance(s, N.Assert) for s in walk((t,))):
+        if any(find((t,), N.Assert)):
             break  # the assert that fails first must be reported
         if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.distance >= 0:
             continue

@@ -18,10 +18,11 @@ Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried v
 class Slicer:
     """Makes forward slices with pushes.
 
-    ``stacks`` maps a stashed value to its stack. ``home`` maps it to the innermost segmented loop around it (NO_ID: the
-    task), which is the only place that pushes it. ``starts`` has the segmented loops. With ``counts`` the slice of the
-    task pushes everything, and an empty guard stands after each segment: the counting slice needs that. Writes to the
-    buffers ``repeated`` stay in the slice. With ``whole`` all statements stay: the slice is the forward task itself.
+    ``stacks`` maps a stashed value to its stack. ``home`` maps a stashed value to the innermost segmented loop around
+    it (NO_ID: the task); only the slice of this loop pushes the value. ``starts`` has the segmented loops. With
+    ``counts`` the slice of the task pushes everything, and an empty guard stands after each segment: the counting
+    slice needs that. Writes to the buffers ``repeated`` stay in the slice. With ``whole`` all statements stay: the
+    slice is the forward task itself.
     """
 
     b: Builder
@@ -94,9 +95,10 @@ class Slicer:
 
 
 def again(stmt: N.Stmt, repeated: AbstractSet[str]) -> N.Stmt | None:
-    """The statement as it is when its task runs again, or None if it is left out: a print, an assert (except a bounds
-    check), or a store to a buffer that is not ``repeated``. An atomic on such a buffer becomes a load. Its old value is
-    then lost, and `check_data_access` raises an error if something needs it."""
+    """The form of the statement when its task runs again. None for statements that do not run again: prints, asserts
+    (except bounds checks), and stores to buffers that are not ``repeated``. An atomic on a buffer that is not
+    ``repeated`` becomes a load. The atomic's old value is then lost, and `check_data_access` raises an error if a
+    statement needs that value."""
     if isinstance(stmt, N.Print) or (isinstance(stmt, N.Assert) and stmt.kind != "bounds"):
         return None
     if not isinstance(stmt, N.Write) or stmt.buffer in repeated:
@@ -108,8 +110,8 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
     """Makes values that are defined in ifs (outside of all loops) visible in the task's outermost block, as results of
     those ifs.
 
-    Returns the new body and, for each value, its id in the outermost block. If the other arm ran, the result is 0, and
-    nothing reads it, because the reverse takes that other arm, too.
+    Returns the new body and, for each value, its id in the outermost block. If the other arm ran, the result is 0;
+    nothing reads it, because the reverse takes the same arm.
     """
     known: dict[int, int] = {}
     handed: dict[int, list[tuple[int, int, N.Param]]] = {}  # if -> (arm, value, result that it becomes)

@@ -2,10 +2,10 @@
 several trips, and the reverse computes the values of the other trips again.
 
 A loop of t trips becomes a loop of ceil(t / n) trips. Its body is n copies of the old body. Each copy but the first
-stands in an if, which tests whether there is such a trip, inside the if of the copy before. So plain operations
-compute the carried values of each copy from the carried values of the first copy, and the minimum cut need not stash
-them. The adstacks have 1/n of the slots, for (n - 1)/n of a forward pass more. This is checkpointing with segments of
-n trips that are held in registers.
+stands in an if that tests whether its trip exists, and that stands inside the if of the copy before. So plain
+operations compute the carried values of each copy from the carried values of the first copy, and the minimum cut need
+not stash them. The adstacks then need 1/n of the slots, at the price of (n - 1)/n of one more forward pass. This is
+checkpointing with segments of n trips that are held in registers.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import emit_copy, end_of, rewritten, types_of, walk
+from quadrants_lab.ir.walk import emit_copy, end_of, find, rewritten, types_of, walk
 
-LEAST_BYTES = 32  # stashed in a trip; for less the second computation does not pay
+LEAST_BYTES = 32  # stashed in a trip; if fewer are, computing again does not pay
 MOST_STATEMENTS = 160  # in all copies of a body together
 _PLAIN = (N.Pure, N.Load, N.Assert, N.If, N.Yield)
 
@@ -29,10 +29,10 @@ Trips = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Unroll(Parametrised):
-    """Makes several trips of a loop one where the gradient would stash much in each: carried values are stashed once
-    for all of these trips, and those in between are computed again. It runs on an offloaded forward kernel before
-    `reverse`. Every value is computed by the same operations in the same order as before. ``trips``: the most trips
-    that become one, in loops that carry floats of at most 32 bits, and in others."""
+    """Joins several trips of a loop to one trip where the gradient would stash much in each. The carried values are
+    stashed once for all joined trips, and the carried values in between are computed again. It runs on an offloaded
+    forward kernel before `reverse`. The same operations compute every value, in the same order as before. ``trips``:
+    how many trips may be joined in loops that carry floats of at most 32 bits, and in other loops."""
 
     trips: Trips = (1, 1)
 
@@ -41,7 +41,7 @@ class Unroll(Parametrised):
         if not loops:
             return kernel
         b = Builder(kernel.next_id, types_of(kernel.body))
-        consts = {s.id: s for s in walk(kernel.body) if isinstance(s, N.Const)}
+        consts = {s.id: s for s in find(kernel.body, N.Const)}
 
         def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
             return b.made(_grouped, b, s, loops[s.id], consts) if isinstance(s, N.For) and s.id in loops else s
@@ -51,10 +51,9 @@ class Unroll(Parametrised):
 
 def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:
     """The ids of the loops to unroll, and for each the number of trips that become one, at most ``trips``. These
-    loops run upwards, and have no checkpoint and no loop, write, print or random number inside. Of values that can be
-    computed again from carried values, they would stash at least 32 bytes a trip. And the copies do not get too
-    long."""
-    candidates = {s.id: s for s in walk(kernel.body) if isinstance(s, N.For) and _copies(s, trips) > 1}
+    loops run upwards, and have no checkpoint and no loop, write, print or random number inside. Each trip would stash
+    at least 32 bytes of values that can be computed again from carried values. And the copies do not get too long."""
+    candidates = {s.id: s for s in find(kernel.body, N.For) if _copies(s, trips) > 1}
     if not candidates:
         return {}
     kept = dict.fromkeys(candidates, 0)

@@ -131,8 +131,8 @@ def _here(
 
 
 class _Collected:
-    """Collects parts that come in order. If they are summed, neighbours of equal length are added as soon as both are
-    there: so few parts are held, and the order of additions is the order of `total`."""
+    """Collects parts that come in order. If the parts are summed, two neighbours of equal length are added as soon as
+    both are there. So few parts are held, and the order of additions is the order of `total`."""
 
     def __init__(self, summed: bool) -> None:
         self.summed = summed
@@ -164,9 +164,9 @@ def job_of(
 class _Run:
     """One call of `map_gradients` on Dask.
 
-    It submits `ARITY` tasks at a time while the workers have too little to do. When the sum of a span, or the result of
-    a task, has arrived, Dask forgets the tasks that led to it. So memory is bounded for any number of shards, apart
-    from what is returned.
+    It submits `ARITY` tasks at a time while the workers have too little to do. When the sum of a span, or the result
+    of a task, has arrived, Dask forgets the tasks that led to it. So, except for the result, memory is bounded for
+    any number of shards.
     """
 
     stopped = False
@@ -179,7 +179,7 @@ class _Run:
         self.job = job_of(fn, arrays, summed, init)
         self.number = self.job.number
         self.awaited: dict[str, tuple[Any, Callable[[Part], None] | None]] = {}  # key -> future, its consumer
-        self.open = 0  # tasks with shards that have not ended
+        self.open = 0  # unfinished tasks with shards
         self.parts: dict[int, Part] = {}  # number of the first shard -> its part
         self.ready: Any = None
         self.enough = 4 * max(ARITY, sum(client.nthreads().values()))  # open tasks that keep the workers busy

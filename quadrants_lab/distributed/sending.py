@@ -68,7 +68,7 @@ def _dumped(thing: Any) -> bytes:
 
 
 def _reduced(obj: Any) -> Any:
-    """How an object of the language is pickled; None for any other."""
+    """How an object of the language is pickled; None for any other object."""
     if isinstance(obj, _HERE):
         raise TypeError(f"{obj!r} belongs to the session of this process")
     if isinstance(obj, Kernel | Func):

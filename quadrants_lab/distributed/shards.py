@@ -32,7 +32,8 @@ class ShardError(QuadrantsRuntimeError):
 def kept(make: Callable[..., T], *args: Hashable) -> T:
     """``make(*args)``, called once in each session: for fields, and objects with fields, that shards share.
 
-    A worker keeps its session, so later shards, also of later calls of `map_gradients`, get what the first one made.
+    A worker keeps its session, so later shards, also of later calls of `map_gradients`, get the objects that the
+    first shard made.
     """
     objects = _kept.setdefault(session.current(), {})
     if (make, args) not in objects:
@@ -65,7 +66,7 @@ def total(parts: Sequence[Part]) -> Part:
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """Joins parts to one with the gradients of each shard."""
+    """Joins parts to one part that has the gradients of each shard."""
     losses = [loss for part in parts for loss in part.losses]
     warned = tuple(dict.fromkeys(message for part in parts for message in part.warned))
     return Part(parts[0].first, losses, [g for part in parts for g in part.gradients], warned)
@@ -123,10 +124,10 @@ def _run(fn: Callable[..., Any], params: dict[str, Array], shard: Any) -> tuple[
         fields[name].from_numpy(array)
         fields[name].grad.fill(0)
     before = {name: x.grad._memory.version for name, x in fields.items()}
-    alone = ALONE in params
-    found = fn(fields[ALONE] if alone else fields, shard)
+    single = ALONE in params
+    found = fn(fields[ALONE] if single else fields, shard)
     if isinstance(found, tuple):
-        loss, slopes = _number(found[0]), {ALONE: found[1]} if alone else found[1]
+        loss, slopes = _number(found[0]), {ALONE: found[1]} if single else found[1]
     else:
         loss, slopes = _number(found), {name: x.grad for name, x in fields.items()}
         if fields and all(x.grad._memory.version == before[name] for name, x in fields.items()):

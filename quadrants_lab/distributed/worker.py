@@ -1,4 +1,4 @@
-"""The side of a worker: its session, the programs that it was sent, and code that another worker compiled."""
+"""What runs on a worker: its session, the programs that it received, and code that another worker compiled."""
 
 import os
 import warnings
@@ -18,7 +18,7 @@ from quadrants_lab.lang.config import init
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.session import Session, Settings
 
-MOST_PROGRAMS = 16  # a worker keeps the latest ones
+MOST_PROGRAMS = 16  # a worker keeps the latest programs
 Setup = Settings | Mapping[str, Any]
 Code = dict[str, bytes]  # entries of the disk cache: name -> content
 
@@ -31,7 +31,7 @@ _tried: set[tuple[str, int]] = set()  # (number of the call, first shard) of tas
 @dataclass(frozen=True)
 class Job:
     """The data that all shards of a call share. ``number``: an id of the call. ``program``: the pickled function,
-    ``digest``: its hash. ``setup``: what the session is made with."""
+    ``digest``: its hash. ``setup``: the settings of the worker's session."""
 
     number: str
     program: bytes
@@ -59,7 +59,8 @@ class HandedOn(DiskCache):
         super().put(name, content)
 
     def take(self, code: Code) -> None:
-        """Takes the code that another worker compiled. It is trusted like the program, which has the same sender."""
+        """Takes the code that another worker compiled. The worker trusts this code as it trusts the program, which
+        has the same sender."""
         for name in code.keys() - self.used.keys():
             if self.get(name) is None:
                 self.put(name, code[name])
@@ -151,7 +152,8 @@ def _program(job: Job) -> Callable[..., Any]:
 
 
 def _elsewhere(job: Job, first: int, error: MemoryError) -> None:
-    """Frees all fields of the session and lets Dask run the task again; an error if that was tried before."""
+    """Frees all fields of the session and lets Dask run the task again; raises the error if the task was repeated
+    before."""
     from distributed import Reschedule
 
     session.stop()

@@ -216,6 +216,8 @@ TABLE: dict[str, Row] = {
     "QL1906": Row(_T, "the first index of this range is u64, and indices are i64: those from 2**63 on are not reached",
                   "this range", "loop over the distance, and add the first index as a u64; qd.cast(..., qd.i64) says "
                   "that it is small"),
+    "QL1907": Row(_T, "this static loop makes its statements {n} times, more than unrolling_limit={most}", "this loop",
+                  "use an ordinary loop, which is faster to compile; unrolling_limit=0 turns this warning off"),
 }  # fmt: skip
 
 

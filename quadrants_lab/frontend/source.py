@@ -22,6 +22,7 @@ from quadrants_lab.ir.source import Span
 _IMPORTED = time()
 _FACTS = "co_name", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars"
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
+WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # what adds statements to each source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
 
@@ -140,6 +141,8 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     if node is None or not _made_of(lines, code):
         raise error("QL1102", None, name=fn.__name__, file=f"{code.co_filename} has changed since Python read it")
     source = FunctionSource(fn, node, code.co_filename, lines, offset)
+    for watch in WATCHING:
+        source = watch(source)
     setattr(fn, _CACHE, source)
     return source
 

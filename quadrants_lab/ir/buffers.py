@@ -26,8 +26,8 @@ class Buffer:
     - "ret": the 0-d slot of a returned scalar
     - "scratch": memory that the runtime provides. ``extents`` has the size of each axis; a negative size counts as 0
     - "heap": the slots of an adstack, as many as the launch needs
-    - "local": 0-d. An unsigned count of the running iteration, below half of what its dtype holds; or, with ``role``
-      "share", the running thread's part of a reduction
+    - "local": 0-d. An unsigned counter of the running iteration, less than half of the dtype's maximum; or, with
+      ``role`` "share", the running thread's part of a reduction
     - "private": an array of the running iteration, of static ``shape``. The iteration writes each element before it
       reads it
     - "shared": memory of each block of a task, of static ``shape``, zero when the block begins
@@ -68,7 +68,7 @@ class Buffer:
 
     @property
     def in_frame(self) -> bool:
-        """Whether its elements are words of the launch frame."""
+        """Whether the buffer's elements are words of the launch frame."""
         return self.kind in ("temp", "ret") or (self.kind == "frame" and not self.role)
 
     @property
@@ -89,7 +89,7 @@ def buffer_name(text: str) -> str:
 
 
 def with_adjoint(buffers: dict[str, Buffer], made: Buffer) -> Buffer:
-    """Adds the buffer to the kernel's ``buffers``, with an adjoint if it is of floating point, and returns it."""
+    """Adds the buffer to the kernel's ``buffers``, with an adjoint if its dtype is a float, and returns it."""
     made.grad = f"{made.name}.grad" if made.dtype.is_float else ""
     buffers[made.name] = made
     if made.grad:

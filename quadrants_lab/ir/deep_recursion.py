@@ -1,9 +1,9 @@
 """Deep recursion: work on deeply nested programs runs in a thread with a large stack.
 
 Source and IR are trees, and the functions that lower, rewrite, print and emit them are recursive. Python stops
-recursion after a thousand frames, too early for an `if` with 140 arms. `run_deep` runs such work in the current thread.
-If the stack is too small, it runs the work again in a thread with a large stack and a high recursion limit. Few
-programs are that deep; the others only pay for measuring the depth of the stack.
+recursion after a thousand frames, too early for an `if` with 140 arms. `run_deep` runs such work in the current
+thread. If the stack is too small, it runs the work again in a thread with a large stack and a high recursion limit.
+Few programs are that deep; all others only pay for measuring the depth of the stack.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def depth_of_block(block: Block) -> int:
 
 
 class _Stop(SystemExit):
-    """Raised in the thread to end its work, after the thread that waits for it was interrupted. Threads end by it
-    without a message."""
+    """Raised in the thread to end its work after the waiting thread was interrupted. A thread that it ends prints no
+    message."""
 
 
 class _LargeStackThread(threading.Thread):
@@ -168,7 +168,7 @@ def _elsewhere(work: Callable[[], T], held: Any) -> T:
             help="put a part of it into a loop, or write a long expression in several statements",
         ) from None  # fmt: skip
     if thread.failed:
-        raise thread.failed.pop()  # and no variable here keeps it, which keeps this one
+        raise thread.failed.pop()  # so that no variable here keeps the error, whose traceback keeps this frame
     value: T = thread.value
     return value
 

@@ -1,10 +1,10 @@
 """Random draws: a counter-based generator. A draw depends on its place in the program, not on what ran before.
 
 A draw is 64 bits: `draw(seed, launch, iteration, site, occurrence)`. ``iteration`` is the row-major number of the
-parallel iteration within its task (0 in a serial task), ``site`` the `Random` statement's call site, ``occurrence`` how
-often this iteration drew there before. The SplitMix64 finaliser (Steele, Lea and Flood, 2014) hashes the seed and the
-launch, which are the same in all iterations, and once more what distinguishes the draws of a launch. For these draws
-the hash takes a sum of multiples of the three counters, and so each draw has only three multiplications. The factors
+parallel iteration within its task (0 in a serial task), ``site`` the `Random` statement's call site, ``occurrence``
+how often this iteration drew there before. The SplitMix64 finaliser (Steele, Lea and Flood, 2014) hashes the seed and
+the launch, which are the same in all iterations, and then once more the numbers that differ within a launch. This
+second hash takes a sum of multiples of the three counters, so each draw has only three multiplications. The factors
 are 2**64 divided by g, g**2 and g**3, where g**4 = g + 1, and made odd: such sums of small counters lie far apart.
 """
 

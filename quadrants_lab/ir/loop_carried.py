@@ -1,4 +1,5 @@
-"""Values that structured statements carry and merge: finds them, and makes statements without some of them."""
+"""Values that structured statements carry and merge: functions that find them, and that remove some of them from a
+statement."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def keep_carried(loop: For, keep: Sequence[int]) -> For: ...
 @overload
 def keep_carried(loop: While, keep: Sequence[int]) -> While: ...
 def keep_carried(loop: For | While, keep: Sequence[int]) -> For | While:
-    """The loop with only these of its carried values."""
+    """The loop reduced to these carried values."""
     if len(keep) == len(loop.carried):
         return loop
     return replace(
@@ -91,7 +92,7 @@ def keep_carried(loop: For | While, keep: Sequence[int]) -> For | While:
 
 
 def keep_results(s: If, keep: Sequence[int]) -> If:
-    """The If with only these of its results."""
+    """The If reduced to these results."""
     if len(keep) == len(s.results):
         return s
     return replace(

@@ -204,9 +204,9 @@ class AdStackDepth(StackUse, Value):
 
 @dataclass(slots=True)
 class AdStackGuard(Stmt):
-    """Stands between the forward slice and the reverse sweep, which is its ``body``. If any stack of the task is over
-    its capacity, the guard sets the overflow flag and skips the body. In a checkpointed loop the reverse sweep
-    pushes, too: an empty guard, which only sets the flag, stands after each segment."""
+    """Stands between the forward slice and the reverse code, which is its ``body``. If any stack of the task is over
+    its capacity, the guard sets the overflow flag and skips the body. In a checkpointed loop the reverse code pushes,
+    too: an empty guard, which only sets the flag, stands after each segment."""
     form = "adstack_guard {body}"
     body: Block
 
@@ -216,7 +216,8 @@ class AdStackGuard(Stmt):
 
 @dataclass(slots=True)
 class Lane(Value):
-    """The number of the thread or vector lane that runs this iteration; no other one that runs now has it."""
+    """The number of the thread or vector lane that runs this iteration. No other thread or lane that runs at the same
+    time has this number."""
     form = "lane"
 
 

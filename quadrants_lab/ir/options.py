@@ -9,7 +9,7 @@ class CompileOptions:
     """``default_ip`` and ``default_fp`` are the dtypes of literals and of untyped arithmetic. ``fast_math`` permits
     contraction, reassociation and approximate functions, but assumes neither the absence of NaN nor of infinities.
 
-    ``reproducible``, without fast_math: every kernel that computes a value computes the same bits.
+    ``reproducible``, without fast_math: all kernels that compute the same value get the same bits.
 
     ``debug`` checks integer divisions and all pushes. It implies ``asserts`` (check the user's asserts),
     ``check_out_of_bound`` (check indices) and ``check_races`` (iterations of parallel loops leave marks where they read
@@ -17,7 +17,8 @@ class CompileOptions:
 
     ``aliases``: array arguments may share memory; a launch whose arguments overlap needs this. ``ad_stack_size``
     forces every adstack to that many slots (0: sized by analysis). ``ad_unroll``: how many trips of a loop the
-    gradient may join to one, for loops over floats of at most 32 bits and for other loops. ``on_host``: one thread
+    gradient may join to one, for loops over floats of at most 32 bits and for other loops. ``unrolling_limit``: static
+    loops of more trips get a warning (0: none). ``on_host``: one thread
     runs a block of threads, and tasks over sparse layouts run over cells.
     """
 
@@ -32,6 +33,7 @@ class CompileOptions:
     suspect_races: bool = False
     asserts: bool = False
     ad_stack_size: int = 0
+    unrolling_limit: int = 0
     ad_unroll: tuple[int, int] = (1, 1)
     on_host: bool = False
     verify: bool = False  # run the verifier after every pass

@@ -33,7 +33,7 @@ def parse_kernel(text: str, file: str = "", locate: bool = False) -> N.Kernel:
 
 
 def parse_size(text: str) -> S.SizeExpr:
-    """Reads what `sizetext.print_size` wrote; ValueError with the place otherwise."""
+    """Reads a text of `sizeexpr.print_size`; ValueError with the place if the text is wrong."""
     try:
         p = _Parser(text, "", False)
         e = p.size()

@@ -214,7 +214,7 @@ _ROWS: tuple[Prim, ...] = (
     Prim("trunc", 1, "float", _flt(np.trunc), (None,), ("llvm.trunc", "", "")),
     # to the nearest integer, ties away from zero
     Prim("round", 1, "float", _flt(_round), (None,), ("llvm.round", "", "")),
-    # instructions of devices: the operands must not be ones for which the result is undefined
+    # instructions of devices: the operands must have a defined result
     Prim("quot", 2, "machine", _machine(_trunc_div), (None, None), ("", "@quot", "udiv"), 8),
     Prim("rem", 2, "machine", _machine(_trunc_rem), (None, None), ("", "@rem", "urem"), 8),
     Prim("fptoint", 1, "fptoint", _fptoint, (None,), ("", "", "")),
@@ -246,9 +246,9 @@ _ROWS: tuple[Prim, ...] = (
          ("@select", "@select", "@select")),
     Prim("cast", 1, "cast", _cast, ("cast(g)",), ("@cast", "@cast", "@cast")),
     Prim("bitcast", 1, "bitcast", _bitcast, (None,), ("@bitcast", "@bitcast", "@bitcast")),
-    # the least r with r * r >= a, 0 where a < 1; `passes.lower_isqrt` replaces it by a loop
+    # the least r with r * r >= a, 0 where a < 1; the pass `lower_isqrt` replaces it by a loop
     Prim("isqrt", 1, "isqrt", lambda t, a: t.numpy(ceil_sqrt(int(a))), (None,), ("", "", ""), 64),
-    # the value of a with the derivative of b, for a value that an algorithm finds and whose derivative a formula gives
+    # the value of a with the derivative of b: an algorithm finds the value, and a formula gives the derivative
     Prim("custom_jvp", 2, "float", lambda t, a, b: a, (None, "g"), ("", "", ""), 0),
 )
 

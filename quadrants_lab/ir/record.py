@@ -42,7 +42,8 @@ else:
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Plain:
-    """A data class of Python's own, of which this module copies what all data classes have in common."""
+    """A data class made by Python's own decorator, from which this module copies the attributes that all data classes
+    have."""
 
     field: int
 

@@ -39,7 +39,7 @@ def fill(message: str, values: Sequence[Any]) -> str:
 
 
 class _Shown:
-    """sys.stdout without what one thread prints."""
+    """Stands for sys.stdout and drops what one thread prints."""
 
     def __init__(self, out: Any, without: int) -> None:
         self._out, self._without = out, without
@@ -53,8 +53,8 @@ class _Shown:
 
 @contextmanager
 def unprinted() -> Iterator[None]:
-    """Hides what this thread prints within the with. Threads do this one after the other: the caller holds a session's
-    lock."""
+    """Hides the prints of this thread within the with. The caller holds a session's lock, so only one thread does
+    this at a time."""
     before = sys.stdout
     sys.stdout = _Shown(before, get_ident())
     try:

@@ -30,7 +30,7 @@ class DType:
 
     @property
     def is_int(self) -> bool:
-        """Signed or unsigned integer; a truth value (u1) is not one."""
+        """Whether it is a signed or unsigned integer; a truth value (u1) is no integer."""
         return self.kind in "iu"
 
     @property

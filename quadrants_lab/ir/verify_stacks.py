@@ -1,7 +1,7 @@
 """Static checks of the depths of a task's adstacks."""
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 
 Broken = tuple[str, N.Stmt]
 Depths = dict[int, int | None]  # None: not known
@@ -65,7 +65,7 @@ def _block(block: N.Block, depths: Depths) -> Depths:
         elif isinstance(s, N.AdStackGuard):
             depths = _block(s.body, depths)
         elif s.blocks():
-            moved = {i.stack for b in s.blocks() for i in walk(b) if isinstance(i, (N.AdStackPush, N.AdStackPop))}
+            moved = {i.stack for b in s.blocks() for i in find(b, (N.AdStackPush, N.AdStackPop))}
             depths = {k: None if k in moved else d for k, d in depths.items()}
             for b in s.blocks():
                 depths = _block(b, depths)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.build import Builder
 
 T = TypeVar("T", bound=Hashable)
+K = TypeVar("K")
 
 
 def walk(block: Block) -> Iterator[Stmt]:
@@ -27,6 +28,11 @@ def walk(block: Block) -> Iterator[Stmt]:
                 break
         else:
             todo.pop()
+
+
+def find(block: Block, kind: type[K] | tuple[type[K], ...]) -> Iterator[K]:
+    """The statements of this class, trait or tuple of them, at any depth, in program order."""
+    return (stmt for stmt in walk(block) if isinstance(stmt, kind))
 
 
 def types_of(block: Block) -> dict[int, DType]:

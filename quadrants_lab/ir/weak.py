@@ -64,7 +64,7 @@ class Table(dict[K, V]):
     def lend(self, key: K) -> tuple[V, object] | None:
         """Takes an entry out until `give_back`, and a proof that its objects are all there; None if there is none."""
         ends = self._ends.get(key)
-        value = super().pop(key, None)
+        value = dict.pop(self, key, None)
         return None if value is None else (value, ends)
 
     def give_back(self, key: K, value: V, proof: object) -> bool:

@@ -84,7 +84,7 @@ def _dtype(allowed: tuple[DType, ...]) -> Callable[[str, Any], DType]:
     return read
 
 
-LEVELS = ("trace", "debug", "info", "warn", "error", "critical")
+LEVELS = ("trace", "debug", "info", "warn", "error", "critical", "off")
 
 
 def _level(name: str, value: Any) -> str:
@@ -100,9 +100,20 @@ def _path(name: str, value: Any) -> str:
         raise _bad(name, value, "a path") from None
 
 
-def _any(name: str, value: Any) -> Any:
+def _version(name: str, value: Any) -> Any:
+    """The least version of Quadrants that a program needs; an error if the language here is that of an older one."""
+    try:
+        wanted = tuple(int(part) for part in (value.split(".") if isinstance(value, str) else value))
+    except (TypeError, ValueError):
+        raise _bad(name, value, 'a version such as "1.3.0"') from None
+    if wanted > REFERENCE:
+        here = ".".join(map(str, REFERENCE))
+        what = f"qd.init: the program needs Quadrants {value}, and the language here is that of {here}"
+        raise QuadrantsRuntimeError(what, code="QL2030", help="leave require_version out, and see what is missing")
     return value
 
+
+REFERENCE = (1, 3, 3)  # the version of Quadrants whose language this is
 
 OPTIONS: dict[str, Option] = {
     "default_ip": Option(_dtype((i32, i64)), i32),
@@ -131,7 +142,8 @@ OPTIONS: dict[str, Option] = {
     "enable_fallback": Option(_flag, True),
     "simulate": Option(_flag, False),
     "kernel_profiler": Option(_flag, False),
-    "require_version": Option(_any, None),
+    "require_version": Option(_version, None),
+    "unrolling_limit": Option(_count, 0),
 }
 # Options of Quadrants' own pipeline, drivers and logs, with their defaults. They are accepted, so that programs that
 # were written for Quadrants run, and have no effect.
@@ -187,8 +199,9 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     many iterations of a loop are unrolled into one for a gradient that stores 32 bytes or more an iteration; memory
     shrinks by this factor, and computation grows. 0 takes what is good on the arch, 1 does not unroll.
     ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
-    ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment variable QD_
-    followed by its name in capitals. An unknown option is a KeyError.
+    ``offline_cache_max_size_of_files`` bytes. ``unrolling_limit``: a static loop of more iterations is a warning (0: of
+    none). ``require_version``: the least version of Quadrants that the program needs. An option that is not given is
+    read from the environment variable QD_ followed by its name in capitals. An unknown option is a KeyError.
     """
     settings = _settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip})
     try:
@@ -300,17 +313,11 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
     capabilities, device = backend(chosen.backend).CAPABILITIES, values["device"]
     if device and not capabilities.many:
         raise QuadrantsRuntimeError(f"qd.init: device={device}, and {chosen.name} has one device here", code="QL2032")
-    same = ("default_ip", "default_fp", "fast_math", "debug", "ad_stack_size")  # names that `CompileOptions` has, too
     return Settings(
         arch=chosen.name,
         backend=chosen.backend,
         device=device if capabilities.many else None,
-        compile=CompileOptions(
-            **{name: values[name] for name in same},
-            check_out_of_bound=values["check_out_of_bound"] or values["debug"],
-            on_host=capabilities.on_host,
-            verify=values["debug"],
-        ),
+        compile=_compile_options(values, CompileOptions(on_host=capabilities.on_host)),
         threads=values["cpu_max_num_threads"] if chosen.backend == "cpu" else 0,
         cache_path=default_path(values["offline_cache_file_path"]) if values["offline_cache"] else None,
         cache_bytes=values["offline_cache_max_size_of_files"],
@@ -319,6 +326,38 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
         **{name: values[name] for name in ("random_seed", "ad_unroll", "log_level")},
         options={**values, **{k: v for k, v in given.items() if k in WITHOUT_EFFECT}, "arch": chosen},
     )
+
+
+def _compile_options(values: dict[str, Any], base: CompileOptions) -> CompileOptions:
+    return replace(
+        base,
+        **{name: values[name] for name in CHANGEABLE if name != "check_out_of_bound"},
+        check_out_of_bound=values["check_out_of_bound"] or values["debug"],
+        verify=values["debug"],
+    )
+
+
+# the options of kernels, which `qd.cfg` can change; `CompileOptions` has them under the same names
+CHANGEABLE = (
+    "default_ip", "default_fp", "fast_math", "debug", "check_out_of_bound", "ad_stack_size", "unrolling_limit",
+)  # fmt: skip
+
+
+def change_option(name: str, value: Any) -> None:
+    """Changes an option of the current session for kernels that are launched from now on."""
+    now = session.current()
+    options = now.settings.options
+    if name in WITHOUT_EFFECT:
+        now.settings = replace(now.settings, options={**options, name: value})
+        return
+    if name not in CHANGEABLE:
+        known = f"call qd.init({name}=...)" if name in options else f"qd.init has no option {name!r}"
+        raise QuadrantsRuntimeError(
+            f"this option of a session cannot be changed: qd.cfg.{name}", code="QL2038", help=known
+        )
+    values = {**options, name: OPTIONS[name].read(name, value)}
+    now.settings = replace(now.settings, options=values, compile=_compile_options(values, now.settings.compile))
+    now.recompile()
 
 
 def reset() -> None:

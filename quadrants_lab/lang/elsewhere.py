@@ -40,6 +40,8 @@ class Elsewhere(ModuleType):
         self.__qd_home__ = attrgetter(home)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":  # `inspect` asks every module for its ``__file__``
+            raise AttributeError(f"{self.__name__} has no {name!r}")
         home = self.__qd_home__(sys.modules["quadrants_lab"])
         if name == "__all__":
             return [n for n in getattr(home, "__all__", vars(home)) if not n.startswith("_")]

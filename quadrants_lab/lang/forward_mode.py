@@ -170,10 +170,10 @@ def clear_all(which: str, thread: int | None = None) -> None:
     versions = list(map(_version, memories))
     if versions == cleared:
         return
-    for n, memory in enumerate(memories):
-        if versions[n] != cleared[n] and thread in (None, memory.owner):
-            memory.write(..., 0)
-            cleared[n] = memory.python_filled  # another thread may have written it since
+    for n, version in enumerate(versions):
+        if version != cleared[n] and thread in (None, memories[n].owner):
+            memories[n].write(..., 0)
+            cleared[n] = memories[n].python_filled  # another thread may have written it since
 
 
 # where a loss was written, what no kernel did with it, and what to do

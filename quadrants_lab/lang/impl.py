@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.lang.config import WITHOUT_EFFECT, sync
+from quadrants_lab.lang.config import WITHOUT_EFFECT, change_option, sync
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime import session
 
 
 class Config:
-    """The options of the current session, under their names in `qd.init`, and ``arch``."""
+    """The options of the current session, under their names in `qd.init`, and ``arch``. An option of kernels can be
+    changed for those that are launched from then on; any other belongs to `qd.init`."""
 
     def __getattr__(self, name: str) -> Any:
         options = _options()
@@ -18,9 +18,7 @@ class Config:
         return options[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise QuadrantsRuntimeError(
-            f"options of a session cannot be changed: qd.cfg.{name}", code="QL2038", help=f"call qd.init({name}=...)"
-        )
+        change_option(name, value)
 
     def __dir__(self) -> list[str]:
         return sorted(_options())

@@ -1,5 +1,6 @@
 """`qd.perf_dispatch`: chooses the fastest of several equivalent functions for the arguments of a call."""
 
+import os
 from collections.abc import Callable, Hashable, Iterator
 from functools import update_wrapper
 from statistics import fmean
@@ -47,6 +48,7 @@ class PerfDispatch:
         key = self.geometry(*args, **kwargs)
         if key not in self.turns:
             fit = [f for f, can in self.implementations if can is None or can(*args, **kwargs)]
+            fit = self._forced() or fit
             if not fit:
                 raise QuadrantsRuntimeError(
                     f"no implementation of {self.name} can run with these arguments",
@@ -65,6 +67,25 @@ class PerfDispatch:
             if isinstance(e, Exception):
                 self.failed[key].append(fn)
             raise
+
+    def _forced(self) -> list[Implementation]:
+        """The implementation that the environment variable QD_PERFDISPATCH_FORCE names, "dispatcher:implementation"
+        for each dispatcher, separated by commas; none if it does not name this dispatcher."""
+        given = os.environ.get("QD_PERFDISPATCH_FORCE", "")
+        names = {getattr(f, "__name__", ""): f for f, _ in self.implementations}
+        for pair in filter(None, given.split(",")):
+            dispatcher, colon, name = pair.strip().partition(":")
+            if not colon:
+                raise QuadrantsRuntimeError(
+                    f"QD_PERFDISPATCH_FORCE={given}: {pair!r} names no implementation", code="QL2057",
+                    help="write dispatcher:implementation, several with commas between them",
+                )  # fmt: skip
+            if dispatcher == self.name:
+                if name not in names:
+                    what = f"QD_PERFDISPATCH_FORCE={given}: {self.name} has no implementation {name!r}"
+                    raise QuadrantsRuntimeError(what, code="QL2057", help=f"it has {', '.join(names)}")
+                return [names[name]]
+        return []
 
     def _turns(self, fit: list[Implementation]) -> Iterator[_Turn]:
         """The implementations that successive calls run."""

@@ -144,7 +144,7 @@ class SNode:
         for field in placed:
             field.drop_unplaced_companions()
             if field.primal is not None:
-                _recompile()
+                session.current().recompile()
         return self
 
     def lazy_grad(self) -> None:
@@ -168,7 +168,7 @@ class SNode:
                     made.allocate(field.shape, field.offset)
                     made.set_node(node if field.snode else None)
                     node._fields.append(made)
-        _recompile()
+        session.current().recompile()
 
     # --- what is active -------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class SNodeTree:
             node._fields.clear()
             if node._activity is not None:
                 node._activity.release()
-        _recompile()
+        session.current().recompile()
 
 
 class FieldsBuilder(SNode):
@@ -382,12 +382,3 @@ def deactivate_all_snodes() -> None:
     """Calls `SNode.deactivate_all` of every tree of the session that fields are placed in."""
     for top in {field.snode._builder for field in session.current().fields if field.snode is not None}:
         top.deactivate_all()
-
-
-def _recompile() -> None:
-    """Makes the session compile its kernels again, because fields got gradients or lost their memory."""
-    now = session.current()
-    now.placements += 1
-    session.changed()
-    now.differentiable.known = {}
-    now.forget_fast_paths()

@@ -13,9 +13,9 @@ from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
 from quadrants_lab.runtime.arguments.slots import AnySlot, TensorSlot, leaves, resolve_tensors
 from quadrants_lab.runtime.interop.arrays import is_foreign
-from quadrants_lab.runtime.launch.dispatch import Dispatcher, ValueAndGrad
+from quadrants_lab.runtime.launch.dispatch import Dispatcher, Modes, ValueAndGrad
 
-_plan, _gradient_plan = lazily("runtime.launch.plan", "Plan"), lazily("runtime.gradient.plan", "GradientPlan")
+_plan, _gradient = lazily("runtime.launch.plan", "Plan"), lazily("runtime.gradient.plan", "GradientPlan")
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 Kinds = tuple[bool, ...]  # for each tensor, whether it is an array
 
@@ -44,11 +44,10 @@ class TensorVariants:
                 made = [p.slot() for p in self.parameters]
                 return [resolve_tensors(slot, left) for slot in made] if kinds else made
 
-            rest = slots, ScalarField, NDARRAYS, _make_plan
-            forward, reverse = (Dispatcher(self.source, mode, *rest) for mode in ("forward", "reverse"))
-            both = ValueAndGrad(self.source, "both", *rest)
+            plain = frozenset({int, float, bool, np.ndarray, *NDARRAYS})
+            of = Modes(self.source, slots, ScalarField, NDARRAYS, _make_plan, plain, self.graph)
+            forward, reverse, both = Dispatcher(of, "forward"), Dispatcher(of, "reverse"), ValueAndGrad(of, "both")
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
-            forward.graph = reverse.graph = both.graph = self.graph
             variant = self._variants.setdefault(kinds, (forward, reverse, both))  # another thread may be first
         return variant
 
@@ -61,7 +60,7 @@ class TensorVariants:
 
 
 def _make_plan(owner: Dispatcher, session: Any, compiled: Any, launched: Any) -> Any:
-    return (_gradient_plan if compiled.mode in ("reverse", "both") else _plan)(owner, session, compiled, launched)
+    return _plan(owner, session, compiled, launched, _gradient if compiled.mode in ("reverse", "both") else None)
 
 
 def _is_array(value: Any, optional: bool) -> bool:

@@ -1,5 +1,5 @@
-"""Compiles and runs a cell's text in the user's namespace, its last expression separately. Its lines are in
-linecache."""
+"""Compiles and runs a cell's text in the user's namespace, the last expression separately. The cell's lines are put
+into linecache."""
 
 import ast
 import linecache
@@ -16,8 +16,8 @@ from quadrants_lab.ir.deep_recursion import deeply_recursive, syntax_tree
 class Cell:
     """A compiled cell. ``file``: its name in linecache. ``lines``: its text; line 1 is the magic's own line, so line
     numbers are those of the editor. ``last``: the last expression, None if there is none to display. ``called``: the
-    (dotted) name that it calls, None if it is no such call. ``pair``: if it is a call with two arguments, the function
-    and the arguments."""
+    (dotted) name that the last expression calls, None if it is no such call. ``pair``: the function and the arguments
+    if the last expression is a call with two arguments."""
 
     file: str
     lines: tuple[str, ...]

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from quadrants_lab.adstack.evaluate import reads, values_of_parts
+from quadrants_lab.adstack.evaluate import LiveData, reads, values_of_parts
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import on_stacks, unstacked
@@ -37,9 +37,8 @@ from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
-from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.plan import Live, Plan
+from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
@@ -65,12 +64,12 @@ def remember(recorder: Recorder) -> None:
     """Keeps the steps of launches without making a view, in case a view is asked for later."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner.root, None)
-        STEPS[owner.root] = steps_view(records, owner.source.file, recorder.past)
+        STEPS[owner.root] = steps_view(records, owner.of.source.file, recorder.past)
 
 
 @contextmanager
 def remembered(recorder: Recorder) -> Iterator[None]:
-    """Keeps the steps of what was launched until the with failed."""
+    """Keeps the steps of all launches up to the failure of the with."""
     try:
         yield
     except BaseException:
@@ -99,7 +98,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     for owner, of_kernel in groups.items():
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.times, recorder.past))
-        if owner is owner.root or owner.root not in groups:  # it may only have run without derivatives
+        if owner is owner.root or owner.root not in groups:  # the kernel may have run without derivatives only
             RECORDED[owner.root] = view.kernels[-1]
         view.kernels[-1].tapes, view.kernels[-1].cost = tapes, cost
     _make_small(view)
@@ -151,7 +150,7 @@ def kernel_view(
             view.launches.append(launch_view(record, compared.get(record.number, []), timed))
     view.steps = steps_view(records, file, past)
     gradient = plans.get("reverse") or plans.get("both")
-    if isinstance(gradient, GradientPlan):
+    if gradient is not None and gradient.stacks is not None:
         _add_stacks(view, gradient, records.get("reverse"))
     return view
 
@@ -172,8 +171,8 @@ def source_lines(source: FunctionSource) -> list[model.Line]:
 
 
 def _stages(plan: Plan, file: str) -> list[model.StageView]:
-    """The code stages of every backend, the plan's own first; making code needs no device. Small code of its own
-    backend is made in this process, all other code in the code process, which can be stopped."""
+    """The code stages of every backend, the plan's own backend first; making code needs no device. This process makes
+    small code of the plan's own backend; the code process, which can be stopped, makes all other code."""
     own, ran = plan.session.settings.backend, (plan.last_kernel, plan.last_options)
     out: list[model.StageView] = []
     for name in _backends(plan):
@@ -237,7 +236,7 @@ def _add_traces(view: model.KernelView, mode: str, plan: Plan) -> None:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
         front = model.PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
-    if isinstance(plan, GradientPlan) and plan.last_kernel is not plan.kernel:
+    if plan.stacks is not None and plan.last_kernel is not plan.kernel:
         gates = plan.stacks.compacted.sparse
         view.traces["gated"] = [
             model.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
@@ -249,7 +248,7 @@ def _add_traces(view: model.KernelView, mode: str, plan: Plan) -> None:
 # --- stacks -------------------------------------------------------------------------------------------------------
 
 
-def _add_stacks(view: model.KernelView, plan: GradientPlan, record: LaunchRecord | None) -> None:
+def _add_stacks(view: model.KernelView, plan: Plan, record: LaunchRecord | None) -> None:
     kernel, file = plan.kernel, view.file
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.stacks.depths else ()
@@ -261,9 +260,9 @@ def _add_stacks(view: model.KernelView, plan: GradientPlan, record: LaunchRecord
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
     view.kept = list(plan.kept() if record is None else record.kept)
     if rows:
-        given = None if record is None or record.inputs is None else Live(record.scalars, record.inputs)
+        given = None if record is None or record.inputs is None else LiveData(record.scalars, record.inputs)
         live = given or plan.stacks.last_data()
-        view.bytes_before = bytes_before(plan, live)
+        view.bytes_before = bytes_before(plan.compiled, plan.stacks.depths, live)
         lanes = plan.frame.stack_threads
         view.heap = (lanes * plan.frame.stack_bytes(), lanes)
     if record is not None and record.inputs is not None:
@@ -273,11 +272,11 @@ def _add_stacks(view: model.KernelView, plan: GradientPlan, record: LaunchRecord
     view.graphs = task_graphs(kernel, file, values)
 
 
-def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
+def _values(plan: Plan, record: LaunchRecord | None) -> Values:
     """Evaluates size expressions at the launch of the record; gives no values if its data was not kept."""
     if record is None or record.inputs is None:
         return lambda e: {}
-    live, counted = Live(record.scalars, record.inputs), dict(plan.stacks.counted)
+    live, counted = LiveData(record.scalars, record.inputs), dict(plan.stacks.counted)
 
     def values(e: S.SizeExpr) -> Mapping[int, int]:
         try:
@@ -292,7 +291,7 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
 
 
 def _times(record: LaunchRecord, times: Times | None) -> list[tuple[str, float]]:
-    """The times of compilation, if that was in the cell, and of launches, all by one clock."""
+    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock."""
     clock = record.plan.compiled.clock
     first, warm = (None, ()) if times is None else (times.first, times.warm)
     rows = []
@@ -371,7 +370,7 @@ def _worst(verdicts: Sequence[Verdict]) -> float | None:
     nothing was checked."""
     if any(v.kind == "nonfinite" for v in verdicts):
         return math.nan
-    return max((min(m.apart for m in v.moves) for v in verdicts if v.moves), default=None)
+    return max((min(m.error for m in v.moves) for v in verdicts if v.moves), default=None)
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:

@@ -47,8 +47,8 @@ def place(record: LaunchRecord) -> str:
 
 
 def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
-    """For each record its run on every backend of ``arches``, first on its home backend, with which the others are
-    compared. Empty if ``arches`` has no further backend."""
+    """For each record, the same launch on every backend of ``arches``. The record's home backend comes first, and the
+    others are compared with it. Empty if ``arches`` has no further backend."""
     rows = {name: available(name) for name in dict.fromkeys((*arches, *map(home, records)))}
     compared: Compared = {}
     for record in records:
@@ -117,12 +117,12 @@ def difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[float, tuple[i
         return 0.0, ()
     same = (a == b) | ((a != a) & (b != b))
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
     if a.dtype.kind != "f":
-        apart = np.maximum(apart, 1.0)  # large different integers may be equal in float64
-    apart = np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
-    at = np.unravel_index(int(np.argmax(apart)), a.shape)
-    return (float(apart[at]), tuple(int(i) for i in at)) if apart[at] else (0.0, ())
+        difference = np.maximum(difference, 1.0)  # large different integers may be equal in float64
+    difference = np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
+    at = np.unravel_index(int(np.argmax(difference)), a.shape)
+    return (float(difference[at]), tuple(int(i) for i in at)) if difference[at] else (0.0, ())
 
 
 def _difference_text(size: float, at: tuple[int, ...], home: npt.NDArray[Any]) -> str:

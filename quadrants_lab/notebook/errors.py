@@ -15,7 +15,7 @@ _report = Report.__str__
 
 
 class ShownError(Exception):
-    """An exception of which IPython only shows the text; the original is its ``__cause__``."""
+    """An exception of which IPython only shows the text; the original exception is its ``__cause__``."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
@@ -28,7 +28,8 @@ def show_as_text(error: BaseException) -> NoReturn:
 
 
 def show_from_cell(error: Exception, shell: Any, file: str) -> NoReturn:
-    """Raises the error again; its traceback begins in the cell, not with the magic and all of the cell in a line."""
+    """Raises the error again with a traceback that begins in the cell. Otherwise it would begin with the magic and
+    show the whole cell as one line."""
     tb = error.__traceback__
     while tb is not None and tb.tb_frame.f_code.co_filename != file:
         tb = tb.tb_next

@@ -19,11 +19,11 @@ from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
 from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
+from quadrants_lab.notebook.error_plot import pictures
 from quadrants_lab.notebook.experiment import Progress
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
 from quadrants_lab.notebook.stepping import add_findings, stepper
-from quadrants_lab.notebook.sweep import pictures
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.record.recorder import Recorder

@@ -1,4 +1,5 @@
-"""The roofline of a launch: the bytes and operations of its IR, and the least time that the device needs for them.
+"""The roofline of a launch: the bytes and operations that its IR needs, and the least time that the device takes for
+these.
 
 Samuel Williams, Andrew Waterman and David Patterson: Roofline: an insightful visual performance model for multicore
 architectures, Communications of the ACM 52(4), 2009. The reference interpreter counts the work of some iterations of
@@ -20,7 +21,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.types import DTYPES, DType
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 from quadrants_lab.notebook.compare import home
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compiled import load_cached
@@ -55,8 +56,8 @@ class Work:
     operations: float = 0.0
 
     def moved(self, sizes: dict[str, int]) -> float:
-        """The bytes that must move at least: what is read and what is written of each buffer, but at most its size.
-        ``sizes``: name of a buffer -> its bytes."""
+        """The bytes that must move at least: for each buffer the bytes read and the bytes written, each at most the
+        buffer's size. ``sizes``: name of a buffer -> its bytes."""
         both = (*self.read.items(), *self.written.items())
         return sum(min(size, sizes.get(name, size)) for name, size in both)
 
@@ -82,7 +83,7 @@ class _Counter:
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers, self.work, self.weight = kernel.buffers, Work(), 0.0
-        self.stacks = {s.id: s.type.nbytes for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
+        self.stacks = {s.id: s.type.nbytes for s in find(kernel.body, N.AdStackAlloca)}
         self.steps = 0
         self.inside = False
 
@@ -202,7 +203,7 @@ def roofline(launch: LaunchData, sizes: dict[str, int], seconds: float, session:
     except (QuadrantsError, MemoryError) as e:
         return RooflineView(problem=str(e).splitlines()[0])
     if backend(settings.backend).CAPABILITIES.on_host:
-        work.read.pop("", 0)  # the stacks of iterations in flight stay in the caches
+        work.read.pop("", 0)  # the stacks of running iterations stay in the caches
         work.written.pop("", 0)
     return RooflineView(work.moved(sizes), work.operations, seconds, bandwidth, rate, str(dtype))
 
@@ -220,5 +221,5 @@ def _near(size: int) -> int:
 
 def _widest(kernel: N.Kernel) -> DType:
     """f64 if the kernel computes with it, else f32."""
-    wide = any(isinstance(s, N.Op) and s.type is DTYPES["f64"] for s in walk(kernel.body))
+    wide = any(s.type is DTYPES["f64"] for s in find(kernel.body, N.Op))
     return DTYPES["f64" if wide else "f32"]

@@ -19,7 +19,7 @@ from quadrants_lab.widgets.panes import render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
 
-FORMAT = 1  # increased when older files can no longer be read
+FORMAT = 1  # raised when older files can no longer be read
 KINDS = (".html", ".json")
 
 

@@ -103,8 +103,8 @@ class Live:
 
 
 class Running(Live):
-    """`map_gradients` in a thread, so that the notebook can be used meanwhile. Displays itself like `Live`, with a
-    button that stops the shards. ``options``: the options of `map_gradients`."""
+    """`map_gradients` in a thread, so that the notebook can be used meanwhile. The object displays itself like
+    `Live`, with a button that stops the shards. ``options``: the options of `map_gradients`."""
 
     _repr_html_ = None  # it is displayed as a widget
 

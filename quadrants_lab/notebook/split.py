@@ -56,12 +56,12 @@ def _shape(data: Any) -> str:
 
 
 def compared(fn: Callable[..., Any], params: Any, data: Any, count: int) -> str:
-    """A sentence that compares the sum over ``count`` shards, on Dask's workers, with all data at once, in this
-    session. Observers see the latter."""
+    """A sentence that compares the sum over ``count`` shards on Dask's workers with one run over all data in this
+    session. Observers see the run in this session."""
     pieces = split(data, count)
     start = perf_counter()
     whole = map_gradients(fn, params, [data], client=False, summed=True)
-    alone, loss, right = perf_counter() - start, float(whole.losses[0]), _flat(whole.gradients)
+    here, loss, right = perf_counter() - start, float(whole.losses[0]), _flat(whole.gradients)
     start = perf_counter()
     with unwatched():
         found = map_gradients(fn, params, pieces, progress=Live(count))
@@ -70,7 +70,7 @@ def compared(fn: Callable[..., Any], params: Any, data: Any, count: int) -> str:
     total, size = sum(rows), sum(np.abs(r) for r in rows)
     off = float(np.abs(total - right).max() / (max(size.max(), np.abs(right).max()) or 1.0))
     narrowest = min(np.asarray(a).dtype.itemsize for a in _arrays(params))
-    times = f"{seconds(took)} on the workers, {seconds(alone)} here at once"
+    times = f"{seconds(took)} on the workers, {seconds(here)} here at once"
     if off <= _AGREES[narrowest]:
         return f"{count} shards: the sum of their gradients is the gradient of the whole, to {off:.0e} ({times})"
     ratio = float(total @ right / (right @ right)) if right.any() else np.inf

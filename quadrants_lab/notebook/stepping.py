@@ -48,7 +48,7 @@ def steps_view(
 
 
 class _Kernel:
-    """What the steps of all launches of a plan have in common. ``at``: the number of the task that is shown first."""
+    """The data that the steps of all launches of a plan share. ``at``: the number of the task that is shown first."""
 
     def __init__(self, plan: Plan, file: str) -> None:
         self.kernel, self.file = plan.kernel, file
@@ -81,7 +81,7 @@ class _Launch:
         key = task, lane, where
         trace = self.known.get(key)
         if trace is None:
-            if where and model.ONLY_READY.get():  # the place may be far along the iteration
+            if where and model.ONLY_READY.get():  # the wanted place may be far into the iteration
                 ended = Event()
                 raise model.NotReady(
                     f"the steps of iteration {lane}".rstrip(),

@@ -14,7 +14,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.text import statement_lines
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.runtime.backend import Backend
 from quadrants_lab.widgets import model
@@ -236,7 +236,7 @@ def stack_views(
     kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, uses: Mapping[int, Sequence[str]]
 ) -> list[model.StackView]:
     """Rows of the launch report with their size trees. ``uses``: id of the value on a stack -> reasons to keep it."""
-    allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
+    allocas = {s.id: s for s in find(kernel.body, N.AdStackAlloca)}
     alike = Counter((row.name, row.line) for row in rows)  # more than 1 if the line was unrolled
     seen: Counter[tuple[str, int]] = Counter()
     out = []

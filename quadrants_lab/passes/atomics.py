@@ -7,7 +7,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.effects import aliased_atomic_buffers, places, touched
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_offloads, rewrite_in, rewritten, types_of, uses, walk
+from quadrants_lab.ir.walk import find, map_offloads, rewrite_in, rewritten, types_of, uses, walk
 
 
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
@@ -23,7 +23,7 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     at, atomics = places(task.body), touched(task.body, N.Atomic)
     shared = aliased_atomic_buffers(kernel, atomics)
 
-    def alone(buffer: str) -> bool:
+    def one_iteration_each(buffer: str) -> bool:
         if task.kind == "serial":
             return True
         if buffer in shared:
@@ -32,7 +32,7 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
         same = {i for axis, i in enumerate(first) if all(index[axis] == i for index in others)}
         return own <= same
 
-    private = {b for b in atomics if alone(b)}
+    private = {b for b in atomics if one_iteration_each(b)}
 
     def one(s: N.Stmt) -> N.Stmt:
         return replace(s, private=True) if isinstance(s, N.Atomic) and s.buffer in private and not s.private else s
@@ -46,8 +46,9 @@ _SUMS = ("add", "sub")
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
     """Guarantees, for a kernel that will be differentiated, that a private Atomic (`privatize_atomics`) is a sum
     whose old value nothing reads, or a minimum or maximum of a buffer that its task accesses in no other way. The
-    result or derivative of any other atomic depends on the order of accesses. A private atomic has one, since a
-    single iteration makes all accesses to the element, so a load, an operation and a store can say it."""
+    result or derivative of any other atomic depends on the order of accesses. The accesses to the element of a
+    private atomic have an order, since a single iteration makes all of them. So a load, an operation and a store take
+    the place of the atomic."""
     if not any(b.grad or b.dual for b in kernel.buffers.values()):
         return kernel
     marked = privatize_atomics(kernel)
@@ -56,16 +57,16 @@ def plain_atomics(kernel: N.Kernel) -> N.Kernel:
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
     made = rewritten(marked, lambda s: b.made(_plain, b, s) if s.id in chosen else s, b)
-    loops = (s for s in walk(marked.body) if isinstance(s, N.For) and s.threads)
+    loops = (s for s in find(marked.body, N.For) if s.threads)
     ordered = {loop.id for loop in loops if any(s.id in chosen for s in walk(loop.body))}
     return rewritten(made, lambda s: replace(s, threads=False) if isinstance(s, N.For) and s.id in ordered else s)
 
 
 def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:
-    """The private atomics of a task whose result or derivative depends on the order."""
+    """The private atomics of a task whose result or derivative depends on the order of accesses."""
     used, others = uses((task,)), _also_used_otherwise(task)
-    for s in walk((task,)):
-        if isinstance(s, N.Atomic) and s.private:
+    for s in find((task,), N.Atomic):
+        if s.private:
             free = _SUMS if s.buffer in others else (*_SUMS, *N.MINMAX)
             if s.id in used or s.op not in free:
                 yield s
@@ -73,11 +74,10 @@ def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:
 
 def _also_used_otherwise(task: N.Stmt) -> set[str]:
     """The buffers with an atomic minimum or maximum that the task also accesses in another way."""
-    ways: dict[str, set[str]] = {}
-    for s in walk((task,)):
-        if isinstance(s, N.Access):
-            ways.setdefault(s.buffer, set()).add(s.op if isinstance(s, N.Atomic) else type(s).__name__)
-    return {buffer for buffer, found in ways.items() if len(found) > 1 and found & {*N.MINMAX}}
+    kinds: dict[str, set[str]] = {}
+    for s in find((task,), N.Access):
+        kinds.setdefault(s.buffer, set()).add(s.op if isinstance(s, N.Atomic) else type(s).__name__)
+    return {buffer for buffer, found in kinds.items() if len(found) > 1 and found & {*N.MINMAX}}
 
 
 def _plain(b: Builder, s: N.Atomic) -> None:

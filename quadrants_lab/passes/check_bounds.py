@@ -94,7 +94,7 @@ class _Checker:
 
 
 def begin(buffer: N.Buffer, axis: int) -> int:
-    """The first index along an axis in the program."""
+    """The index at which the axis begins in the program."""
     return buffer.first[axis] if buffer.first else 0
 
 
@@ -127,8 +127,8 @@ def iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
 
 
 def _variable(p: N.Param, body: N.Block) -> tuple[str, int] | None:
-    """The name and the id of the loop variable: the index, or begin + index * step if the loop computes that from
-    it."""
+    """The name and the id of the loop variable: the loop's index, or begin + index * step where the loop computes
+    such a value."""
     if p.name:
         return None if p.name == "_" else (p.name, p.id)
     made = {p.id}

@@ -10,9 +10,9 @@ from quadrants_lab.passes.fold_rules import COMMUTATIVE
 
 
 def cse(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for each task that no Op, constant, argument, shape or assert repeats an equal one that is visible
-    to it. The same holds for a load, if no path from the first load to the second writes to memory that may be the
-    same. A task does not use values of other tasks or of the statements around it."""
+    """Guarantees for each task that no Op, constant, argument, shape or assert repeats an equal statement whose value
+    is visible there. No load repeats an equal load either, unless a path from the first to the second writes to
+    memory that may be the same. A task does not use values of other tasks or of the statements around it."""
     c = _Cse(kernel)
     body = c.block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
@@ -45,7 +45,8 @@ class _Cse:
         self.state.update(dict.fromkeys(memories, self.writes))
 
     def key(self, s: N.Stmt) -> Hashable:
-        """Statements with the same key define the same value; None for a statement that has none."""
+        """The key of a statement: statements with the same key define the same value. None for a statement that may
+        not be merged with others."""
         match s:
             case N.Op(prim=prim, args=args, type=type):
                 if prim in COMMUTATIVE and args[0] > args[1]:
@@ -95,7 +96,7 @@ class _Cse:
 
     def inside(self, s: N.Stmt) -> list[N.Block]:
         """The blocks of the statement. An arm of an If sees the memory before the If. In a loop, memory that the loop
-        writes is unknown. A task sees no value from outside. After each of them, the memory that it writes is
+        writes is unknown. A task sees no value from outside. After the statement, the memory that its blocks write is
         unknown. The body of a guard runs once, after the statements before the guard, so everything that was known is
         still known there."""
         if isinstance(s, N.AdStackGuard):

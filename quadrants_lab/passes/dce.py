@@ -5,7 +5,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.needs import Needs, only
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import reached, uses, walk
+from quadrants_lab.ir.walk import find, reached, uses
 
 _OUTSIDE = -1
 
@@ -16,7 +16,7 @@ def dce(kernel: N.Kernel) -> N.Kernel:
     effect; no write to a launch temporary that nothing reads; and no temporary that no statement names."""
     temps = {name for name, b in kernel.buffers.items() if b.kind == "temp"}
     unread = temps and temps - touched(kernel.body, N.Load)
-    if unread and (atomics := [s for s in walk(kernel.body) if isinstance(s, N.Atomic) and s.buffer in unread]):
+    if unread and (atomics := [s for s in find(kernel.body, N.Atomic) if s.buffer in unread]):
         used = uses(kernel.body)
         unread -= {s.buffer for s in atomics if s.id in used}
 
@@ -33,7 +33,8 @@ def dce(kernel: N.Kernel) -> N.Kernel:
 
 
 def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
-    """The buffers without the temporaries that no statement accesses and that are no grad or dual of another buffer."""
+    """The buffers, but without the temporaries that no statement accesses and that are neither grad nor dual of
+    another buffer."""
     if all(b.kind != "temp" for b in buffers.values()):
         return buffers
     named = touched(body)
@@ -43,9 +44,9 @@ def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that every gradient or dual buffer is used by a statement, or has a gradient that a statement uses,
-    so that a launch provides no others. The memory that blocks share in a gradient stays, because the kernels that
-    run before the gradient get it from there."""
-    used = touched(kernel.body) | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
+    so that a launch need not provide the others. In a gradient the memory that the threads of a block share stays,
+    because the kernels that run before the gradient get this memory from the gradient."""
+    used = touched(kernel.body) | {s.buffer for s in find(kernel.body, N.ShapeOf)}
     used |= {name for name, b in kernel.buffers.items() if b.grad in used}
     if kernel.mode in ("reverse", "count"):
         used |= {name for name, b in kernel.buffers.items() if b.role == "block"}

@@ -8,7 +8,7 @@ from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of,
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import aliased_atomic_buffers, memory_classes
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
+from quadrants_lab.ir.walk import find, reached, rewrite_in, uses, walk
 
 _MOST = 64  # a backend cannot use a larger distance
 
@@ -21,7 +21,7 @@ def mark_distances(kernel: N.Kernel) -> N.Kernel:
     body: list[N.Stmt] = []
     for task in kernel.tasks:
         found = _distances(kernel, task)
-        if found or any(isinstance(s, N.Atomic) and s.distance >= 0 for s in walk(task.body)):  # of an earlier run
+        if found or any(s.distance >= 0 for s in find(task.body, N.Atomic)):  # of an earlier run
             fission = _fission(accesses_of(kernel), task, found) if found else {}
 
             def marked(s: N.Stmt) -> N.Stmt:
@@ -39,7 +39,7 @@ def _distances(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
     the same element."""
     if task.kind == "serial":
         return {}
-    sums = [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
+    sums = [s for s in find(task.body, N.Atomic) if not s.private and s.index]
     used = uses(task.body) if sums else {}
     wanted = {s.buffer for s in sums} - {s.buffer for s in sums if s.id in used or s.op in ("cas", "exchange")}
     wanted -= aliased_atomic_buffers(kernel, {s.buffer for s in sums})
@@ -94,9 +94,9 @@ def _simple(form: Form, own: list[str]) -> bool:
 # --- loop distribution --------------------------------------------------------------------------------------------
 #
 # The adjoint of a stencil adds to x[j - 1], x[j] and x[j + 1], so neighbouring iterations add to the same element. If
-# each of these sums has a loop of its own, they do not, and each loop can be vectorised: first all sums into x[j -
-# 1], then all into x[j + 1], then the sums into x[j] with everything else (R. Allen and K. Kennedy, Optimizing
-# Compilers for Modern Architectures, 2001, chapters 2 and 5).
+# each of these sums has a loop of its own, no two iterations of a loop add to the same element, and each loop can be
+# vectorised: first all sums into x[j - 1], then all into x[j + 1], then the sums into x[j] with everything else (R.
+# Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters 2 and 5).
 
 
 # statements that each of the loops may repeat
@@ -145,6 +145,6 @@ def _row_at(info: Accesses, a: Access, last: str) -> str:
         return ""
     buffer = info.kernel.buffers[a.stmt.buffer]
     for n, form in enumerate(a.at[axes[0] + 1 :], axes[0] + 1):
-        if form.terms or buffer.known_extent(n) is None:  # without, LLVM makes no vectors
+        if form.terms or buffer.known_extent(n) is None:  # otherwise LLVM makes no vectors
             return ""
     return str(a.at[axes[0]])

@@ -114,7 +114,7 @@ class _Folder:
             if any(_subnormal(v) for v in (value, *values)):
                 return None  # devices may flush subnormal numbers to zero
             return N.Const(s.id, s.type, value.item(), name=s.name, span=s.span, adjoint_of=s.adjoint_of)
-        if known[0] and s.prim in COMMUTATIVE:  # c . x = x . c
+        if known[0] and s.prim in COMMUTATIVE:  # a constant operand goes to the right: c . x = x . c
             s = replace(s, args=(s.args[1], s.args[0]))
             again = self.rules(s)
             return s if again is None else again
@@ -150,7 +150,8 @@ class _Folder:
         return False
 
     def arm(self, block: N.Block, cond: int, holds: bool) -> N.Block:
-        """The arm, folded knowing that it runs only when the condition holds, or only when it does not."""
+        """The arm, folded. It runs only when the condition is true, or (the other arm) only when the condition is
+        false, so the value of the condition is known in it."""
         before = dict(self.assumed)
         self.assume(cond, holds)
         block = self.block(block)
@@ -208,7 +209,8 @@ class _Folder:
         return keep_results(s, keep)
 
     def kept(self, s: N.Loop) -> list[int]:
-        """Positions of the carried values that may change; the others become their initial values."""
+        """Positions of the carried values that may change. The other carried values are replaced by their initial
+        values."""
         ends = exits(s.body)
         keep = []
         for n, (p, init, r) in enumerate(zip(s.carried, s.inits, s.results, strict=True)):

@@ -1,7 +1,7 @@
 """The algebra of `fold`: rewrite rules for a primitive that is applied to values about which something is known.
 
-A rule takes the facts and an Op. It returns the id of a value that equals the Op, a statement of the same id to
-take its place, or None where it does not apply. Most rules are texts (`pattern`). All hold for every value of the
+A rule takes the facts and an Op. It returns the id of a value that equals the Op, a statement of the same id to take
+its place, or None where it does not apply. Most rules are texts (`pattern`). Every rule holds for all values of the
 dtype: NaN, infinities, signed zeros and wrapping integers included. Sums and products of floats are never
 reassociated. ``x`` and ``y`` stand for values, ``c`` for a constant.
 """
@@ -26,7 +26,7 @@ class Facts(Protocol):
 
     def const(self, ident: int) -> Any: ...  # the value of a constant, None for other values
 
-    def op(self, ident: int, *prims: str) -> Op | None: ...  # the Op that defines it, if it is one of these primitives
+    def op(self, ident: int, *prims: str) -> Op | None: ...  # the value's Op, if it is one of these primitives
 
     def emit(self, at: Op, prim: str, args: tuple[int, ...], type: DType) -> int: ...
 
@@ -222,7 +222,7 @@ def round_integer(f: Facts, s: Op) -> Rewritten:
 
 
 def truth_as_number(f: Facts, s: Op) -> Rewritten:
-    """(T(b) == 0) = not b and (T(b) != 0) = b for truth values b, with T a number's dtype."""
+    """(T(b) == 0) = not b and (T(b) != 0) = b for truth values b, where T is the dtype of a number."""
     inner = f.op(s.args[0], "cast")
     if f.const(s.args[1]) != 0 or inner is None or f.types[inner.args[0]] is not u1:
         return None

@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import emit_copy, end_of, rewrite, rewritten, substitute, types_of, walk
+from quadrants_lab.ir.walk import emit_copy, end_of, find, rewrite, rewritten, substitute, types_of, walk
 
 MOST_TRIPS = 16
 MOST_STATEMENTS = 400  # in all copies of the body together
@@ -23,7 +23,7 @@ MOST_STATEMENTS = 400  # in all copies of the body together
 
 def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no `while` that, decided by constants, ends after at most 16 short trips."""
-    whole = (s for s in walk(kernel.body) if isinstance(s, N.Const) and not s.type.is_float)
+    whole = (s for s in find(kernel.body, N.Const) if not s.type.is_float)
     consts = {s.id: s.type.numpy(s.value) for s in whole}
     b, ends = Builder(kernel.next_id, types_of(kernel.body)), dict[int, int]()
 
@@ -55,7 +55,7 @@ def _trips(loop: N.While, consts: dict[int, Any]) -> int | None:
 
 
 def _evaluate(block: N.Block, known: dict[int, Any]) -> None:
-    """Evaluates operations on known integers; other values become None."""
+    """Evaluates the operations whose operands are known integers; the results of all others are None."""
     for s in block:
         if isinstance(s, N.Op):
             args = [known.get(i) for i in s.args]
@@ -75,15 +75,14 @@ def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None
 
 
 def thread_rows(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no loop over threads divides the number of the thread by just one constant. It is for backends
-    that run a block in one thread."""
+    """Guarantees that no loop over threads divides the number of the thread by just one constant."""
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
         by = _row(s, consts) if isinstance(s, N.For) and s.threads else 0
         return b.made(_rows, b, s, by) if by else s
 
-    consts = {s.id: s.value for s in walk(kernel.body) if isinstance(s, N.Const)}
+    consts = {s.id: s.value for s in find(kernel.body, N.Const)}
     return rewritten(kernel, one, b)
 
 
@@ -91,7 +90,7 @@ def _row(loop: N.For, consts: dict[int, int | float]) -> int:
     """The constant by which the loop divides the number of the thread; 0 where there is none, or several."""
     if consts.get(loop.begin) != 0 or loop.carried:
         return 0
-    by = {consts.get(s.args[1], 0) for s in walk(loop.body) if isinstance(s, N.Op) and _divides(s, loop.index.id)}
+    by = {consts.get(s.args[1], 0) for s in find(loop.body, N.Op) if _divides(s, loop.index.id)}
     (n,) = by if len(by) == 1 else (0,)
     return int(n) if n > 1 else 0
 
@@ -105,7 +104,7 @@ def _rows(b: Builder, loop: N.For, by: int) -> None:
     zero, size, row, place = b.const(0, i32), b.const(by, i32), b.param(i32, "row"), b.param(i32, "place")
     rows = b.op("floordiv", b.op("add", loop.end, b.const(by - 1, i32)), size)
     ids = {s.id: row.id if s.prim == "floordiv" else place.id
-           for s in walk(loop.body) if isinstance(s, N.Op) and _divides(s, t)}  # fmt: skip
+           for s in find(loop.body, N.Op) if _divides(s, t)}  # fmt: skip
     with b.block() as outer:
         first = b.op("mul", row.id, size)
         threads = b.op("min", b.op("sub", loop.end, first), size)

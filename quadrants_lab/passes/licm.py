@@ -12,10 +12,10 @@ from quadrants_lab.ir.walk import map_blocks, same_or
 
 def licm(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no constant, argument, shape or Op whose operands come from outside the loop stands at the top
-    level of a For or While. The same holds for such a load from memory that the kernel does not write, if it is safe
-    to read early: from a 0-d buffer, at an index that is surely in bounds, or in a block that surely runs, such as
-    the condition of a While. From an arm of an If at the top level of the loop, only loads that are safe in any case
-    move out, with what their indices need."""
+    level of a For or While. A load whose index comes from outside the loop moves out, too, if the kernel does not
+    write that memory and the load is safe to run early: it reads a 0-d buffer, its index is surely in bounds, or its
+    block surely runs, as the condition of a While does. Out of an arm of an If at the top level of the loop only
+    loads that are safe even where the arm does not run move, together with the values that their indices need."""
     body = _Licm(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
@@ -59,7 +59,7 @@ class _Licm:
         return tuple(stay)
 
     def moves_from_arm(self, s: N.Stmt) -> bool:
-        """Whether a statement moves out of an arm of an If. A slow one does not, since the arm may never run."""
+        """Whether a statement moves out of an arm of an If. Slow statements stay, since the arm may never run."""
         return not (isinstance(s, N.Op) and s.type.is_float) and self.same_everywhere(s, runs=False)
 
     def surely_runs(self, s: N.For) -> bool:

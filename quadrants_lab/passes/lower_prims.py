@@ -5,16 +5,16 @@ from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import rewritten, substitute, types_of, walk
+from quadrants_lab.ir.walk import find, rewritten, substitute, types_of
 from quadrants_lab.passes.dce import dce
 
 
 def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and what was computed only for
-    the second one is dropped. Runs after the last derivative is taken."""
+    """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and the statements that only
+    its second operand needed are dropped. Runs after the last derivative is taken."""
     ids: dict[int, int] = {}
-    for s in walk(kernel.body):
-        if isinstance(s, N.Op) and s.prim == "custom_jvp":
+    for s in find(kernel.body, N.Op):
+        if s.prim == "custom_jvp":
             ids[s.id] = ids.get(s.args[0], s.args[0])
     if not ids:
         return kernel

@@ -1,4 +1,4 @@
-"""`narrow_stacks`: a stack of integers whose value range is known gets the smallest dtype that holds them."""
+"""`narrow_stacks`: a stack of integers whose value range is known gets the smallest dtype that holds its values."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import DType, i8, i16, i32, u8, u16, u32
-from quadrants_lab.ir.walk import rewritten, walk
+from quadrants_lab.ir.walk import find, rewritten
 
 _BY_SIZE = (u8, i8, u16, i16, u32, i32)
 
@@ -15,14 +15,13 @@ def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, if
     `analysis.ranges` knows the range of each of these values. A value is cast when it is pushed, and back when it is
     read."""
-    stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca) and s.type.is_int]
+    stacks = [s for s in find(kernel.body, N.AdStackAlloca) if s.type.is_int]
     if not stacks:
         return kernel
     ranges = Ranges(kernel)
     pushed: dict[int, list[int]] = {}
-    for s in walk(kernel.body):
-        if isinstance(s, N.AdStackPush):
-            pushed.setdefault(s.stack, []).append(s.value)
+    for s in find(kernel.body, N.AdStackPush):
+        pushed.setdefault(s.stack, []).append(s.value)
     narrow: dict[int, DType] = {}
     for stack in stacks:
         t = _fitting(ranges, pushed.get(stack.id, []))
@@ -47,7 +46,7 @@ def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
 
 
 def _fitting(ranges: Ranges, values: list[int]) -> DType | None:
-    """The smallest dtype that holds all the values, or None where the range of one is not known."""
+    """The smallest dtype that holds all the values, or None where the range of some value is not known."""
     low, high = 0, 0
     for v in values:
         r = ranges.range(v)

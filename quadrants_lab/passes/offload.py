@@ -13,19 +13,19 @@ _MAX_COST = 64  # most cycles for computing a value again in each iteration of a
 
 
 def offload(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that the kernel holds only `Offload`s and that none reads a value from outside.
+    """Guarantees that the kernel holds only `Offload`s and that no task reads a value from outside.
 
-    Each row of plain statements becomes a "serial" task. If a later task reads a value of such a task, it computes
+    Consecutive plain statements become one "serial" task. If a later task reads a value of such a task, it computes
     the value again, provided that this is cheap and surely gives the same value, also in a gradient that runs after
-    the kernel. That is so for constants, arguments, shapes, loads from memory that the kernel does not write later,
-    and Ops on these. Any other value is stored to a launch temporary (with an adjoint if it is a float) where it is
-    defined, and loaded at the top of the block that reads it.
+    the kernel. Constants, arguments, shapes, loads from memory that the kernel does not write later, and Ops on such
+    values are computed again. Any other value is stored to a launch temporary (with an adjoint if it is a float)
+    where it is defined, and loaded at the top of the block that reads it.
     """
     if all(isinstance(s, N.Offload) and not _reads(s) for s in kernel.body):
         return kernel
     o = _Offloader(kernel)
     groups = o.groups()
-    # a later task decides which values of the earlier ones are stored, so the last one comes first
+    # a later task decides which values of the earlier tasks are stored, so the last task comes first
     done = [o.task(g) if isinstance(g, N.Offload) else o.serial(g) for g in reversed(groups)]
     tasks = [o.stored(t) for t in reversed(done)]
     return replace(kernel, body=tuple(tasks), buffers=o.buffers, next_id=o.b.next_id)
@@ -63,7 +63,7 @@ class _Offloader:
                 self.names[s.id] = s.name
 
     def groups(self) -> list[N.Offload | list[N.Stmt]]:
-        """The kernel's tasks, and the runs of plain statements between them."""
+        """The kernel's tasks, and lists of the consecutive plain statements between them."""
         out: list[N.Offload | list[N.Stmt]] = []
         for s in self.kernel.body:
             if isinstance(s, N.Offload):
@@ -76,16 +76,16 @@ class _Offloader:
 
     def task(self, s: N.Offload) -> N.Offload:
         own = {p.id for p in s.indices}
-        return replace(s, bounds=self.alone(s.bounds, set()), body=self.alone(s.body, own))
+        return replace(s, bounds=self.through_temporaries(s.bounds, set()), body=self.through_temporaries(s.body, own))
 
     def serial(self, stmts: list[N.Stmt]) -> N.Offload:
         b = self.b
         b.span = stmts[0].span
         bounds = b.nothing()
-        body = self.alone((*stmts, *b.nothing()), set())
+        body = self.through_temporaries((*stmts, *b.nothing()), set())
         return N.Offload(b.fresh(), "serial", bounds, (), body, span=stmts[0].span)
 
-    def alone(self, block: N.Block, own: set[int]) -> N.Block:
+    def through_temporaries(self, block: N.Block, own: set[int]) -> N.Block:
         """The block with the values that it reads from outside recomputed or loaded at its top."""
         ids: dict[int, int] = {}
         with self.b.block() as top:

@@ -8,7 +8,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import map_offloads, substitute, types_of, walk
 
 FEWEST = 64  # fewest cells of a task, so that all threads of the host have work
-_PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # their meaning depends on what one iteration is
+_PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # depend on what one iteration is
 
 
 def over_cells(kernel: N.Kernel) -> N.Kernel:
@@ -20,7 +20,8 @@ def over_cells(kernel: N.Kernel) -> N.Kernel:
 
 
 def counts_cells(buffer: N.Buffer) -> bool:
-    """Whether the buffer has the activity of the cells of a sparse layout, now or as a launch kept it."""
+    """Whether the buffer says which cells of a sparse layout are active, now or at an earlier launch that kept a
+    copy."""
     return buffer.role == "activity" or (buffer.role == "kept" and buffer.name.endswith(".before"))
 
 
@@ -69,7 +70,7 @@ def _depends_on_iterations(s: N.Stmt) -> bool:
 
 
 def _extents(task: N.Offload) -> list[int] | None:
-    """The number of indices of each axis; None unless all begin at 0 and end at a constant."""
+    """The number of indices along each axis; None unless every axis begins at 0 and ends at a constant."""
     known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
     ends = [known.get(i, -1) for i in task.bounds[-1].operands()]
     k = len(task.indices)
@@ -79,8 +80,8 @@ def _extents(task: N.Offload) -> list[int] | None:
 def _test(
     cond: int, made: dict[int, N.Const | N.Op | N.Load], indices: set[int]
 ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]]]:
-    """The ids of the statements that compute the condition. If the condition reads an index only as ``index // n``,
-    with one constant n, also that n and the ids of these divisions, for each such index."""
+    """The ids of the statements that compute the condition. For each index that the condition reads only as ``index
+    // n``, with one constant n, the result also has n and the ids of these divisions."""
     test, direct, divided = set[int](), set[int](), dict[int, tuple[int, tuple[int, ...]]]()
     todo = [cond]
     while todo:

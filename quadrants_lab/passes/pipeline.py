@@ -10,7 +10,7 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(slots=True)
 class Step:
-    """One pass over one kernel; ``before is after`` when it changed nothing."""
+    """One pass over one kernel. If the pass changed nothing, ``before`` and ``after`` are the same object."""
 
     name: str
     before: Kernel

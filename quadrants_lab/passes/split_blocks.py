@@ -24,7 +24,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges, tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
-from quadrants_lab.ir.walk import end_of, free_values, rename, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, free_values, rename, rewrite, substitute, types_of, walk
 from quadrants_lab.passes.structure_exits import structure_exits
 
 _MOST = 12  # most operations that are computed again instead of spilling their result
@@ -40,7 +40,7 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def plain(s: N.Stmt) -> N.Stmt:
-        if not isinstance(s, N.While) or not any(isinstance(i, (N.Effect, N.Loop)) for i in walk(s.cond)):
+        if not isinstance(s, N.While) or not any(find(s.cond, (N.Effect, N.Loop))):
             return s  # the test has only values and ifs, so it may run once for all threads of a block
         return tested_inside(b, s)
 
@@ -59,7 +59,7 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
 
 def _has_barrier(s: N.Stmt) -> bool:
     """Whether there is a barrier in the statement."""
-    return any(isinstance(x, N.Barrier) for x in walk((s,)))
+    return any(find((s,), N.Barrier))
 
 
 def _narrowed(b: Builder, loop: N.For) -> None:
@@ -71,17 +71,17 @@ def _narrowed(b: Builder, loop: N.For) -> None:
     if not isinstance(test, N.Op) or len(made) < len(before) or test.args[0] != loop.index.id:
         b.add(loop)
         return
-    apart = {loop.index.id}  # values that may differ between threads
+    varying = {loop.index.id}  # values that may differ between threads
     for s in before:
-        apart |= {s.id} if isinstance(s, N.Load) or apart.intersection(s.operands()) else set()
+        varying |= {s.id} if isinstance(s, N.Load) or varying.intersection(s.operands()) else set()
     n, known = test.args[1], made.get(test.args[1])
     begin, end = loop.begin, loop.end
     exact = test.prim == "eq" and isinstance(known, N.Const) and known.value >= 0
-    if n in apart or not (exact or test.prim == "lt"):
+    if n in varying or not (exact or test.prim == "lt"):
         b.add(loop)
         return
     b.span, ids = loop.span, dict[int, int]()
-    for s in rename(tuple(s for s in before if s.id not in apart), b.fresh, ids):
+    for s in rename(tuple(s for s in before if s.id not in varying), b.fresh, ids):
         b.add(s)
     n = ids.get(n, n)
     if exact:
@@ -100,17 +100,17 @@ class _Task:
         self.b, self.buffers, self.task = b, buffers, task
         self.differentiable = any(x.grad for x in buffers.values())
         self.defs = {i: s for s in walk(task.body) for i, _ in s.defs()}
-        whiles = (w.cond for w in walk(task.body) if isinstance(w, N.While))
+        whiles = (w.cond for w in find(task.body, N.While))
         self.tests = {i for cond in whiles for s in walk(cond) for i, _ in s.defs()}
         self.names = {p.id: p.name for s in walk(task.body) for p in (*s.params(), *getattr(s, "results", ()))}
-        self.consts = {s.id: s.value for s in walk((*b.stmts, *task.bounds, *task.body)) if isinstance(s, N.Const)}
+        self.consts = {s.id: s.value for s in find((*b.stmts, *task.bounds, *task.body), N.Const)}
         self.uniform = self.uniform_values(loads=False)
         self.uniform_loads = self.uniform_values(loads=True)
         self.cost = self.costs()
         self.slots: dict[int, N.Buffer] = {}
         self.ids: dict[int, int] = {}  # value -> its id in the phase that is being built
         self.phases: dict[int, tuple[set[int], int]] = {}  # loop over threads -> the values it defines, its index
-        used = {s.buffer for s in walk(task.body) if isinstance(s, N.Access)}
+        used = {s.buffer for s in find(task.body, N.Access)}
         self.shared = [x for n, x in buffers.items() if n in used and x.kind == "shared"]
 
     # --- the task -----------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class _Task:
         consts = self.consts
         known = [consts[e] - consts[x] for x, e in zip(begins, ends, strict=True) if x in consts and e in consts]
         whole = prod(max(0, n) for n in known) if len(known) == len(ends) else None
-        self.full = whole is not None and whole % self.task.block_dim == 0  # so is each block
+        self.full = whole is not None and whole % self.task.block_dim == 0  # then each block is full, too
         few = len(ends) == 1 if whole is None else whole < _FEW
         t = i32 if few and all(p.type is i32 for p in self.task.indices) else i64
         zero = b.const(0, t)
@@ -164,9 +164,9 @@ class _Task:
         return t, extents, total
 
     def size(self, blocks: int) -> SizeExpr:
-        """The number of blocks, as the host computes it before a launch."""
+        """The number of blocks as an expression that the host evaluates before a launch."""
         bounds = (*(s for s in self.b.stmts if not isinstance(s, N.Offload)), N.Yield(N.NO_ID, ()))
-        written = {s.buffer for s in walk(tuple(self.b.stmts)) if isinstance(s, N.Write)}
+        written = {s.buffer for s in find(tuple(self.b.stmts), N.Write)}
         size = Symbols(replace(self.task, bounds=bounds), self.buffers, written).size(blocks)
         if size is None:
             raise QuadrantsSyntaxError(
@@ -179,8 +179,8 @@ class _Task:
         return size
 
     def memory(self, name: str, dtype: DType, shape: tuple[int, ...]) -> N.Buffer:
-        """Memory with a part for each block, and with an adjoint if the kernel has adjoints. The adjoint is 0 before
-        each gradient: every element is stored to, and the adjoint of a store leaves 0."""
+        """Adds a buffer with a part for each block, and with an adjoint if the kernel has adjoints. The adjoint is 0
+        whenever a gradient begins, because the kernel stores to every element and the adjoint of a store leaves 0."""
         sizes = (self.block_count, *map(SizeConst, shape))
         made = N.Buffer(name, "scratch", dtype, len(sizes), None, role="block", extents=sizes)
         if not dtype.is_float or not self.differentiable:
@@ -190,7 +190,8 @@ class _Task:
         return replace(made, grad=grad)
 
     def clear(self, x: N.Buffer) -> None:
-        """Emits stores of zeros to all elements of shared memory. A thread clears the elements of one first index."""
+        """Emits stores of zeros to all elements of shared memory. Each thread clears the elements that share one
+        first index."""
         b = self.b
 
         def axis(index: tuple[int, ...], rest: Sequence[int]) -> None:
@@ -208,9 +209,9 @@ class _Task:
     # --- uniform values -----------------------------------------------------------------------------------------
 
     def uniform_values(self, loads: bool) -> set[int]:
-        """The values that are the same in all threads of a block and visible where a barrier may stand. They are the
-        greatest fixed point: a carried value is uniform unless one of its operands is not. ``loads``: a load at a
-        uniform index is uniform, too."""
+        """The values that are the same in all threads of a block and visible where a barrier may stand. Carried
+        values begin as uniform and stop being uniform when an operand is not, until nothing changes (a greatest fixed
+        point). With ``loads``, a load at a uniform index counts as uniform, too."""
         divergent: set[int] = set()
         while True:
             uniform: set[int] = set()
@@ -255,7 +256,8 @@ class _Task:
                         uniform.add(r.id)
 
     def same_in_block(self, axis: int) -> bool:
-        """Whether all threads of a block have the same index of this axis: the later axes hold whole blocks."""
+        """Whether all threads of a block have the same index along this axis, because the axes after it together hold
+        whole blocks."""
         sizes = [self.length(n) for n in range(axis + 1, len(self.task.indices))]
         return bool(sizes) and min(sizes) > 0 and prod(sizes) % self.task.block_dim == 0
 
@@ -280,8 +282,8 @@ class _Task:
     # --- phases -------------------------------------------------------------------------------------------------
 
     def region(self, block: Sequence[N.Stmt], tail: Sequence[tuple[int, int]]) -> None:
-        """Emits the statements as phases, with control flow between them. ``tail`` has pairs (a, b): at the end,
-        value b is stored to the slot of value a."""
+        """Emits the statements as phases, with control flow between the phases. ``tail`` has pairs (a, b): the last
+        phase stores value b to the slot of value a."""
         run: list[N.Stmt] = []
         for s in block:
             if isinstance(s, N.Barrier):
@@ -303,7 +305,7 @@ class _Task:
         b = self.b
         if not run:
             return
-        builtins = {s.id for s in walk(tuple(run)) if isinstance(s, N.Builtin) and s.what in _OF_THREADS}
+        builtins = {s.id for s in find(tuple(run), N.Builtin) if s.what in _OF_THREADS}
         span = b.span = next((s.span for s in run if s.span is not None), self.task.span)
         zero, t = b.const(0, i32), b.param(i32, "t")
         with b.block() as body:
@@ -339,8 +341,8 @@ class _Task:
         return self.slots[i]
 
     def with_spills(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        """A loop over threads with stores of the values that other phases read. If there are no such values, the loop
-        runs only over the threads that do something (`_narrowed`)."""
+        """The loop over threads, extended by stores of the values that other phases read. If there are no such
+        values, the loop runs only over the threads that do something (`_narrowed`)."""
         defined, t = self.phases.get(s.id, (set(), 0)) if isinstance(s, N.For) else (set(), 0)
         stores = [
             N.Store(self.b.fresh(), self.slots[i].name, (self.block.id, t), i, span=s.span)
@@ -386,7 +388,7 @@ class _Task:
         if i in self.uniform and not isinstance(s, N.Value):
             return i  # an index, a carried value, or a result outside of the loops over threads
         if i not in self.uniform and i not in self.names and s is None:
-            return i  # from outside of the task
+            return i  # a value from outside of the task
         if isinstance(s, N.Value) and (i in self.uniform or self.cost.get(i, 0) <= _MOST):
             operands = tuple(self.value(o) for o in s.operands())
             return b.add(replace(s.with_operands(operands), id=b.fresh()))
@@ -424,7 +426,7 @@ class _Task:
         if i not in self.names and s is None and i not in {p.id for p in self.task.indices}:
             return i
         if i not in self.uniform_loads:
-            barrier = next(x for x in walk((at,)) if isinstance(x, N.Barrier))
+            barrier = next(x for x in find((at,), N.Barrier))
             raise QuadrantsSyntaxError(
                 "not all threads of a block may reach this barrier",
                 code="QL1715",

@@ -8,7 +8,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import leaves
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import end_of, map_blocks, same_or, substitute, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, map_blocks, same_or, substitute, types_of
 
 Ids = tuple[int, ...]
 
@@ -21,7 +21,7 @@ def structure_exits(kernel: N.Kernel) -> N.Kernel:
     carries its index and a live flag, and a While with `break` carries a live flag. After a break the condition of
     the While is evaluated again only if that has no effect and is safe anywhere.
     """
-    if not any(isinstance(s, N.Exit) for s in walk(kernel.body)):
+    if not any(find(kernel.body, N.Exit)):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
     body = _Structurer(b).block(kernel.body)
@@ -65,7 +65,8 @@ class _Structurer:
     # --- loops ------------------------------------------------------------------------------------------------
 
     def body(self, body: N.Block, carried: Sequence[DType], breaks: bool) -> N.Block:
-        """The loop's body, ending in one Yield of the carried values and, if it ``breaks``, of the live flag."""
+        """The loop's body, which ends in one Yield of the carried values and, if the loop ``breaks``, of the live
+        flag."""
         out = _Exits(
             [*carried, u1] if breaks else carried, carried, breaks,
             fall=lambda values: (*values, self.b.const(True, u1)) if breaks else values,
@@ -133,7 +134,7 @@ class _Structurer:
     # --- blocks with exits ------------------------------------------------------------------------------------
 
     def rest(self, stmts: Sequence[N.Stmt], out: _Exits) -> None:
-        """Appends the statements, the last of which is a terminator, so that they end in one Yield."""
+        """Appends the statements, whose last one is a terminator, in a form that ends in one Yield."""
         for n, s in enumerate(stmts):
             if isinstance(s, N.Yield):
                 self.terminator(s, out)
@@ -172,7 +173,7 @@ class _Structurer:
         self.close(s, arms[0], arms[1], out)
 
     def close(self, s: N.If, then: N.Block, orelse: N.Block, out: _Exits) -> None:
-        """Appends the If as the last one of its block, which yields its results."""
+        """Appends the If as the last statement of its block, which then yields the results of the If."""
         b = self.b
         b.span = s.span
         results = tuple(N.Param(b.fresh(), t) for t in out.types)

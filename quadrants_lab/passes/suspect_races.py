@@ -1,8 +1,8 @@
-"""Cheap tasks that suspect races: they miss none, but may suspect one where there is none.
+"""Cheap tasks that suspect races: they miss no race, but may suspect a race where there is none.
 
-Every store of a watched task marks its element by one byte, and is counted. If several iterations stored to one
-element, there are fewer marked elements than there were stores. An iteration that reads an element, or stores to an
-element to which others add, tests whether the element has a mark. Marks of one byte often fit into a processor's
+Every store of a watched task marks its element by one byte and adds 1 to a counter. If several iterations stored to
+one element, there are fewer marked elements than there were stores. An iteration that reads an element, or stores to
+an element to which others add, tests whether the element has a mark. Marks of one byte often fit into a processor's
 caches when marks that name iterations do not. Two iterations may leave a mark at the same time, because all marks of
 a task are the same.
 """
@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import emit_copy, renamed, walk
+from quadrants_lab.ir.walk import emit_copy, find, renamed, walk
 
 READ, WRITTEN, CHANGED = "read", "written", "changed"
 _SPARSE = 64  # elements of the buffers for each iteration, above which counting marked elements takes too long
@@ -57,7 +57,7 @@ class Suspecting:
         """The tasks. They leave 0 in the counter, a launch temporary, unless they suspect a race."""
         marking, looking = self.slice(self._leave), self.slice(self._look)
         scans = [self._scan(self.kernel.buffers[name]) for name in self.counted]
-        found = (t for t in (marking, looking, *scans) if any(isinstance(s, N.Write) for s in walk(t.body)))
+        found = (t for t in (marking, looking, *scans) if any(find(t.body, N.Write)))
         return [self.bounded(t, self._is_dense) for t in found]
 
     def bounded(self, task: N.Offload, cond: Callable[[], int | None]) -> N.Offload:
@@ -71,7 +71,8 @@ class Suspecting:
         return replace(renamed(replace(task, bounds=()), b.fresh), bounds=tuple(bounds))
 
     def suspected(self) -> int:
-        """Emits whether the full check must run: a race was suspected, or the buffers were too large to look."""
+        """Emits whether the full check must run: a race was suspected, or the buffers were too large to search for
+        marks."""
         b = self.b
         some, dense = b.op("ne", b.load(self.counter, ()), b.const(0, i32)), self._is_dense()
         return some if dense is None else b.op("or", some, b.op("not", dense))
@@ -85,8 +86,9 @@ class Suspecting:
             self.b.atomic("add", self.counter, (), self.b.const(1, i32))
 
     def _look(self, s: Place, w: Watched) -> None:
-        """Counts accesses to elements that have marks of other kinds. Two stores to an element show in the number of
-        marks. Of a store and an atomic, the store tests for the mark."""
+        """Emits counts of the accesses to elements that have marks of other kinds. Two stores to one element need no
+        test, since the number of marks shows them. Where a store and an atomic go to one element, the store tests for
+        the mark."""
         for what in w.against:
             if what == CHANGED or (what == WRITTEN and isinstance(s, N.Load) and s.id not in self.covered):
                 self._add("add", self.marks(s.buffer, what), s.index)
@@ -120,7 +122,7 @@ class Suspecting:
 
     def _is_dense(self) -> int | None:
         """Emits whether the task has so many iterations that counting marked elements takes little time compared with
-        them. None if there is nothing to count."""
+        them. None if the task counts no marked elements."""
         b = self.b
         if not self.counted:
             return None
@@ -144,7 +146,7 @@ def covered(body: N.Block, stores: set[int]) -> set[int]:
     and of the stores that repeat an earlier store. An If that only keeps an index in bounds does not count as a
     condition: if its arm is not taken, the launch fails."""
     defs = {i: s for s in walk(body) for i, _ in s.defs()}
-    inside = {s.cond for s in walk(body) if isinstance(s, N.Assert) and s.kind == "bounds"}
+    inside = {s.cond for s in find(body, N.Assert) if s.kind == "bounds"}
     loads: list[tuple[N.Load, tuple[int, ...]]] = []
     stored: dict[tuple[str, tuple[int, ...]], set[int]] = {}  # place -> blocks that always store there
     again: set[int] = set()

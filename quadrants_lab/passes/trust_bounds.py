@@ -1,4 +1,5 @@
-"""`trust_bounds`: builds without checks refuse an index that is out of bounds in every launch, and trust all others."""
+"""`trust_bounds`: builds without checks refuse an index that is out of bounds in every launch, and trust all other
+indices."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from quadrants_lab.passes.dce import dce
 
 def trust_bounds(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no Assert of kind "bounds". Raises QuadrantsIndexError for an index that is out of
-    bounds in every launch: constants decide its value, and that the access runs."""
+    bounds in every launch: only constants decide the value of the index and whether the access runs."""
     suspects = _Suspects(kernel)
     if suspects.found:
         _Sure(suspects).look()
@@ -31,7 +32,7 @@ def _is_check(s: N.Stmt) -> bool:
 
 
 class _Suspects:
-    """``found``: the accesses and the asserts of kind "bounds" that may fail, and that do not depend on data."""
+    """Collects in ``found`` the accesses and the asserts of kind "bounds" that may fail and do not depend on data."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel

@@ -1,9 +1,10 @@
 """Unrolls short loops that index local vectors and matrices.
 
-If a local vector is indexed by a value of the run time, the access is one select for each element of the vector, and
-a gradient keeps all elements in each trip. If the index is made of the indices of loops with known bounds, unrolling
-these loops makes it a constant: the selects go, and the vector is a few values. Most of the unrolled code is decided
-by constants, so this pass evaluates such statements while it copies them, and does not leave them to `simplify`.
+An access to a local vector at an index that only the run knows is one select for each element of the vector, and a
+gradient keeps all elements in each trip. Where the index is computed from the indices of loops with known bounds,
+unrolling these loops makes the index a constant: the selects disappear, and the vector becomes a few values.
+Constants decide most of the unrolled code. So this pass evaluates such statements while it copies them, instead of
+leaving them to `simplify`.
 """
 
 from dataclasses import replace
@@ -14,22 +15,22 @@ import numpy as np
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import copied, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import copied, find, rewrite, substitute, types_of, walk
 
 MOST_MADE = 1000  # statements that a nest of loops may become
-MOST_VISITED = 50_000  # statements that are visited for them: an access has a select for each element
+MOST_VISITED = 50_000  # statements that are visited to make those: an access has a select for each element
 _LEAST = 2  # places with which an index is compared: a read of three elements compares it with two
 
 
 def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
     """Unrolls a loop if its bounds are constants once the loops around it are unrolled, if its index decides selects,
-    if no more than `MOST_MADE` statements come of it, and if it draws no random numbers. Every value is computed by
-    the same operations."""
+    if the unrolled loop has no more than `MOST_MADE` statements, and if the loop draws no random numbers. The same
+    operations compute every value as before."""
     wanted = _indexing(kernel.body)
     if not wanted:
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
-    constants = {s.id: s.value for s in walk(kernel.body) if isinstance(s, N.Const)}
+    constants = {s.id: s.value for s in find(kernel.body, N.Const)}
     ids: dict[int, int] = {}
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
@@ -55,7 +56,7 @@ def _indexing(body: N.Block) -> set[int]:
     """The ids of loops whose index decides which of several elements a select takes."""
     loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it is made of
     places: dict[int, set[int]] = {}  # such a value -> constants that it is compared with
-    known, selected = {}, {s.args[0] for s in walk(body) if isinstance(s, N.Op) and s.prim == "select"}
+    known, selected = {}, {s.args[0] for s in find(body, N.Op) if s.prim == "select"}
     if not selected:
         return set()
     for s in walk(body):
@@ -78,8 +79,9 @@ class _NotUnrolled(Exception):
 
 
 class _Trips:
-    """Copies of the trips of a nest of loops. ``outside`` has constants by id; only constants from around the nest are
-    used. An old id has a constant in ``known``, or a new id in ``ids``, or it belongs to a value around the nest."""
+    """Copies the trips of a nest of loops. ``outside`` has the constants from around the nest, by id. ``known`` maps
+    the id of a value in the nest to its constant, or else ``ids`` maps it to the id of the copy; the ids of values
+    from around the nest are in neither."""
 
     def __init__(self, b: Builder, wanted: set[int], outside: dict[int, Any]) -> None:
         self.b = b
@@ -98,7 +100,7 @@ class _Trips:
         return self.b.const(self.known[old], self.b.types[old]) if old in self.known else self.ids.get(old, old)
 
     def bind(self, old: int, ref: tuple[Any, int]) -> None:
-        """Makes ``old`` what `ref` returned."""
+        """Notes what takes the place of the value ``old``: a constant, or the id of a copy."""
         constant, new = ref
         self.known.pop(old, None)
         self.ids.pop(old, None)

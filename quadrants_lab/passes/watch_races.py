@@ -1,16 +1,17 @@
 """`WatchRaces`: accesses that may race mark their element, and check the marks of other iterations.
 
-An element of a watched buffer has up to three marks in scratch memory: of the last iteration that read it, that
-wrote it by a plain store, and that changed it by an atomic. A mark holds, from its high bits down: the epoch,
-which differs for each task of each launch, so that old marks do not count; the iteration; whether several
-iterations were here; and for a store a hash of the value, since two stores of one value do not race.
+An element of a watched buffer has up to three marks in scratch memory: one each for the last iteration that read the
+element, the last one that wrote it by a plain store, and the last one that changed it by an atomic. A mark holds,
+from its high bits down: the epoch, which differs for each task of each launch, so that old marks do not count; the
+iteration; whether several iterations accessed the element; and for a store a hash of the value, since two stores of
+one value do not race.
 
 If indices and conditions do not depend on what the task itself writes, stores only leave marks, and a second task
-repeats the iterations and checks. An iteration that stored must find its own mark, or another one stored, too. An
-iteration that read must find no mark, or only its own if it also stored. With ``suspect`` both tasks stand after the
-tasks of `suspect_races`, and have iterations only if these suspect a race. If indices or conditions do depend on what
-the task writes, each access exchanges marks and checks at once. In each case the order of iterations does not decide
-whether a race is found.
+repeats the iterations and checks. An iteration that stored must find its own mark there; otherwise another iteration
+stored, too. An iteration that read must find no mark of a store, or only its own. With ``suspect`` both tasks stand
+after the tasks of `suspect_races`, and run no iterations unless those tasks suspect a race. If indices or conditions
+do depend on what the task writes, each access exchanges marks and checks at once. Either way, whether a race is found
+does not depend on the order of iterations.
 """
 
 from collections.abc import Callable, Sequence
@@ -97,11 +98,11 @@ class _Watcher:
         self.epoch = self.buffers[EPOCH] = N.Buffer(EPOCH, "scratch", i64, 0, None, role="marks")
         self.me = 0
         self.hashed = True
-        self.counted = False  # whether marks of stores say if several iterations stored, for accesses that ask
+        self.counted = False  # whether marks of stores also say if several iterations stored
         self.indices: list[tuple[N.Param, int, int]] = []
 
     def tasks(self, number: int, task: N.Offload) -> list[N.Stmt]:
-        """The watched task, and the tasks that check its marks."""
+        """The watched task, and the tasks that check the marks."""
         found = [w for w in self.watched.values() if w.access.number == number]
         if not found:
             return [task]
@@ -136,7 +137,7 @@ class _Watcher:
         return self.b.op("add", self.b.load(self.epoch, ()), self.b.const(number + 1, i64))
 
     def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
-        """The task with another body, before which statements compute the iteration's mark."""
+        """The task with another body, in front of which statements compute the mark of the iteration."""
         b = self.b
         b.span = task.span
         with b.block() as top:
@@ -199,7 +200,7 @@ class _Watcher:
         b = self.b
         for what in w.against:
             if what == READ:
-                continue  # the iterations that read check themselves
+                continue  # the iterations that read make the check
             found = b.load(self._marks(s.buffer, what), s.index)
             race = self._other(found)
             if what == WRITTEN and isinstance(s, N.Store) and self.hashed:
@@ -226,7 +227,7 @@ class _Watcher:
                     self._fail_beside(s, w, what, found)
 
     def _count(self, s: Place, what: str, mark: int) -> None:
-        """Leaves a mark that also says whether another iteration was here before."""
+        """Emits the mark, which also says whether another iteration accessed the element before."""
         b = self.b
         before = b.atomic("exchange", self._marks(s.buffer, what), s.index, mark)
         with b.when(b.op("or", self._other(before), self._is_several(before))):
@@ -263,7 +264,8 @@ class _Watcher:
         return b.op("lt", above, b.const(end - least, u64))
 
     def _fail_beside(self, s: Place, w: Watched, what: str, mark: int) -> None:
-        """Fails if the mark is this iteration's own and says that another iteration was here, without its name."""
+        """Emits an assert that fails if the mark is this iteration's own and says that another iteration accessed the
+        element; the message cannot name that iteration."""
         self._fail(s, w, what, mark, self._is_several(mark), named=False)
 
     def _fail(self, s: Place, w: Watched, what: str, mark: int, race: int, named: bool = True) -> None:

@@ -76,7 +76,8 @@ def list_pushing(kernel: Kernel) -> Kernel:
 
 
 def split_pushing(kernel: Kernel) -> Kernel:
-    """From a sized gradient, one that runs the iterations which push apart from the others; see `sparse_iterations`."""
+    """From a sized gradient, the gradient that runs the pushing iterations separately from the others; see
+    `sparse_iterations`."""
     found = sparse_iterations(kernel)
     return found.split if found is not None else kernel
 

@@ -30,8 +30,8 @@ def forward(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Keeping(Parametrised):
-    """A pass for a forward kernel after `TASKS` that overwrites what its gradient reads. ``keeps``: what the kernel
-    keeps of that; None: what `kept_by` finds."""
+    """A pass for a forward kernel after `TASKS` that overwrites what its gradient reads. ``keeps``: the overwritten
+    values that the kernel keeps; None: the values that `kept_by` finds."""
 
     keeps: Keeps | None = None
 
@@ -70,7 +70,7 @@ _AFTER_REVERSE: Passes = (
     determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
 )  # fmt: skip
 
-# From tasks to a launch and its gradient in one sweep.
+# From tasks to one kernel for a launch and its gradient.
 BOTH: Passes = (value_and_gradient, *_AFTER_REVERSE)
 
 # From `counting_kernel` to the kernel that counts stack depths; COUNTING_SLICES is for one made of `forward_slices`.
@@ -86,13 +86,13 @@ def before_reverse(options: CompileOptions) -> Passes:
 
 
 def gradient(keeps: Keeps | None = NOTHING) -> Passes:
-    """The passes from tasks to the gradient with sized stacks. `dce` runs before `cse`, so that `cse` does not replace
-    a value that the reverse sweep reads by an unread one."""
+    """The passes from tasks to the gradient with sized stacks. `dce` runs before `cse`, so that `cse` does not
+    replace a value that the reverse code reads by a value that nothing reads."""
     return (Reverse(keeps), *_AFTER_REVERSE)
 
 
 def kept_by(kernel: Kernel) -> Keeps:
-    """What the kernel, after `TASKS`, saves for its gradient."""
+    """The values that the kernel, after `TASKS`, saves for its gradient."""
     return overwritten(kernel, lambda keeps: draft(kernel, keeps))
 
 

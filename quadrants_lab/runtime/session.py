@@ -91,7 +91,8 @@ class Session:
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
     kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
     ``unreachable``: at most so many bytes of fields that have ended wait for Python to free them.
-    ``ended_error`` makes the error for using an object, described in words, of a session that has ended.
+    ``before_end``: what is called before it ends. ``ended_error`` makes the error for using an object, described in
+    words, of a session that has ended.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -107,6 +108,7 @@ class Session:
         self.set_aside: list[list[Callable[[], None]]] = []  # what was `suspended` before `other_fast_paths`
         self.fields, self.differentiable, self.plans = Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
+        self.before_end: list[Callable[[], None]] = []
         self.taping: list[Any] = []
         self.epoch = self.generation = 0
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
@@ -169,6 +171,13 @@ class Session:
         for paths in (self.suspended, *self.set_aside):
             paths.clear()
 
+    def recompile(self) -> None:
+        """Makes kernels compile again, because fields got gradients or lost their memory, or options changed."""
+        self.placements += 1
+        changed()
+        self.differentiable.known = {}
+        self.forget_fast_paths()
+
     def suspend_fast_paths(self) -> None:
         if len(self.fast_paths):
             with self.lock:
@@ -201,6 +210,8 @@ class Session:
     def end(self) -> None:
         """Waits for all launches and ends the session; raises errors of launches that nobody has waited for."""
         with self.lock:
+            for run in self.before_end:
+                run()
             self.alive = self.unobserved = False
             self.forget_fast_paths()
             device, self._device = self._device, None
@@ -219,9 +230,14 @@ class Session:
 
 _sessions: WeakSet[Session] = WeakSet()
 _default: Session | None = None
-changes = 0  # another number after each change of the default session, of launch modes and checks, and of placements
+changes = 0  # another number after each change of the default session, of launch modes, checks, and placements
 _changes = count(1)
 CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=frozenset())
+
+
+def all_sessions() -> list[Session]:
+    """Those that have not ended."""
+    return [s for s in _sessions if s.alive]
 
 
 def compile_options(session: Session) -> CompileOptions:

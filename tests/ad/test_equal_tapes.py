@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ class Program:
     def __init__(self) -> None:
         x, y, _ = self.x, self.y, self.z = [qd.field(qd.f64, 3, needs_grad=True) for _ in range(3)]
         loss, _ = self.loss, self.other = [qd.field(qd.f64, (), needs_grad=True) for _ in range(2)]
-        self.factor, self.more, self.count = 2.0, 0, 0
+        self.factor, self.more, self.count, self.last = 2.0, 0, 0, lambda: None
         x.from_numpy(np.array([0.3, 0.7, 1.1]))
 
         @qd.kernel
@@ -67,6 +68,7 @@ class Program:
             self.total()
             for _ in range(self.more):
                 self.total()
+            self.last()
 
 
 def nothing(p) -> None:
@@ -168,6 +170,36 @@ def an_error_in_between(p) -> None:
             p.step("no number")
 
 
+@qd.ad.grad_replaced
+def triple(p) -> None:
+    for i in range(3):
+        p.y[i] += 3.0 * p.x[i]
+
+
+@qd.ad.grad_for(triple)
+def triple_back(p) -> None:
+    for i in range(3):
+        p.x.grad[i] += 3.0 * p.y.grad[i]
+
+
+def a_call_of_python(p) -> None:
+    if p.count in (3, 5):
+        triple(p)
+
+
+def a_call_that_is_inserted(p) -> None:
+    p.step(0.75)
+    if p.count in (3, 5):
+        p.tape.insert(triple, (p,))
+
+
+def an_inserted_call_at_the_end(p) -> None:
+    if p.count in (3, 5):
+        p.last = partial(a_call_that_is_inserted, p)
+    else:
+        p.last = partial(p.step, 0.75)
+
+
 def gradients_in_between(p) -> None:
     if p.count in (3, 5):
         p.tape.grad()
@@ -176,7 +208,8 @@ def gradients_in_between(p) -> None:
 WITHIN = [nothing, another_number, an_int, writes_a_constant, writes_after_a_launch_in_place, more_launches,
           fewer_launches, reads_before_it_is_overwritten, without_gradient, with_checks, by_a_global,
           takes_a_number_of_the_tape, gradients_in_between, other_template_fields, another_template_number,
-          a_kernel_of_each_run, a_field_of_each_run, an_error_in_between]  # fmt: skip
+          a_kernel_of_each_run, a_field_of_each_run, an_error_in_between, a_call_of_python, a_call_that_is_inserted,
+          an_inserted_call_at_the_end]  # fmt: skip
 
 
 def clears_from_python(p) -> None:

@@ -35,6 +35,11 @@ def arrays(p: qd.types.ndarray(), q: qd.types.ndarray(), c: qd.types.ndarray()):
         q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
 
 @qd.kernel
+def half(p: qd.template(), q: qd.template(), c: qd.template()):
+    for i in range(N // 2, N):
+        q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
+
+@qd.kernel
 def changed_within(p: qd.template(), q: qd.template(), c: qd.template()):
     for i in p:
         q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
@@ -52,11 +57,13 @@ def measure_array(p: qd.types.ndarray(), loss: qd.template()):
         loss[None] += p[i]
 
 
-def program(step, make, squared=False, **options):
-    """Values at the end, and derivatives of their sum with the weights ``c``, beside those of numpy."""
+def program(step, make, squared=False, changed=N, **options):
+    """Values at the end, and derivatives of their sum with the weights ``c``, beside those of numpy. ``changed``: how
+    many elements a step changes."""
     p, q, c = (make(N) for _ in range(3))
     loss = qd.field(qd.f64, (), needs_grad=True)
     start, weights = np.linspace(0.1, 0.9, N), np.linspace(0.5, 0.9, N)
+    at = np.arange(N) >= N - changed
 
     measure = measure_array if step is arrays else measure_field
     for _ in range(3):  # the second time records for the third
@@ -74,7 +81,7 @@ def program(step, make, squared=False, **options):
     for t in range(STEPS):
         a, b = (t % 2, 1 - t % 2)
         trail.append(kept[a].copy())
-        kept[b] = np.sin(kept[a]) * weights + 0.5 * kept[b]
+        kept[b] = np.where(at, np.sin(kept[a]) * weights + 0.5 * kept[b], kept[b])
         if squared:
             kept[a] = kept[a] ** 2
     by, of_c = [np.ones(N), np.zeros(N)], np.zeros(N)
@@ -82,9 +89,9 @@ def program(step, make, squared=False, **options):
         a, b, x = t % 2, 1 - t % 2, trail[t]
         if squared:
             by[a] = by[a] * 2 * x
-        by[a] = by[a] + by[b] * np.cos(x) * weights
-        of_c += by[b] * np.sin(x)
-        by[b] = 0.5 * by[b]
+        by[a] = by[a] + at * by[b] * np.cos(x) * weights
+        of_c += at * by[b] * np.sin(x)
+        by[b] = np.where(at, 0.5, 1) * by[b]
     for found, want in ((p.to_numpy(), kept[0]), (q.to_numpy(), kept[1]), (p.grad.to_numpy(), by[0]),
                         (q.grad.to_numpy(), by[1]), (c.grad.to_numpy(), of_c)):  # fmt: skip
         np.testing.assert_allclose(found, want, rtol=1e-12)
@@ -102,6 +109,10 @@ def of_arrays(n):
 def test_a_gradient_reads_a_copy_where_it_is_kept(step, make, put) -> None:
     program(step, make)
     assert len(put) <= 3 * 2  # p and q, as they were in the end
+
+
+def test_a_copy_of_a_part_does_not_stand_in_for_the_memory() -> None:
+    program(half, of_fields, changed=N // 2)
 
 
 @pytest.mark.parametrize("memory", [10 * N * 8, 40 * N * 8])

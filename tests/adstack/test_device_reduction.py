@@ -9,12 +9,11 @@ from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.adstack.device_reduction import device_reduction, sizing_kernel
-from quadrants_lab.adstack.evaluate import evaluate, evaluated
+from quadrants_lab.adstack.evaluate import LiveData, evaluate, evaluated
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.types import i32, i64, u8
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.runtime.gradient import stacks
-from quadrants_lab.runtime.launch.plan import Live
 
 C, V, Op = S.SizeConst, S.SizeVar, S.SizeOp
 K, J, ZERO = V(90, "k"), V(91, "j"), C(0)
@@ -68,7 +67,7 @@ def test_device_sizes_equal_those_of_the_host(name):
     rng = np.random.default_rng(7)
     arrays = {"n": rng.integers(1, 60, 200).astype(np.int32), "m": rng.integers(0, 250, (40, 30)).astype(np.uint8)}
     args = {"k": 60}
-    live = Live(args, arrays)
+    live = LiveData(args, arrays)
     work = device_reduction([size])
     assert work is not None
     made = sizing_kernel(kernel(), work)

@@ -11,7 +11,7 @@ from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.adstack.counting import counting_kernel
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.adstack.sparse_iterations import (
     ACTIVE_COUNT,
     ROWS,
@@ -24,7 +24,6 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.pipelines.derivatives import COUNTING
 from quadrants_lab.runtime.interpret.interpreter import interpret
-from quadrants_lab.runtime.launch.plan import Live
 
 LAUNCH = {"n": 3, "m": [1, 2, 0, 3], "a": [2, 1, 3, 0], "lim": 1, "s": 4}
 LOOP = "for j in range({}):\n{}    v = qd.sin(v) * z[i]\n"
@@ -66,7 +65,7 @@ def test_the_two_parts_do_what_the_one_does(body, first) -> None:
     assert is_cheap(lists)
     arrays, _ = run.run_forward(run.forward[-1].kernel)
     named = run._named(arrays)
-    live = Live(dict(run.job.scalars), named)
+    live = LiveData(dict(run.job.scalars), named)
     (box,) = (evaluate(size, live) for size in found.boxes.values())
     assert box == 4 - first
     rows = np.zeros(box, np.int32)

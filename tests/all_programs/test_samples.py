@@ -3,7 +3,8 @@
 A sample is a module. ``make(qd)`` returns ``run``, and ``run()`` returns arrays by name; ``qd`` is quadrants_lab or the
 peer. The peer says what is right; ``expected()``, where a few lines tell or the peer refuses, returns some of the
 arrays by other means, up to EXPECTED. Backends that compute in f32 agree up to SINGLE, and integers are the same.
-``PARAMS`` are arguments of ``run`` in a sample of derivatives, whose results are ``loss`` and ``NAME.grad``.
+``PARAMS`` are arguments of ``run`` in a sample of derivatives, whose results are ``loss`` and ``NAME.grad``. ``NEEDS``
+are packages that it imports beside.
 """
 
 import importlib
@@ -28,10 +29,13 @@ Values = dict[str, np.ndarray]
 HERE = TESTS / "samples"
 SUMS = HERE / "samples.json"  # of the arrays of each sample, on the CPU in f64
 
-# sample -> why the peer is not asked: it refuses
-REFUSED = {"diff_articulated": "block.sync is not supported for its CPU"}
+# sample -> why the peer is not asked
+REFUSED = {
+    "diff_articulated": "block.sync is not supported for its CPU",
+    **dict.fromkeys(("hash_grid", "splatting"), "its environment has no torch"),
+}
 # sample -> how far the peer's values may be off, and why
-ROUNDED = dict.fromkeys(("mpm_materials", "plasticine_tool"), (1e-4, "its svd is as exact as f32"))
+ROUNDED = dict.fromkeys(("four_materials", "mpm_materials", "plasticine_tool"), (1e-4, "its svd is as exact as f32"))
 
 
 @dataclass(frozen=True)
@@ -45,18 +49,24 @@ class Sample:
     def option(self, name: str, default: Any) -> Any:
         return getattr(self.module, name, default)
 
-    def values(self, arch: str, fp: Any, **params: np.ndarray) -> Values:
+    def values(self, arch: str, fp: Any) -> Values:
         """What it returns in a session of its own."""
+        return self.made(arch, fp)(**self.option("PARAMS", {}))
+
+    def made(self, arch: str, fp: Any) -> Callable[..., Values]:
+        """What runs it, in a session of its own, with any parameters."""
+        for package in self.option("NEEDS", ()):
+            pytest.importorskip(package)
         qd.init(arch=getattr(qd, arch), default_fp=fp, enable_fallback=False, simulate=True, offline_cache=False)
-        got = self.module.make(qd)(**(params or self.option("PARAMS", {})))
-        return {name: np.array(a) for name, a in got.items()}
+        run = self.module.make(qd)
+        return lambda **params: {name: np.array(a) for name, a in run(**params).items()}
 
 
 SAMPLES = [Sample(path.stem) for path in sorted(HERE.glob("*.py"))]
 DERIVATIVES = [s for s in SAMPLES if s.option("PARAMS", {})]
 LEARNERS = [s for s in SAMPLES if s.option("learn", None)]
 # whose gradient takes the peer seconds to compile: asked for by night
-LONG = [Sample(name) for name in ("diff_mpm", "plasticine_tool")]
+LONG = [Sample(name) for name in ("arm_contact", "diff_mpm", "four_materials", "plasticine_tool", "porous_flow")]
 SHORT = [s for s in SAMPLES if s not in LONG and s.name not in REFUSED]
 
 
@@ -109,10 +119,11 @@ def test_values(program: Sample, arch: str, fp: Any, pytestconfig: pytest.Config
 def test_gradients_are_slopes(sample: Sample) -> None:
     """Along a direction a parameter, against the difference of the loss in f64."""
     params, rng, h = sample.module.PARAMS, np.random.default_rng(7), 1e-5
+    gradients, run = right(sample), sample.made("cpu", f64)
     for name, value in params.items():
         way = rng.uniform(-1.0, 1.0, np.shape(value))
-        sides = [sample.values("cpu", f64, **{**params, name: value + side * h * way})["loss"] for side in (1, -1)]
-        slope, ours = (sides[0] - sides[1]) / (2 * h), (right(sample)[f"{name}.grad"] * way).sum()
+        sides = [run(**{**params, name: value + side * h * way})["loss"] for side in (1, -1)]
+        slope, ours = (sides[0] - sides[1]) / (2 * h), (gradients[f"{name}.grad"] * way).sum()
         assert abs(slope - ours) <= 1e-6 * max(1.0, abs(slope)), f"{name}: {ours} is not {slope}"
         assert abs(slope) > 1e-6, f"{name} does not matter"
 

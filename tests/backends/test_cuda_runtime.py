@@ -220,3 +220,42 @@ def test_large_adstacks_are_for_fewer_threads() -> None:
     fits = shape.LARGE_HEAP // (4 * most)
     assert frame.heap_bytes([fits]) == 4 * most * fits
     assert frame.heap_bytes([fits + 1]) == 4 * few * (fits + 1)
+
+
+def test_an_element_that_python_writes_is_copied_alone(session, monkeypatch) -> None:
+    """Up to a few of them, whatever is read, filled or launched in between."""
+    x = qd.field(qd.f32, shape=(64, 64))
+    moved: list[int] = []
+    for name in ("upload", "download"):
+        plain = getattr(session, name)
+        monkeypatch.setattr(session, name, lambda a, b, n, plain=plain: (moved.append(n), plain(a, b, n)))
+
+    @qd.kernel
+    def double():
+        for i, j in x:
+            x[i, j] *= 2
+
+    want = np.zeros((64, 64), np.float32)
+    for count, whole in ((1, False), (5, False), (40, True)):
+        moved.clear()
+        for n in range(count):
+            x[n, 3 * n % 64] = n + 0.5
+            want[n, 3 * n % 64] = n + 0.5
+        double()
+        want *= 2
+        qd.sync()
+        assert (max(moved) > 4) is whole
+        x[0, 1] = want[0, 1] = 3
+        assert x[0, 1] == 3
+        assert x[1, 3] == want[1, 3]
+        assert np.array_equal(x.to_numpy(), want)
+        double()
+        want *= 2
+        assert np.array_equal(x.to_numpy(), want)
+    x[5, 5] = 7
+    x.fill(1)
+    x[63, 2] = 8
+    double()
+    want[:] = 2
+    want[63, 2] = 16
+    assert np.array_equal(x.to_numpy(), want)

@@ -149,7 +149,7 @@ def test_the_passes_that_are_shown_are_those_of_the_device(session: None) -> Non
 
 
 def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A field that launches only read is not fetched again."""
+    """A field of which Python writes an element is not fetched."""
     x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
     fetch = DeviceMemory._fetch
     monkeypatch.setattr(DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))
@@ -160,7 +160,7 @@ def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pyt
     for n in range(10):
         x[n % 3] = n
         step()
-    assert len(fetched) == 1
+    assert not fetched
     assert y[4] == sum(max((m for m in range(n + 1) if m % 3 == 1), default=0) for n in range(10))
 
 

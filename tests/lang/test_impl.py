@@ -21,11 +21,53 @@ def test_options_of_the_session():
     assert (runtime.default_fp, runtime.prog.alive) == (qd.f64, True)
     with pytest.raises(AttributeError, match="no option 'optlevel'"):
         str(config.optlevel)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2038"):
-        config.debug = False
     qd.reset()
     with pytest.raises(qd.QuadrantsRuntimeError, match="QL2000"):
         str(config.debug)
+
+
+def test_options_are_changed_for_later_launches():
+    qd.init(arch=qd.cpu)
+    x = qd.field(qd.f32, shape=3)
+
+    @qd.kernel
+    def tenth() -> qd.f64:
+        return 0.1
+
+    @qd.kernel
+    def put(i: qd.i32):
+        x[i] = 1.0
+
+    assert tenth() == np.float32(0.1)
+    put(0)
+    qd.cfg.default_fp, qd.cfg.check_out_of_bound, qd.cfg.opt_level = qd.f64, True, 2
+    assert (tenth(), qd.cfg.default_fp, qd.cfg.opt_level) == (0.1, qd.f64, 2)
+    with pytest.raises(qd.QuadrantsAssertionError, match="QL2070"):
+        put(7)
+    for name, value, why in ("arch", qd.cuda, "call qd.init"), ("depth", 1, "no option 'depth'"):
+        with pytest.raises(qd.QuadrantsRuntimeError, match=f"QL2038.*\n.*{why}"):
+            setattr(qd.cfg, name, value)
+    with pytest.raises(TypeError, match="debug must be True or False"):
+        qd.cfg.debug = "perhaps"
+
+
+def test_a_static_loop_beyond_the_limit_is_told():
+    @qd.kernel
+    def k() -> qd.i32:
+        s = 0
+        for i in qd.static(range(9)):
+            s += i
+        return s
+
+    qd.init(arch=qd.cpu, unrolling_limit=8)
+    with pytest.warns(qd.QuadrantsWarning, match="QL1907.*9 times"):
+        assert k() == 36
+
+
+def test_the_version_that_a_program_needs():
+    qd.init(arch=qd.cpu, require_version="1.3", log_level="off")
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs Quadrants 9.0.0"):
+        qd.init(arch=qd.cpu, require_version="9.0.0")
 
 
 def test_options_are_printed(capsys):

@@ -16,6 +16,15 @@ def test_an_import_leaves_the_compiler_the_tapes_and_the_operations_for_later() 
     assert child.run(sys.executable, "-c", code).stdout.split() == []
 
 
+def test_a_search_of_all_modules_for_their_files_imports_none() -> None:
+    """As `inspect.getmodule` does, and torch when it is imported."""
+    code = (
+        "import sys, inspect, quadrants_lab; before = set(sys.modules); inspect.getmodule(sys._getframe(), '?'); "
+        "print(*(m for m in set(sys.modules) - before if m.startswith('quadrants_lab')))"
+    )
+    assert child.run(sys.executable, "-c", code).stdout.split() == []
+
+
 def test_a_star_brings_what_is_imported_late_and_dir_lists_it() -> None:
     code = (
         "import quadrants_lab as qd; from quadrants_lab import *; "

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.arguments.slots import Distinct
 from quadrants_lab.runtime.interop.arrays import row_major
-from quadrants_lab.runtime.memory.identity import same_memory
+from quadrants_lab.runtime.memory.identity import Distinct, same_memory
 from quadrants_lab.runtime.session import current
 
 

@@ -58,7 +58,7 @@ def test_the_derivative_ends_where_the_constant_is_set() -> None:
 def test_other_changes_and_reads_beside_it_are_errors(other: str, code: str) -> None:
     x = qd.field(qd.i32, 4)
     @qd.kernel
-    def mixed():
+    def mixed() -> qd.i32:
         s = 0
         for i in x:
             s = 1
@@ -68,6 +68,7 @@ def test_other_changes_and_reads_beside_it_are_errors(other: str, code: str) -> 
                 s += 1
             else:
                 x[i] = s
+        return s
     with pytest.raises(qd.QuadrantsCompilationError, match=code):
         mixed()
 
@@ -141,7 +142,7 @@ def test_elements_that_other_iterations_may_reach_are_not_assigned(other: str, c
             elif qd.static(other == "constant index"):
                 v[0] = i
             elif qd.static(other == "read"):
-                x[i, 0] = v[i]
+                x[i, 0] = v[3 - i]
 
     with pytest.raises(qd.QuadrantsCompilationError, match=code):
         mixed()

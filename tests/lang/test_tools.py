@@ -103,6 +103,32 @@ def test_one_that_fails_is_called_no_more():
     assert work({}) == "second"
 
 
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [("work:slow", ["slow"] * 3), ("other:x, work:fast", ["fast"] * 3), ("slow", "names no implementation"),
+     ("work:none", "no implementation 'none'")],
+)  # fmt: skip
+def test_the_environment_chooses(given, want, monkeypatch):
+    monkeypatch.setenv("QD_PERFDISPATCH_FORCE", given)
+
+    @qd.perf_dispatch(get_geometry_hash=lambda: 0)
+    def work(): ...
+
+    @work.register
+    def slow():
+        return "slow"
+
+    @work.register
+    def fast():
+        return "fast"
+
+    if isinstance(want, list):
+        assert [work() for _ in want] == want
+    else:
+        with pytest.raises(qd.QuadrantsRuntimeError, match=f"QL2057.*{want}"):
+            work()
+
+
 def _alone(): ...
 
 

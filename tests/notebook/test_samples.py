@@ -6,7 +6,7 @@ import quadrants_lab as qd
 from quadrants_lab.kernels import arm, billiards, chain, crawler, kepler, lorenz, mpm, nbody, raymarch, ripple
 from quadrants_lab.notebook.collect import cell_view, last_view
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST
+from quadrants_lab.runtime.observe.observers import KEEPS_LAST
 from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import answers

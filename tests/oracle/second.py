@@ -7,7 +7,7 @@ from running import Arrays, Interpreted, Job, f64
 
 from oracle import Outcome
 from oracle.tangents import OPTIONS
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -15,7 +15,6 @@ from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
 from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
 from quadrants_lab.runtime.compile.derivatives import counting_ir
 from quadrants_lab.runtime.interpret.interpreter import interpret
-from quadrants_lab.runtime.launch.plan import Live
 
 
 def hessian_vector(run: Interpreted, way: Arrays) -> tuple[Arrays, Arrays]:
@@ -34,7 +33,7 @@ def hessian_vector(run: Interpreted, way: Arrays) -> tuple[Arrays, Arrays]:
     named |= interpret(forward, job.scalars, named).scratch
     counted = {} if counting is None else interpret(counting, job.scalars, named).rets
     depths = {int(name.removeprefix("depth")): int(n) for name, n in counted.items()}
-    live = Live(dict(job.scalars), named)
+    live = LiveData(dict(job.scalars), named)
     stacks = [s for s in walk(reverse.body) if isinstance(s, N.AdStackAlloca)]
     interpret(reverse, job.scalars, named, caps={s.id: evaluate(s.size, live, depths) for s in stacks})
     return {name: arrays[f"{name}.grad"] for name in job.grads}, found

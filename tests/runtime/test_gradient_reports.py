@@ -112,9 +112,9 @@ def test_a_gradient_over_the_memory_budget_is_an_error_before_the_launch() -> No
     by_field.grad(x, n, y)
     before = x.grad.to_numpy()
     n[None] = 100
-    with pytest.raises(qd.QuadrantsRuntimeError, match="needs 1664 bytes of adstacks for 2 iterations in flight") as e:
+    with pytest.raises(qd.QuadrantsRuntimeError, match="needs 1664 bytes of adstacks for 2 threads") as e:
         by_field.grad(x, n, y)
-    assert "v: 800 bytes an iteration in flight, 100 x f64; kept as operand of sin" in str(e.value)
+    assert "v: 800 bytes per thread, 100 x f64; kept as operand of sin" in str(e.value)
     np.testing.assert_array_equal(x.grad.to_numpy(), before)
     n[None] = 3
     x.grad.fill(0)

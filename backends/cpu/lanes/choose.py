@@ -36,7 +36,7 @@ def lanes_of(
     if not any((isinstance(s, N.Loop) and not in_rows) or _pays(s) for s in walk(task.body)):
         return 0, ""
     lanes = width(task, vector_bytes)
-    if _shortest_row(task) < lanes // 2:
+    if lanes < 2 or _shortest_row(task) < lanes // 2:  # a vector of one value has no lanes
         return 0, ""
     found = divergence(task.body, [task.indices[-1].id])
     one, all_ = _Prices(task, found, reduced, copied, lanes).of(task.body, constants(task.bounds))

@@ -100,13 +100,14 @@ def _number(t: Task, levels: tuple[Level, ...]) -> int:
         else:
             around = b.op("mul", _counted(t, number), b.const(level.trips, t.layout.counter))
             number = b.op("add", around, _counted(t, own))
-    t.numbers[key] = number if t.layout.counter is u32 else _counted(t, number)
+    t.numbers[key] = number if t.layout.counter is u32 else _counted(t, number)  # an index of i32 will do as a slot
     return t.numbers[key]
 
 
 def _counted(t: Task, value: int) -> int:
-    """A number of 32 bits that is not negative as a count."""
-    return t.b.cast(t.b.cast(value, u32), t.layout.counter)
+    """A count, or a number of 32 bits that is not negative, as a count."""
+    counter = t.layout.counter
+    return value if t.b.types[value] is counter else t.b.cast(t.b.cast(value, u32), counter)
 
 
 def _pushed(t: Task, st: Stack) -> int:

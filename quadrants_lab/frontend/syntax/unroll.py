@@ -18,7 +18,9 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
     """``for i in qd.static(...)``: lowers the body once for each entry, with the loop variable a constant."""
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth, outer=outer)
+    trips, most = 0, cx.options.unrolling_limit
     for item in _live_entries(cx, value, node.iter):
+        trips += 1
         cx.frame.loop = loop
         loop.left = ""
         with _own_names(cx, node.target), cx.scope(node, "loop"):
@@ -28,6 +30,8 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
             cx.exited = False
         if loop.left == "break" or cx.exited:
             break
+    if 0 < most < trips:
+        cx.warn("QL1907", node.iter, n=trips, most=most)
     cx.frame.loop = outer
 
 

@@ -1,5 +1,4 @@
-"""Slots: what each parameter of a kernel takes, with checks, conversion, and the key of a specialisation; where a
-buffer's memory is found among the arguments; and which buffers share memory.
+"""Slots: what each parameter of a kernel takes, with checks, conversion, and the key of a specialisation.
 
 A compound argument (a vector, matrix, struct or dataclass) is flattened at the call. Plans, launches and records see
 only its leaves, which are scalars, arrays and templates; only the front end knows the structure.
@@ -7,7 +6,7 @@ only its leaves, which are scalars, arrays and templates; only the front end kno
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import prod
@@ -22,11 +21,6 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.keys import Named, template_key
 from quadrants_lab.runtime.memory.fitting import cure, fitting, shown
-from quadrants_lab.runtime.memory.identity import overlapping
-from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.session import Session
-
-DERIVATIVES = ("grad", "tangent", "grad.tangent")  # suffixes of the names of an array's derivative buffers
 
 
 class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
@@ -169,30 +163,6 @@ def is_wide(shape: Sequence[int]) -> bool:
     return any(n >> 31 for n in shape)
 
 
-# where a buffer's memory is found: a field's memory, or the position of an argument, or that and one of `DERIVATIVES`
-Place = Memory | int | tuple[int, str]
-
-
-def memory_at(place: Place, args: Sequence[Any]) -> Memory:
-    if isinstance(place, Memory):
-        return place
-    memory: Memory = array_at(place, args)._memory
-    return memory
-
-
-def array_at(place: int | tuple[int, str], args: Sequence[Any]) -> Any:
-    """An array argument, or its derivative."""
-    return args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
-
-
-def derivative(array: Any, of: str) -> Any:
-    """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
-    if of == "tangent":
-        return array.tangent()
-    grad = getattr(array, "grad", None)
-    return grad if of == "grad" or grad is None else grad.tangent()
-
-
 @dataclass(frozen=True, slots=True)
 class MatrixSlot:
     """A vector or matrix, or nested sequences of its shape; its leaves are its elements, row by row."""
@@ -326,32 +296,3 @@ def leaf_count(type: Any) -> int:
 
 def _name(given: Any) -> str:
     return given.__name__ if isinstance(given, type) else repr(given)
-
-
-class Distinct:
-    """The buffers, by name, that a kernel takes for different memory where it writes to one of two. ``fields``: whether
-    an array must be apart from a field, which it can overlap only if other libraries have its memory; ``gradients``:
-    whether an argument's gradient or tangent must be apart from another array."""
-
-    def __init__(self, places: Mapping[str, Place], written: AbstractSet[str], session: Session) -> None:
-        self.session = session
-        fields = [name for name, place in places.items() if isinstance(place, Memory)]
-        arrays = [name for name in places if name not in fields]
-        self._parts = [(name, places[name], int(name in written)) for name in arrays]
-        self._and_fields = [*self._parts, *((name, places[name], 2 + (name in written)) for name in fields)]
-        several = len(arrays) > 1 and not written.isdisjoint(arrays)
-        self.gradients = several and any(not isinstance(places[name], int) for name in arrays)
-        self.fields = bool(arrays and fields) and not written.isdisjoint(places)
-        self._any = several or self.fields
-
-    def __bool__(self) -> bool:
-        return self._any
-
-    def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
-        """Two of the buffers that overlap in a launch with ``args``."""
-        parts = self._and_fields if self.session.exported else self._parts
-        arrays = [p if isinstance(p, Memory) else array_at(p, args) for _, p, _ in parts]
-        for pair in overlapping(arrays, [kind for _, _, kind in parts]):
-            a, b = sorted(pair)
-            return parts[a][0], parts[b][0]
-        return None

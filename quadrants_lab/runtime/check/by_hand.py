@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.analysis.regions import overlap
 from quadrants_lab.errors import Label
-from quadrants_lab.runtime.call.signature import footprint
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, gradients
 
@@ -25,8 +24,8 @@ _TAPE = "use qd.ad.Tape(loss)"
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A gradient that the program launched. ``wrote``: memory of gradients -> the version that Python's last write to
-    it had by then."""
+    """A gradient that the program launched. ``wrote``: memory of gradients -> the version after Python's last write
+    to it before this launch."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -47,8 +46,8 @@ class Launch:
 
 
 def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable) -> Cause | None:
-    """The first gradient that is not what the launches call for; None if each has its launch. ``beside``: how the
-    gradient in ``grad`` is wrong."""
+    """The first gradient that does not belong to its launch; None if every launch has its gradient. ``beside``: how
+    the gradient in ``grad`` is wrong."""
     made, ran = list(_differentiable(launches)), launches.gradients
     wrote = [(n, g.wrote[grad.serial]) for n, g in enumerate(ran, 1) if grad.serial in g.wrote]
     for (n, before), (_, then) in pairwise(wrote):
@@ -87,7 +86,8 @@ def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable
 
 
 def _begun(beside: str, launches: Forward, loss: Differentiable) -> Cause | None:
-    """What was in gradients when the first one ran, if it was another seed than 1, or more than a seed."""
+    """The content of the gradients when the first gradient kernel ran, if that was a seed other than 1, or more than
+    a seed."""
     name, seed = launches.names.get(id(loss._memory), "loss"), launches.at_first.get(loss.grad._memory.serial, 0.0)
     if seed not in (0.0, 1.0):
         return Cause("seed", f"{beside}: the gradients started from {name}.grad = {seed:.6g}, and not 1",
@@ -116,7 +116,8 @@ def _differentiable(launches: Forward) -> Iterator[Launch]:
 
 
 def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
-    """The first launch whose gradient reads what a later one overwrote, the name of that, and the first later one."""
+    """The first launch whose gradient reads memory that a later launch overwrote, the name of that memory, and the
+    first such later launch."""
     found = None
     writers: dict[int, dict[Any, Launch]] = {}  # by the id of memory and the box, the next launch that writes it
     for m in reversed(made):
@@ -126,13 +127,13 @@ def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
         read = gradient.plan_for(m.plan.session, m.args).primal_reads
         for name in sorted(read & set(memories), reverse=True):
             later = writers.get(id(memories[name]), {})
-            mine = footprint(m.plan, name, writes=False) if later else None
+            mine = m.plan.footprint(name, writes=False) if later else None
             box = () if mine is None else mine.of(m.args)
             over = [w for its, w in later.items() if mine is not None and overlap(box, its)]
             if over:
                 found = m, name, min(over, key=lambda w: w.number)
         for name in m.plan.writes & set(memories):
-            its = footprint(m.plan, name, writes=True)
+            its = m.plan.footprint(name, writes=True)
             if its is not None:
                 writers.setdefault(id(memories[name]), {})[its.of(m.args)] = m
     return found

@@ -50,12 +50,12 @@ class Cause:
 
     @property
     def step(self) -> tuple[int, tuple[int, ...], int]:
-        """Where to find it when stepping through the program: launch, iteration, line."""
+        """Where to find the cause when stepping through the program: launch, iteration, line."""
         return self.launch, self.iteration, self.line
 
     @property
     def statement(self) -> str:
-        """The line of source."""
+        """The source line of the statement."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ def written(span: Span | None) -> str:
 
 
 def because(e: QuadrantsError) -> Cause:
-    """An error as a cause."""
+    """The cause that an error tells."""
     first = next((label for label in e.labels if label.span is not None), None)
     kind = "race" if "race" in e.message else "error"
     return Cause(kind, e.message, first.span if first else None, first.text if first else "", e.help)

@@ -37,8 +37,8 @@ class Input:
         return shape
 
     def along_signs(self) -> Input:
-        """The same along the signs of the gradient, so that none of its contributions cancel out. Where it is 0, the
-        direction stays."""
+        """The same input, moved along the signs of the gradient, so that no contributions cancel out. Where the
+        gradient is 0, the direction stays."""
         signs = np.where(self.gradient == 0, self.direction, self.gradient)
         return replace(self, direction=np.copysign(self.direction, signs))
 
@@ -85,8 +85,8 @@ def restore(launches: Launches) -> None:
 
 
 def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any]) -> float:
-    """The loss when all steps are repeated with ``values`` (flat) in ``x`` before the first step.
-    QuadrantsAssertionError if an index leaves its buffer then, because the program is not made for these values."""
+    """The loss when all steps are repeated with ``values`` (flat) in ``x`` before the first step. Raises
+    QuadrantsAssertionError if an index is out of bounds with these values, for which the program is not made."""
     restore(launches)
     x.array.reshape(-1)[...] = values
     launches.repeat_guarded()
@@ -108,8 +108,8 @@ class Move:
     noise: float
 
     @property
-    def apart(self) -> float:
-        """Relative difference between the two; 0 if both are rounding."""
+    def error(self) -> float:
+        """The relative difference between found and expected change; 0 if both are within rounding."""
         size = max(abs(self.found), abs(self.expected))
         return max(0.0, abs(self.found - self.expected) - self.noise) / size if size > self.noise else 0.0
 
@@ -132,7 +132,7 @@ def moves(
         step = up.astype(np.float64) - down  # rounded as the values were
         noise = 8 * float(np.finfo(loss.operand.dtype).eps) * max(map(abs, losses))
         bend = sum(losses) - 2 * middle
-        with np.errstate(invalid="ignore"):  # an infinite element and one that does not move
+        with np.errstate(invalid="ignore"):  # the product of an infinite element and a direction of 0
             expected = float(x.gradient @ step)
         out.append(Move(width, width * scale, losses[0] - losses[1], expected, bend, noise))
     return out
@@ -151,7 +151,8 @@ def writable(touched: Any) -> npt.NDArray[Any]:
 
 @contextmanager
 def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
-    """Restores, when the with block ends, every array that the steps and their gradients touch, as a write."""
+    """When the with block ends, writes back the values that all arrays touched by the steps and their gradients had
+    before."""
     all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
     all_of_it |= {id(m): m for x in fields for m in (x._memory, x.grad._memory)}
     all_of_it |= {id(grad): grad for _, grad in gradients(launches).values()}

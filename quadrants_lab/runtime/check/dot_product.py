@@ -1,9 +1,10 @@
 """The dot-product test: finds the launch whose gradient is not the derivative of its kernel.
 
-Between two launches let x be all memory with a gradient, t its tangent and a its adjoint. a . t must be the same before
-and after each launch: both say by how much the loss changes along the initial direction. If a . t differs, the gradient
-of that launch is wrong. One forward and one backward pass decide that for all launches. The comparison is relative to
-what the launch itself changes in a and t, so it shows an error of a launch with a small part in the loss, too.
+Between two launches let x be all memory with a gradient, t its tangent and a its adjoint. a . t must be the same
+before and after each launch: both say by how much the loss changes along the initial direction. If a . t differs, the
+gradient of that launch is wrong. One forward and one backward pass decide this for all launches. The comparison is
+relative to the change of a and t by the launch itself, so it shows errors of launches that have a small part in the
+loss, too.
 """
 
 from __future__ import annotations
@@ -57,16 +58,16 @@ def seed_gradients(launches: Launches, loss: Memory) -> None:
         grad.flush()
         grad.version += 1
     for f in launches.tracked.values():
-        f.version = f.memory.version  # repeated launches wrote the same values: no unseen writes
+        f.version = f.memory.version  # the repeated launches wrote values that memory had before
         f.written.clear()
 
 
 def find_mismatch(
     tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tolerance: float
 ) -> Mismatch | None:
-    """The last step at which the two modes differ by more than ``tolerance`` relative to what the step itself changes;
-    None if there is none. Runs the gradients, so memory must be as the last launch left it. Raises TooLong if it takes
-    more than `MOST_BYTES`."""
+    """The last step at which the two modes differ by more than ``tolerance`` relative to the step's own change; None
+    if there is no such step. Runs the gradients, so memory must be as the last launch left it. Raises TooLong if it
+    takes more than `MOST_BYTES`."""
     launches = tangents.launches
     grads = {key: grad for key, (_, grad) in gradients(launches).items()}
     now: Arrays = {id(x): direction.reshape(x.operand.shape).copy()}
@@ -147,7 +148,7 @@ def _apart(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> slice | None:
 
 
 def _around(a: slice | None, b: slice | None) -> slice | None:
-    """The smallest slice that contains both."""
+    """The smallest slice that contains both slices."""
     if a is None or b is None:
         return a or b
     return slice(min(a.start, b.start), max(a.stop, b.stop))
@@ -169,7 +170,8 @@ def is_own(step: Step) -> bool:
 
 
 def opaque_steps(launches: Launches) -> list[Step]:
-    """The functions with custom gradients that launched nothing, or of which nothing is known: `Tape.insert`."""
+    """The functions with custom gradients that launched nothing, and those that `Tape.insert` added, of which nothing
+    is known."""
     found: list[Step] = []
     before = None
     for step in launches.leaves():
@@ -180,7 +182,7 @@ def opaque_steps(launches: Launches) -> list[Step]:
 
 
 def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
-    """The cause: which gradient is wrong, at which statement if that was found."""
+    """The cause: which gradient is wrong and, if that was found, at which statement."""
     step, off = found.step, _off(found)
     event = None if close is None else close.event
     label, values = "", () if event is None else event.values
@@ -213,7 +215,7 @@ def why_in_python(launches: Launches) -> Cause | None:
 
 
 def _own(step: Step) -> tuple[str, str, Span | None]:
-    """What a custom gradient is called in messages, the name of its function, and where it begins."""
+    """The words for a custom gradient in messages, the name of its function, and where the function begins."""
     own = getattr(step.gradient, "func", step.gradient)
     primal = getattr(getattr(step.repeat, "func", None), "__name__", "its function")
     name = getattr(own, "__name__", repr(own))

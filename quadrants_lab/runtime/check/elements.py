@@ -44,8 +44,8 @@ class Wrong:
 
 
 def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float) -> Wrong | None:
-    """None if each part by itself agrees, or a kernel has no tangent. Half of the time until ``until`` is for the
-    parts, the other half for finding the first element."""
+    """The wrong elements; None if each part by itself agrees, or if a kernel has no tangent. Half of the time until
+    ``until`` is for the parts, the other half for finding the first element."""
     gradient = x.gradient
     parts = np.array_split(np.arange(gradient.size), min(PARTS, gradient.size))
     scale = float(np.abs(gradient).max(initial=0.0))

@@ -1,8 +1,9 @@
 """From the step at which reverse and forward mode disagree to the element, the iteration and the statement.
 
-Forward mode along half of the elements tells which half of a gradient is wrong, and so on down to one element. Launches
-that run half of the iterations tell which iteration adds the error to it. The reference interpreter then follows that
-iteration, and forward mode from each of its statements on gives the right derivative by that statement.
+Forward mode along half of the elements tells which half of a gradient is wrong, and so on down to one element.
+Launches that run half of the iterations tell which iteration adds the error to this element. The reference
+interpreter then follows the iteration; forward mode, started at a statement of it, gives the right derivative by the
+value of that statement.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 SECONDS = 10.0
-MOST_PATH = 2000  # operations from the element to what the iteration writes
+MOST_PATH = 2000  # operations on the way from the element to the values that the iteration writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,14 @@ class Narrow:
     event: Event | None = None
 
     def makes(self, found: Mismatch) -> bool:
-        """Whether the element alone makes more than half of the difference."""
+        """Whether this element makes more than half of the difference by itself."""
         along = abs(float(found.tangent[self.element.key][self.element.index]))
         return along * abs(self.element.given - self.element.right) > 0.5 * abs(found.given - found.right)
 
 
 def narrow(tangents: Tangents, found: Mismatch, tolerance: float) -> Narrow | None:
-    """Where the step's gradient is wrong; None if that cannot be found. Memory must be as the last launch left it."""
+    """Finds where the step's gradient is wrong; None if that is not possible. Memory must be as the last launch left
+    it."""
     steps = list(tangents.launches.leaves())[found.first : found.last + 1]
     tangents.start()
     for step in list(tangents.launches.leaves())[: found.first]:
@@ -213,15 +215,15 @@ class _Closer:
         back = Windows(self.record, plan.kernel, inputs, self.around.tangents.session)
         (step,) = self.around.steps[-1:]
         forward = self._forward(step) if step.launch is not None else None
-        alone = forward is not None and len(back.tasks) == len(forward.tasks) == 1 and back.box(0) == forward.box(0)
-        found = (0, self._most_wrong(back, forward)) if forward is not None and alone else self._changed(back)
+        same_box = forward is not None and len(back.tasks) == len(forward.tasks) == 1 and back.box(0) == forward.box(0)
+        found = (0, self._most_wrong(back, forward)) if forward is not None and same_box else self._changed(back)
         if found is None:
             return Narrow(self.element, None if forward is None else self._reader(forward))
         seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index, self.until)
         event: Event | None = None
-        with suppress(TooLong):  # then the event is the write, if that was reached
+        with suppress(TooLong):  # then the event is the write, if the interpreter reached it
             back.follow(*found, seen.observe)
-            event = self._statement(forward, found[1], seen, step) if forward is not None and alone else None
+            event = self._statement(forward, found[1], seen, step) if forward is not None and same_box else None
         return Narrow(self.element, event or seen.event)
 
     def _forward(self, step: Step) -> Windows:
@@ -337,7 +339,7 @@ class _Closer:
             if not computed:
                 continue
             _, adjoint = flow({}, (s.id, counts[s.id]))
-            g = s.type.numpy(adjoint)  # its shares are what it contributes to the adjoints of the operands
+            g = s.type.numpy(adjoint)  # its shares: its contributions to the adjoints of the operands
             trees = (rules.share(s.prim, k) for k, moves in enumerate(moving) if moves)
             shares = [float(share_of(s, tree, operands, value, g)) for tree in trees if tree is not None]
             if any(abs(abs(v) - abs(c)) <= self.tolerance * abs(c) for c in shares for v in computed):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import rewrite, types_of, walk
+from quadrants_lab.ir.walk import find, rewrite, types_of
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines.launch import TASKS
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace
@@ -44,8 +44,8 @@ def follow(launches: Launches, loss: Any, x: Any, direction: npt.NDArray[np.floa
 
 
 def follow_one(launches: Launches, loss: Any, x: Any, at: int, session: Session, seconds: float) -> Trace:
-    """Follows element number ``at`` of ``x`` alone, and of each task only the first iterations that touch what depends
-    on it; compiled code in ``session`` runs all others. Raises TooLong and QuadrantsError."""
+    """Follows element number ``at`` of ``x`` alone, and of each task only the first iterations that touch what
+    depends on it; compiled code in ``session`` runs all other iterations. Raises TooLong and QuadrantsError."""
     index = tuple(int(k) for k in np.unravel_index(at, x.operand.shape))
     return _Sampler(launches, monotonic() + seconds, session).through(loss, x, [(index, 1.0)])
 
@@ -142,7 +142,7 @@ class _Sampler(_Follower):
                     if cell == key:
                         mark[index] = 1
             before, box = windows.state(), windows.box(task)
-            competes = any(isinstance(s, N.Atomic) and s.op in N.MINMAX for s in walk((run.kernel.tasks[task],)))
+            competes = any(s.op in N.MINMAX for s in find((run.kernel.tasks[task],), N.Atomic))
             windows.run(task)
             after = windows.state()
             windows.restore(before)
@@ -160,14 +160,15 @@ class _Sampler(_Follower):
             values[...] = windows.array(name)
 
     def _lanes(self, count: int, listed: npt.NDArray[Any], box: Box) -> list[Lane]:
-        """The first of the listed iterations; if none is listed, the first of all, which may miss a dependence."""
+        """The first iterations of the list; if the list is empty, the first iterations of the task, which may miss a
+        dependence."""
         lanes = sorted({tuple(map(int, row[: len(box)])) for row in listed[:count]})
         self.trace.partial |= len(lanes) > MOST_LANES or count > len(listed)
         return lanes[:MOST_LANES] or [tuple(axis.start for axis in box)]
 
 
 MARK = ".depends"  # suffix of the buffer that marks the dependent elements of a buffer
-COUNT, LISTED = "dependent", "dependent.at"  # buffers: the number of entries in the list, the list
+COUNT, LISTED = "dependent", "dependent.at"  # names of buffers: the number of entries in the list, and the list
 MOST = 256  # entries of the list
 
 

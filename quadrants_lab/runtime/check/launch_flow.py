@@ -1,5 +1,5 @@
-"""How far a derivative gets within a launch: an observer of the reference interpreter that computes tangents and finds
-what ends them. Partial derivatives come from the same table as the gradients'."""
+"""How far a derivative gets within a launch: an observer of the reference interpreter that computes tangents and
+finds what ends them. Partial derivatives come from the table that gradients are made from."""
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
@@ -69,7 +69,7 @@ class Trace:
     ties: list[Event] = field(default_factory=list)
     decided: list[Event] = field(default_factory=list)
     over: list[Event] = field(default_factory=list)
-    python: list[tuple[str, int]] = field(default_factory=list)  # (memory that Python overwrote, before which launch)
+    python: list[tuple[str, int]] = field(default_factory=list)  # memory that Python overwrote, before which launch
     skipped: dict[int, Event] = field(default_factory=dict)
     reached: Event | None = None
     read: bool = False
@@ -249,7 +249,8 @@ class LaunchFlow:
             self.flows[value] = flow
 
     def _chosen(self, s: N.Access) -> Flow | None:
-        """The flow of an index: it decides which element is written, and no derivative goes through that."""
+        """The flow of an index. An index decides which element is written, and no derivative goes through this
+        decision."""
         flow = next((self.flows[i] for i in s.index if i in self.flows), None)
         return flow and Flow(None, flow.cut)
 

@@ -1,7 +1,7 @@
 """The statement that made the first NaN or infinity of a program, in the forward or the backward pass.
 
-Launches are repeated and observed. The first one that leaves a NaN or an infinity but read none is repeated by the
-reference interpreter. Only nonfinite values that reach memory count: 1/inf is 0.
+Launches are repeated and observed. The reference interpreter repeats the first launch that leaves a NaN or an
+infinity but read none. Only nonfinite values that reach memory count: 1/inf is 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _WHY: dict[str, tuple[str, str]] = {  # operation -> why its value or slope is n
 
 
 class _Watch(Copier):
-    """Ends the run at the first launch that makes a nonfinite value from finite ones, which is ``found`` then."""
+    """Ends the run at the first launch that makes a nonfinite value from finite ones; ``found`` is that launch."""
 
     found: LaunchRecord | None = None
 
@@ -62,7 +62,8 @@ class _Watch(Copier):
 
 
 def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Cause | None:
-    """``run`` makes launches, or the gradients of the launches ``of``. None if all that they leave is finite."""
+    """The cause of the first nonfinite value. ``run`` makes launches, or the gradients of the launches ``of``. None
+    if all values that they leave are finite."""
     watcher = _Watch()
     with suppress(StopReplay), watch(watcher):
         run()
@@ -95,8 +96,9 @@ def _number(launches: Launches, gradient: LaunchRecord) -> int:
 
 
 def origin(record: LaunchRecord) -> Event | None:
-    """The operation of the launch that made the first NaN or infinity that the launch wrote; the event's last value is
-    the result. For a gradient it is the operation whose derivative that is. None if finding it takes too long."""
+    """The operation of the launch that made the first NaN or infinity that the launch wrote; the event's last value
+    is the result. For a gradient, the operation whose derivative made the value. None if the search takes too
+    long."""
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
     look = _Origins(kernel, plan.compiled.lowered.kernel)

@@ -59,9 +59,9 @@ class Forward(Launches):
 def why_not_ours(
     name: str, left: Any, x: Differentiable, filled: bool, launches: Forward, loss: Differentiable, stale: list[Cause]
 ) -> list[Cause]:
-    """Why the gradient of ``x`` that a program ``left`` differs from its current one, computed from the launches; empty
-    if it does not. ``filled``: Python wrote to it after the last gradient ran. ``stale``: causes that warnings about
-    the program's gradients name."""
+    """Why the gradient of ``x`` that a program ``left`` differs from the current one, which was computed from the
+    launches; empty if the two agree. ``filled``: Python wrote to it after the last gradient ran. ``stale``: causes
+    that warnings about the program's gradients name."""
     ours = x.grad._memory.values()
     left, ours = left.astype(np.float64).reshape(-1), ours.astype(np.float64).reshape(-1)
     size = float(np.abs(ours).max(initial=0.0))
@@ -92,9 +92,9 @@ def why_not_ours(
 
 
 def beside_launches(name: str, launches: Launches, moved: Launches) -> Cause:
-    """What a program does in Python with what it computes from an input: it passes that on, to the first launch that
-    got another real number, or the first write that wrote other values, when the input was ``moved``; or it decides by
-    it which launches there are, or what integers they get."""
+    """How a program uses, in Python, values that it computes from an input. Either it passes them on: to the first
+    launch that got another real number when the input was ``moved``, or to the first write that wrote other values
+    then. Or it decides by them which launches there are, or which integers the launches get."""
     says = f"what is computed from {name} goes through Python, where no derivative flows"
     help = "hand it on from kernel to kernel, in a field with needs_grad=True"
     decided = f"Python decides by {name} what launch {{}} is, which a derivative does not show"

@@ -12,12 +12,12 @@ from quadrants_lab.runtime.check.elements import Wrong
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
-    """The derivative of the loss along a direction: ``found`` by forward mode, ``expected`` by the gradient. ``apart``:
+    """The derivative of the loss along a direction: ``found`` by forward mode, ``expected`` by the gradient. ``error``:
     their difference, relative to the sum of the sizes of the gradient's contributions."""
 
     found: float
     expected: float
-    apart: float
+    error: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Worst:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict on the gradient by one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite".
-    ``says``: the same as a sentence. ``good``: nothing contradicts the gradient. ``moves``: differences with all
+    ``says``: the verdict as a sentence. ``good``: nothing contradicts the gradient. ``moves``: differences with all
     elements moved. ``tangent``: None if forward mode is not possible. ``at``: number of the element with the greatest
     error, or of one at a kink, None if none is known. ``causes``: why the gradient is wrong, or why it is zero."""
 

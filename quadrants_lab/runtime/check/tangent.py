@@ -1,7 +1,7 @@
 """The derivative of a loss along a direction by forward mode, over launches that a Tape recorded.
 
 The launches are repeated on the CPU, in a second session, by kernels that compute tangents besides values for every
-buffer with a gradient. With the gradients they share the table of derivatives, and nothing else.
+buffer with a gradient. These kernels share only the table of derivatives with the gradients.
 """
 
 import warnings
@@ -45,8 +45,8 @@ class Tangents:
         return not opaque_steps(self.launches)
 
     def along(self, x: Memory, direction: npt.NDArray[np.float64], after: Callable[[], None] | None = None) -> float:
-        """The derivative by ``x`` along ``direction`` of what the launches compute; custom gradients are not used.
-        ``after`` is called after each step. Raises QuadrantsError if a kernel has no tangent."""
+        """The derivative of the loss by ``x`` along ``direction``, as the launches compute it; custom gradients are
+        not used. ``after`` is called after each step. Raises QuadrantsError if a kernel has no tangent."""
         self.start()
         self._tangent(x).array.reshape(-1)[...] = direction
         for step in self.launches.leaves():
@@ -108,8 +108,7 @@ class Tangents:
     def record(
         self, plan: Plan, args: tuple[Any, ...], number: int
     ) -> tuple[LaunchRecord, N.Kernel, dict[str, Memory]]:
-        """A launch with tangents, not made yet: its record and kernel, and the memory of values and tangents by
-        buffer."""
+        """Prepares a launch with tangents: its record and kernel, and the memory of values and tangents by buffer."""
         kernel, _ = self._compiled(plan.compiled)
         backing = plan.backing(args)
         memories = {name: self.values[id(one)] for name, one in backing.items() if name in kernel.buffers}

@@ -1,11 +1,11 @@
 """The gradient doctor: compares each gradient of recorded launches with finite differences and with forward mode.
 
 All elements of a field are moved at once, along a direction whose elements are from 1/2 to 1 in size, by steps of
-several widths. Too wide a step is not linear and too narrow a one is lost in rounding, so the one that agrees best
-counts. If none agrees, elements are moved one by one. Forward mode gives the derivative along the same direction
-without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers cannot show. Contributions
-of many elements nearly cancel out along that direction, and with them an error that all have in common, such as a
-factor. So a gradient that agrees is compared along its own signs, too.
+several widths. Over too wide a step the loss is not linear, and the change by too narrow a step is lost in rounding,
+so the step that agrees best counts. If none agrees, elements are moved one by one. Forward mode gives the derivative
+along the same direction without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers
+cannot show. Along that direction the contributions of many elements nearly cancel out, and so does an error that all
+of them have in common, such as a factor. So a gradient that agrees is also compared along its own signs.
 
 `%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` use it.
 """
@@ -40,8 +40,8 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
-FOLLOWED = 10.0  # seconds for which the interpreter follows launches
-_CUSP = 5.0  # how much slower than the step the bend of a cusp shrinks where the step becomes a tenth, at most
+FOLLOWED = 10.0  # the most seconds for which the interpreter follows launches
+_CUSP = 5.0  # at a cusp: the most by which the bend shrinks slower than the step when the step becomes a tenth
 _ROUND = 3e-7  # relative to the widest step: narrower steps resolve single roundings of an f32
 # Tolerances, by the number of bits of the loss, for relative differences:
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}  # from finite differences
@@ -70,7 +70,7 @@ class Check:
 
     @property
     def own(self) -> bool:
-        """Whether there are custom gradients, which may be wrong by little."""
+        """Whether there are custom gradients; their errors may be small."""
         return any(map(dot_product.is_own, self.launches.leaves()))
 
     @property
@@ -142,16 +142,16 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
     """The verdict on one input, with its causes."""
     tolerance, signs = _AGREES_FORWARD[state.bits], x.along_signs()
     tangent = _tangent(state, x) if np.isfinite(x.gradient).all() else None
-    if tangent is not None and tangent.apart <= tolerance and (other := _tangent(state, signs)) is not None:
-        if other.apart > tolerance:
+    if tangent is not None and tangent.error <= tolerance and (other := _tangent(state, signs)) is not None:
+        if other.error > tolerance:
             x, tangent = signs, other
-        tangent = replace(tangent, apart=max(tangent.apart, other.apart))
+        tangent = replace(tangent, error=max(tangent.error, other.error))
     seen = _by_differences(state, name, x, tangent)
     if tangent is None and seen.kind == "right":
         again = _by_differences(state, name, signs, None)
         x, seen = (signs, again) if again.kind == "wrong" else (x, seen)
     if tangent is not None:
-        agrees = tangent.apart <= tolerance
+        agrees = tangent.error <= tolerance
         says, kind = seen.says, seen.kind
         if not agrees and kind == "right" and state.own and _contradict(seen.moves, tangent, _AGREES[state.bits]):
             return replace(seen, says=f"{says}; a function with a custom gradient hides some of it from forward mode")
@@ -163,7 +163,7 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
         elif seen.good:
             says += " and" if says.startswith("agrees") else ", but agrees"
             close = "to the last digit" if tangent.found == tangent.expected else "within rounding error"
-            says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else close)
+            says += " with forward mode " + (f"to {tangent.error:.0e}" if tangent.error else close)
         seen = replace(seen, says=says, tangent=tangent, kind=kind)
     state.say(f"why the gradient of {name} is as it is")
     return _explained(state, seen, x)
@@ -177,7 +177,7 @@ def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
         if state.backwards is None:
             state.backwards = first_nonfinite(lambda: _backwards(state), state.launches)
         why = state.backwards
-    elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
+    elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.error > tolerance:
         why = _mismatched(state, x) if monotonic() < state.until else None
         seen = replace(seen, wrong=wrong_elements(state.tangents, x, tolerance, state.until))
     elif seen.good and seen.tangent is not None and state.own:
@@ -192,14 +192,14 @@ def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
 
 
 def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -> tuple[Verdict, Cause | None]:
-    """The verdict in the light of a trace from the input to the loss, and the cause that it shows."""
-    agrees = seen.tangent is not None and seen.tangent.apart <= _AGREES_FORWARD[state.bits]
+    """The verdict corrected by a trace from the input to the loss, and the cause that the trace shows."""
+    agrees = seen.tangent is not None and seen.tangent.error <= _AGREES_FORWARD[state.bits]
     if seen.kind == "kink":
         why = why_kink(trace)
         if why is not None or trace.partial or not agrees:
             return seen, why
         why = why_jump(trace, seen.field)
-        if why is None or _best(seen.moves, _AGREES[state.bits]).apart <= _AGREES[state.bits]:
+        if why is None or _best(seen.moves, _AGREES[state.bits]).error <= _AGREES[state.bits]:
             says = "agrees with forward mode; the loss bends sharply close by, but no statement stands at a kink"
             return replace(seen, kind="right", says=says), None
         if x.gradient.any():
@@ -220,7 +220,8 @@ def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -
 
 def _mismatched(state: Check, x: differences.Input) -> Cause | None:
     """The launch at which the gradient and forward mode disagree; None if there is none. Among many elements a single
-    wrong one is lost in the tolerance of their sum, so a smaller difference counts, too, if one element makes it."""
+    wrong element is lost in the tolerance of their sum, so a smaller difference counts, too, if one element causes
+    it."""
     tolerance = _AGREES_FORWARD[state.bits]
     for part in (1.0,) if state.bits == 64 else (1.0, 2e-3):
         _again(state.launches)
@@ -236,7 +237,8 @@ def _mismatched(state: Check, x: differences.Input) -> Cause | None:
 
 
 def _traced(state: Check, x: differences.Input, seen: Verdict) -> Trace | None:
-    """Follows all elements of the input; if that takes too long, only the most wrong one, or one at a kink."""
+    """Follows all elements of the input; if that takes too long, only the element with the greatest error, or an
+    element at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
         return follow(state.launches, state.loss, x.memory, x.direction, min(FOLLOWED / 2, state.seconds))
     at = seen.at
@@ -273,7 +275,7 @@ def _tangent(state: Check, x: differences.Input) -> Tangent | None:
     size = max(size, least) or 1.0  # a difference too small to ever change the loss is none
     off = abs(found - expected)
     if off > _AGREES_FORWARD[state.bits] * size:
-        off = max(off - state.tangents.rounding(x.memory, direction, found), 0.0)  # in this order a NaN stays NaN
+        off = max(off - state.tangents.rounding(x.memory, direction, found), 0.0)  # max(NaN, 0.0) is NaN
     return Tangent(found, expected, off / size)
 
 
@@ -294,34 +296,34 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     if _in_jumps(found):
         return Verdict(name, "jumps", _JUMPS, found)
-    agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[state.bits]
-    if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
+    agree = tangent is not None and tangent.error <= _AGREES_FORWARD[state.bits]
+    if limit < best.error <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
         if not x.gradient.any() and _flattens(found):
             return Verdict(name, "right", "is zero, and so is the slope of the loss where steps are narrow", found)
         if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
             return Verdict(name, "jumps", _JUMPS, found)
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
-    worst, at = _worst(state, x, limit) if best.apart > limit else (None, None)
+    worst, at = _worst(state, x, limit) if best.error > limit else (None, None)
     if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
         return Verdict(name, "wrong", says, found, worst=worst, at=at)
-    if at is not None or _kinked(found, apart=best.apart > limit):
+    if at is not None or _kinked(found, wrong=best.error > limit):
         says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
         return Verdict(name, "kink", says, found, at=at)
-    if agree and _narrow(found).apart <= limit < best.apart:
+    if agree and _narrow(found).error <= limit < best.error:
         return Verdict(name, "right", "agrees with finite differences by narrow steps", found)
-    if best.apart > limit and (agree or tangent is None) and _only_bends(found):
+    if best.error > limit and (agree or tangent is None) and _only_bends(found):
         says = "cannot be judged by differences: the loss bends too much within each step that rounding does not hide"
         return Verdict(name, "noisy", says, found)
-    if best.apart > limit:
+    if best.error > limit:
         says = "differs from finite differences, but in none of the elements that were moved alone"
         return Verdict(name, "wrong", says, found)
     if still:
         says = "is too small to be seen in the loss" if x.gradient.any() else "is zero, and the loss does not move"
         return Verdict(name, "right", says, found)
-    to = f"to {best.apart:.0e}" if best.apart else "within rounding error"
+    to = f"to {best.error:.0e}" if best.error else "within rounding error"
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
 
@@ -330,7 +332,7 @@ def _contradict(found: Sequence[differences.Move], tangent: Tangent, limit: floa
     gradient may compute in Python, between its launches."""
     best = _best(found, limit)
     size = max(abs(best.found), best.noise)
-    return best.apart <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
+    return best.error <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
 
 
 def _scatter(found: Sequence[differences.Move]) -> float:
@@ -347,14 +349,14 @@ def _flattens(found: Sequence[differences.Move]) -> bool:
 
 def _best(found: Sequence[differences.Move], limit: float) -> differences.Move:
     """The step that agrees best, the widest one of equals, among the steps where rounding cannot hide a difference of
-    ``limit``; if there are fewer than two, among the steps that exceed rounding. Which steps count must not depend on
-    how well they happen to agree with each other: a limit from their scatter may leave one step and all that are too
-    narrow to show anything."""
+    ``limit``; if there are fewer than two, among the steps that exceed rounding. How well the steps happen to agree
+    with each other must not decide which steps count: a limit from their scatter may leave one step and the steps
+    that are too narrow to show anything."""
     sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
     clear = [m for m, size in sizes if size * limit > m.noise]
     if len(clear) < 2:
         clear = [m for m, size in sizes if size > m.noise] or list(found)
-    return min(clear, key=lambda m: (m.apart, -m.width))
+    return min(clear, key=lambda m: (m.error, -m.width))
 
 
 def _narrow(found: Sequence[differences.Move]) -> differences.Move:
@@ -363,8 +365,9 @@ def _narrow(found: Sequence[differences.Move]) -> differences.Move:
 
 
 def _only_bends(found: Sequence[differences.Move]) -> bool:
-    """Whether a difference from the gradient may be all bends of the loss: in the narrowest step that clearly exceeds
-    rounding it is less than the bend, or in a narrower one, which would show it if it were a slope, it is gone."""
+    """Whether the loss's bend may explain the whole difference from the gradient. It may if the difference is less
+    than the bend in the narrowest step that clearly exceeds rounding, or if the difference is gone in a narrower
+    step, which would show it if it were a slope."""
     step = _narrow(found)
     off = abs(step.found - step.expected)
     narrower = [m for m in found if m.width < step.width and off * m.width > 4 * m.noise * step.width]
@@ -372,7 +375,8 @@ def _only_bends(found: Sequence[differences.Move]) -> bool:
 
 
 def _in_jumps(found: Sequence[differences.Move]) -> bool:
-    """Whether the gradient is zero and wide steps change the loss, but narrow ones, which would show it, do not."""
+    """Whether the gradient is zero and wide steps change the loss, but narrow steps, which would show a slope, do
+    not."""
     if any(abs(m.expected) > m.noise for m in found):
         return False
     wide = next((m for m in found if abs(m.found) > m.noise), None)
@@ -382,12 +386,12 @@ def _in_jumps(found: Sequence[differences.Move]) -> bool:
     return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
 
 
-def _kinked(found: Sequence[differences.Move], apart: bool = True) -> bool:
-    """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like its square. This
-    must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly, too), or, if no step
-    agrees with the gradient (``apart``), over two where the bend is a good part of the change. It must last down to the
-    narrowest step at which the bend would show, but for steps within a few roundings of an f32: a loss that is smooth
-    below some larger width has no kink."""
+def _kinked(found: Sequence[differences.Move], wrong: bool = True) -> bool:
+    """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like the square of
+    the step. This must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly,
+    too), or, if no step agrees with the gradient (``wrong``), over two steps where the bend is a good part of the
+    change. The pattern must last down to the narrowest step at which the bend would show, except for steps of a few
+    roundings of an f32. A loss that is smooth below some larger width has no kink."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
@@ -399,7 +403,7 @@ def _kinked(found: Sequence[differences.Move], apart: bool = True) -> bool:
         return min((abs(m.bend / m.found) for m in two if m.found), default=1.0)
 
     pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
-    strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
+    strong = wrong and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
     lasting = [ratio if 0.7 < ratio < _CUSP and lasts(b) else math.nan for b, ratio, _ in pairs]
     alike = [0.7 < b / a < 1.4 for a, b in pairwise(lasting)]
     cusp = any(one and two for one, two in pairwise(alike))
@@ -407,24 +411,24 @@ def _kinked(found: Sequence[differences.Move], apart: bool = True) -> bool:
 
 
 def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | None, int | None]:
-    """The element with the greatest error that is not at a kink, None if there is none; and its number, or that of an
-    element at a kink."""
+    """The element with the greatest error that is not at a kink, None if there is none; and the number of this
+    element, or else of an element at a kink."""
     enough = monotonic() + 0.3 * state.seconds  # the rest of the time is for finding the cause
     at: int | None = None
     some = np.unique(np.linspace(0, x.gradient.size - 1, MOST_ALONE, dtype=np.intp))
     worst: tuple[float, Worst | None] = (0.0, None)
     place = 0
     for n in map(int, some):
-        alone = np.zeros(x.gradient.size)
-        alone[n] = 1.0
-        found = differences.moves(state.launches, state.loss, x, alone, WIDTHS[1:6])
+        one = np.zeros(x.gradient.size)
+        one[n] = 1.0
+        found = differences.moves(state.launches, state.loss, x, one, WIDTHS[1:6])
         if not found:
             continue
         best = _best(found, _AGREES[state.bits])
         size = abs(best.found - best.expected) / best.width
-        if best.apart > limit and (_kinked(found) or _on_one_side(found, limit)):
+        if best.error > limit and (_kinked(found) or _on_one_side(found, limit)):
             at = n if at is None else at
-        elif best.apart > limit and size > worst[0] and not _only_bends(found):
+        elif best.error > limit and size > worst[0] and not _only_bends(found):
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
             place = n

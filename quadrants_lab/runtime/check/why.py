@@ -40,7 +40,7 @@ def why_zero(trace: Trace, name: str) -> Cause:
 
 def why_decided(trace: Trace, name: str, at: tuple[int, ...]) -> Cause | None:
     """The comparison that makes the loss depend on the input ``name`` in a way that no derivative shows, if there is
-    one: of the iteration ``at``, or the first."""
+    one: the comparison in iteration ``at``, or the first one."""
     found = [*trace.ties, *trace.decided]
     event = next((e for e in found if e.iteration == at), found[0] if found else None)
     if event is None:
@@ -51,7 +51,7 @@ def why_decided(trace: Trace, name: str, at: tuple[int, ...]) -> Cause | None:
 
 
 def is_flat(trace: Trace) -> bool:
-    """Whether all that an input does to the loss goes through derivatives, which are 0 at these values."""
+    """Whether the input changes the loss only through derivatives, and these are 0 at the current values."""
     found = trace.loss
     smooth = found is not None and found.lost is not None and found.cut is None
     return smooth and not (trace.partial or trace.decided or trace.ties)

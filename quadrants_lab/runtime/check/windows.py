@@ -1,7 +1,8 @@
-"""Runs only a window of the iterations of a launch, as compiled code on the CPU, to find a faulty one among millions.
+"""Runs only a window of the iterations of a launch, as compiled code on the CPU, to find a faulty iteration among
+millions.
 
-A binary search over the number of iterations that run takes one launch per step. The reference interpreter then follows
-the iteration that was found, on memory as the iterations before it left it.
+A binary search over the number of iterations that run takes one launch per step. The reference interpreter then
+follows the iteration that was found, with the memory that the iterations before it left.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import end_of, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, types_of
 from quadrants_lab.passes.lower_prims import lower_custom_jvp
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
 
 NOTHING = range(0)
-ONCE = "(once)"  # the index of what was a serial task
+ONCE = "(once)"  # the index of a task that was serial
 
 
 def windowed(kernel: N.Kernel) -> N.Kernel:
@@ -62,7 +63,7 @@ def windowed(kernel: N.Kernel) -> N.Kernel:
 
 
 def others(box: Box, lane: Lane) -> Iterator[Box]:
-    """Boxes of all iterations of a box but one."""
+    """Boxes that together have all iterations of a box except one."""
     for k, axis in enumerate(box):
         for part in (range(axis.start, lane[k]), range(lane[k] + 1, axis.stop)):
             if part:
@@ -70,7 +71,7 @@ def others(box: Box, lane: Lane) -> Iterator[Box]:
 
 
 def draws_random(kernel: N.Kernel) -> bool:
-    return any(isinstance(s, (N.Random, N.Builtin)) for s in walk(kernel.body))
+    return any(find(kernel.body, (N.Random, N.Builtin)))
 
 
 def lane_of(task: N.Offload, lane: Lane) -> Lane:
@@ -158,7 +159,7 @@ class Windows:
             return None
         window = list(box)
         for k, axis in enumerate(box):
-            low, high = 0, len(axis)  # it holds after ``high`` iterations, and not after ``low``
+            low, high = 0, len(axis)  # ``holds()`` is true after ``high`` iterations, and false after ``low``
             while high - low > 1:
                 middle = (low + high) // 2
                 self.restore(before)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack.evaluate import Live, evaluate
 from quadrants_lab.adstack.report import START, stack_allocas
@@ -20,21 +20,18 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.walk import types_of
 from quadrants_lab.runtime.compile.compile import forward_ir
-
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.gradient.plan import GradientPlan
+from quadrants_lab.runtime.compile.compiled import Compiled
 
 
 @deeply_recursive
-def bytes_before(plan: GradientPlan, live: Live) -> int | None:
-    """Bytes per iteration in flight of a launch with the data ``live``, without recomputation, packed truth values and
-    narrowed integers; None where a loop's trips are not known, because nothing in it is kept and so none were
-    counted."""
-    compiled = plan.compiled
+def bytes_before(compiled: Compiled, depths: Sequence[int], live: Live) -> int | None:
+    """Bytes per iteration in flight of a launch with these ``depths`` and the data ``live``, without recomputation,
+    packed truth values and narrowed integers; None where a loop's trips are not known, because nothing in it is kept
+    and so none were counted."""
     forward = forward_ir(compiled.lowered.kernel, compiled.options)
     naive, home = _unreduced(forward)
-    allocas = stack_allocas(plan.kernel)
-    known = {home.get(s.primal): depth for s, depth in zip(allocas, plan.stacks.depths, strict=True)}
+    allocas = stack_allocas(compiled.kernel)
+    known = {home.get(s.primal): depth for s, depth in zip(allocas, depths, strict=True)}
     for loop in unrolled_loops(forward, compiled.options.ad_unroll):
         known.pop((loop, 0), None)  # a slot holds values of several trips
     if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):

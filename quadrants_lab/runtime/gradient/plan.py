@@ -13,86 +13,59 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from quadrants_lab.adstack.report import StackRow
+from quadrants_lab.adstack.evaluate import LiveData
 from quadrants_lab.analysis.effects import touched, value_reads
 from quadrants_lab.analysis.facts import draws, statements
 from quadrants_lab.analysis.regions import Region, overlap
-from quadrants_lab.autodiff.diagnostics import (
-    GradientWarning,
-    no_seed,
-    nothing_kept,
-    other_draws,
-    other_trips,
-    stale,
-    warn,
-)
-from quadrants_lab.backends.launch import Frame
+from quadrants_lab.autodiff import diagnostics as D
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.runtime.arguments.slots import ArraySlot, Distinct, Place
-from quadrants_lab.runtime.call.signature import Footprint, Stamp, footprint
+from quadrants_lab.runtime.arguments.slots import ArraySlot
+from quadrants_lab.runtime.call.signature import Footprint, Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.stacks import StackSizes
 from quadrants_lab.runtime.interop.gradients import running_backward
-from quadrants_lab.runtime.launch.dispatch import Launched
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan
-from quadrants_lab.runtime.memory.identity import memory_of, overlapping, same_memory
+from quadrants_lab.runtime.memory.identity import Distinct, Place, memory_of, overlapping, same_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
-from quadrants_lab.runtime.observe.observers import PUT_BACK
+from quadrants_lab.runtime.observe.observers import PUT_BACK, Launched
 
 
-class GradientPlan(Plan):
-    """The plan of a reverse kernel. ``forward``: the launch whose gradient it is; ``stacks``: the sizes of its
-    adstacks; ``guard``: whether anything has changed since its last launch."""
+class GradientPlan:
+    """What the plan of a gradient has beside what every plan has. ``forward``: the launch whose gradient it is;
+    ``stacks``: the sizes of its adstacks; ``guard``: whether anything has changed since its last launch."""
 
-    stacks: StackSizes
-
-    def touched(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Only gradients count as written: a gradient restores the content of all other buffers."""
-        reads, writes = super().touched()
-        if self.compiled.mode == BOTH:
-            return reads, writes
-        return reads, writes & {b.grad for b in self.kernel.buffers.values()}
-
-    def frames(self) -> list[Frame]:
-        return [self.stacks.whole[0], *(pre.frame for pre in self.stacks.pre_launches())]
-
-    def preparation(self) -> Callable[..., bool] | None:
-        """Sets depths that never change, and returns what each launch has to do: find the buffers that its forward
-        launch kept, evaluate the other depths, set draws and gradients."""
-        self.checked = False  # whether the current arguments are known to match
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
         self.must_differ = self._what_must_differ()
-        self.forward = ForwardLaunch(self)
-        self.stacks = StackSizes(self)
+        self.forward = ForwardLaunch(plan)
+        self.stacks = StackSizes(plan, self.forward.number if self.forward.draws else None)
         self.guard = Guard(self)
+
+    def preparation(self) -> Callable[..., bool]:
+        """What each launch has to do: find the buffers that its forward launch kept, evaluate the depths that change,
+        set draws and gradients."""
         prepare = self.prepare_stacks if self.stacks.vary else self.prepare_draws
         if not (self.stacks.vary or self.forward.draws):
             prepare = self.set_gradients
-        if not self.scratch:
+        if not self.plan.scratch:
             return prepare
         return lambda *args: self.forward.give_kept(args) and prepare(*args)
-
-    @property
-    def repeatable(self) -> bool:
-        return not (self.scratch or self.stacks.depend_on_data or self.forward.draws)
-
-    def given(self) -> KeptBuffers:
-        return self.forward.kept()
 
     def set_gradients(self, *args: Any) -> bool:
         """`bind_gradients`, with checks."""
         if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
-        if not self.owner.replays:  # a Tape needs no checks
+        if not self.plan.owner.replays:  # a Tape needs no checks
             of = self.forward
             forward, seeds = of.last.plan, of.seeds
             if forward is not None and of.draws:
                 last = forward.scratch.last[0]
-                if last and last != self.scratch.identity(args):
-                    raise other_draws(self.kernel)
+                if last and last != self.plan.scratch.identity(args):
+                    raise D.other_draws(self.plan.kernel)
             if forward is not None and forward.launched:
                 now = forward.read_versions.now(*args)
                 if forward.launched != now:
@@ -101,45 +74,43 @@ class GradientPlan(Plan):
                 seeds.looks = 0
                 if running_backward() is None:  # torch's gradients may be 0
                     warn([seeds.warning()])
-        return not self.gradient_args or self.bind_gradients(*args)
-
-    def taken_for_distinct(self) -> None:
-        """No other plan serves a gradient of arrays that overlap: see `must_differ`."""
+        return not self.plan.gradient_args or self.plan.bind_gradients(*args)
 
     def _what_must_differ(self) -> Distinct | None:
         """What the kernel itself writes may not be another array or field, unless its results are constants, whose
         derivatives are only set to 0. None where there is no such pair."""
-        primal = self.compiled.lowered.kernel
-        written = frozenset() if self.owner.constant else touched(primal.body, N.Write)
-        places: dict[str, Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, ArraySlot)}
-        places |= field_memories(self.compiled, primal, self.session)
-        return Distinct(places, written, self.session) or None
+        of, primal = self.plan, self.plan.compiled.lowered.kernel
+        written = frozenset() if of.owner.constant else touched(primal.body, N.Write)
+        places: dict[str, Place] = {name: n for n, name in of.array_slots}
+        places |= field_memories(of.compiled, primal, of.session)
+        return Distinct(places, written, of.session) or None
 
     def keep_apart(self) -> list[Callable[[], None]]:
         """The code assumes that gradients do not share memory (`shared_arrays`). Where an argument's gradient is the
         memory of another one or of a field, zeros are bound for it, and the launch adds the result to the gradient
         afterwards."""
-        if self.owner.constant:
+        plan = self.plan
+        if plan.owner.constant:
             return []
-        grads, memories = list(self.bound), list(self.bound.values())
+        grads, memories = list(plan.bound), list(plan.bound.values())
         shared = {later: grads[first] for first, later in overlapping(memories, [WRITTEN] * len(grads))}
-        if self.session.exported:
+        if plan.session.exported:
             for n, memory in enumerate(memories):
-                met = next((name for name, of in self.fields.items() if same_memory(memory, of)), "")
+                met = next((name for name, of in plan.fields.items() if same_memory(memory, of)), "")
                 shared |= {n: met} if met else {}
         added: list[Callable[[], None]] = []
         for n, other in sorted(shared.items()):
-            if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in self.facts.of(statements)[name]):
+            if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in plan.facts.of(statements)[name]):
                 raise self.aliased(other, grads[n])
-            sums = allocate(self.session, memories[n].dtype, memories[n].operand.shape)
+            sums = allocate(plan.session, memories[n].dtype, memories[n].operand.shape)
             added.append(partial(_add, memories[n], sums))
-            self.summed = True
-            self.bound[grads[n]] = sums
+            plan.summed = True
+            plan.bound[grads[n]] = sums
         return added
 
     def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
-            f"{a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to it: a "
+            f"{a!r} and {b!r} of kernel {self.plan.kernel.name} are the same memory, and the kernel writes to it: a "
             "gradient is compiled for different arrays",
             code="QL2074",
             help="pass a copy as one of them, or take one argument for both",
@@ -147,66 +118,35 @@ class GradientPlan(Plan):
 
     def prepare_draws(self, *args: Any) -> bool:
         """`prepare_stacks` for kernels without stacks to size."""
-        self.frame.replay(self.forward.number())
+        self.plan.frame.replay(self.forward.number())
         return self.set_gradients(*args)
 
     def prepare_stacks(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, if something has changed, the depths. False where the arguments do not
         match."""
         guard, stacks, number = self.guard, self.stacks, None
-        guarded = guard.then is not None and stacks.last_dependencies is not None and not self.scratch
-        if guarded and not self.owner.replays and guard.now(*args) == guard.then:
+        guarded = guard.then is not None and stacks.last_dependencies is not None
+        if guarded and not self.plan.owner.replays and guard.now(*args) == guard.then:
             return True
         if not self.set_gradients(*args):
             return False
         if self.forward.draws:
             number = self.forward.number()
-            self.frame.replay(number)
+            self.plan.frame.replay(number)
         if not stacks.update(args, number):
             return False
         if guard.possible:
             guard.keep(args)
         return True
 
-    @property
-    def last_kernel(self) -> N.Kernel:
-        return self.kernel if self.frame is self.stacks.whole[0] else self.stacks.compacted.sparse.split
-
-    @property
-    def last_options(self) -> CompileOptions:
-        return self.compiled.options if self.frame is self.stacks.whole[0] else self.stacks.compacted.options
-
-    def launch_slowly(self, args: Sequence[Any]) -> Any:
-        with self.session.lock:
-            self.checked = True
-            try:
-                return super().launch_slowly(args)
-            finally:
-                self.checked = False
-
-    @property
-    def sized_by(self) -> frozenset[str]:
-        return self.stacks.sized_by
-
-    @property
-    def primal_reads(self) -> frozenset[str]:
-        """The buffers that the gradient, its sizes and its counting slice read, without gradients."""
-        return super().primal_reads | self.sized_by
-
-    def drawn(self) -> int:
-        return self.forward.number()
-
-    def report(self) -> list[StackRow]:
-        return self.stacks.report()
-
 
 class ForwardLaunch:
     """The launch whose gradient a plan computes: what it kept, drew and read. ``last``: the last launch of the kernel;
     ``draws``: whether it draws random numbers; ``suspected``: when somebody looked for writes since then, and which."""
 
-    def __init__(self, plan: GradientPlan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.of = plan
-        self.last = Launched() if plan.compiled.mode == BOTH else plan.last_launched
+        self.last: Launched[Plan] = Launched() if plan.compiled.mode == BOTH else plan.last_launched
         self.draws = plan.facts.of(draws)
         self.seeds = SeedCheck(plan)
         self.suspected: tuple[Any, Sequence[Suspect]] = None, ()
@@ -217,8 +157,9 @@ class ForwardLaunch:
 
     def kept(self) -> KeptBuffers:
         """The buffers that it kept."""
-        if self.of.owner.kept is not None:
-            return self.of.owner.kept
+        given: KeptBuffers | None = self.of.owner.kept
+        if given is not None:
+            return given
         return {} if self.plan is None else self.plan.scratch.kept()
 
     def give_kept(self, args: Sequence[Any]) -> bool:
@@ -227,20 +168,19 @@ class ForwardLaunch:
         of_torch = running_backward() is not None
         if of.scratch.keeps and of.owner.kept is None:
             if forward is None:
-                raise nothing_kept(of.kernel, "and it was not launched", of_torch)
+                raise D.nothing_kept(of.kernel, "and it was not launched", of_torch)
             if not of.scratch.keeps <= kept.keys():
                 how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
-                raise nothing_kept(of.kernel, f"and its last launch, {how}, kept none of them", of_torch)
+                raise D.nothing_kept(of.kernel, f"and its last launch, {how}, kept none of them", of_torch)
             if forward.scratch.last[0] != of.scratch.identity(args):
-                raise nothing_kept(of.kernel, "and its last launch was one with other arguments", of_torch)
+                raise D.nothing_kept(of.kernel, "and its last launch was one with other arguments", of_torch)
         of.scratch.give(kept)
         return True
 
     def number(self) -> int:
         """The number of the launch whose random draws are repeated; 0 where there was none."""
-        if self.of.owner.replays:
-            return self.of.owner.replays
-        return 0 if self.plan is None else self.plan.frame.launch_number
+        replayed: int = self.of.owner.replays
+        return replayed or (0 if self.plan is None else self.plan.frame.launch_number)
 
     def compare(self, forward: Plan, now: Stamp, args: Sequence[Any]) -> None:
         """Warns, once, where memory that the gradient reads was written since the forward launch. In a loop of
@@ -263,26 +203,27 @@ class ForwardLaunch:
 class Guard:
     """The fast path of a gradient's launches: ``now`` of the arguments is compared with ``then``, its result at the
     last launch; None where it does not tell of everything that a launch depends on. ``possible``: whether it can for
-    this kernel: no argument brings gradient memory that a launch has to set, and no random draws are repeated."""
+    this kernel: no argument brings gradient memory that a launch has to set, no random draws are repeated, and no
+    values were kept for it."""
 
-    def __init__(self, plan: GradientPlan) -> None:
-        self.plan = plan
-        self.possible = not (plan.gradient_args or plan.must_differ or plan.forward.draws)
+    def __init__(self, of: GradientPlan) -> None:
+        self.of = of
+        self.possible = not (of.plan.gradient_args or of.must_differ or of.forward.draws or of.plan.scratch)
         self.now: Callable[..., Stamp] = lambda *args: ()
         self.then: Stamp | None = None
         self._made_for: tuple[Any, ...] = ()
 
     def keep(self, args: Sequence[Any]) -> None:
         """To be called when a launch has been prepared."""
-        plan = self.plan
-        forward, seed, sizes = plan.forward.last.plan, plan.forward.seeds.seed, plan.stacks
-        if forward is None or forward.read_versions.of_arguments or (seed is None and plan.forward.seeds.looks):
+        launched, sizes, signature = self.of.forward, self.of.stacks, self.of.plan.signature
+        forward, seed = launched.last.plan, launched.seeds.seed
+        if forward is None or forward.read_versions.of_arguments or (seed is None and launched.seeds.looks):
             self.then = None
             return
         if self._made_for != (seed, sizes.dependencies_of, forward):
             self._made_for = seed, sizes.dependencies_of, forward
             fields = [*sizes.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
-            self.now = plan.signature.stamp([*sizes.dependencies(fields), "last.plan.launched"], last=plan.forward.last)
+            self.now = signature.stamp([*sizes.dependencies(fields), "last.plan.launched"], last=launched.last)
         now = self.now(*args)
         self.then = None if None in now else now
 
@@ -301,39 +242,28 @@ def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> l
     elements these are depends on its arguments. ``reads``: its buffers. Of other kernels the last launch is known."""
     changed = plan.read_versions.changed(plan.launched, args)
     trips = [c for c, _ in changed if c.steers]
-    found: list[Suspect] = [("", partial(other_trips, kernel, trips), None, ())] if trips else []
+    found: list[Suspect] = [("", partial(D.other_trips, kernel, trips), None, ())] if trips else []
     memories = plan.memories(args)
     for count, then in changed:
         if count.steers or count.buffer not in reads:
             continue
         memory, version = memories[count.buffer], then[-1] if isinstance(then, tuple) else then
         if memory.python_wrote > version:
-            found.append((count.buffer, partial(stale, kernel, count, "Python"), None, ()))
+            found.append((count.buffer, partial(D.stale, kernel, count, "Python"), None, ()))
             continue
-        read = footprint(plan, count.buffer, writes=False)
+        read = plan.footprint(count.buffer, writes=False)
         for other in plan.session.plans:
             name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
-            written = footprint(other, name, writes=True) if name and other is not plan else None
-            theirs = None if written is None else written.live(_Last(other))
+            written = other.footprint(name, writes=True) if name and other is not plan else None
+            theirs = None if written is None else written.live(_last_numbers(other))
             if read is not None and theirs is not None:
-                found.append((count.buffer, partial(stale, kernel, count, str(other.kernel.name)), read, theirs))
+                found.append((count.buffer, partial(D.stale, kernel, count, str(other.kernel.name)), read, theirs))
     return found
 
 
-class _Last:
-    """The data of the last launch of a plan, as far as it is known: the scalar arguments."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def arg(self, name: str) -> int:
-        return int(self.plan.frame.arg(name))
-
-    def shape(self, buffer: str, axis: int) -> int:
-        raise LookupError(buffer)
-
-    def array(self, buffer: str) -> Any:
-        raise LookupError(buffer)
+def _last_numbers(plan: Plan) -> LiveData:
+    """What is known of the data of its last launch: the scalar arguments."""
+    return LiveData({arg.name: plan.frame.arg(arg.name) for arg in plan.kernel.args}, {})
 
 
 def _written_as(plan: Plan, memory: Memory) -> str:
@@ -391,4 +321,4 @@ class SeedCheck:
         """The warning that all seeds are 0."""
         first = next(iter(self.of.values()))
         spans = (s.span for s in value_reads(self.kernel) if self.of.get(s.buffer) == first)
-        return no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span))
+        return D.no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span))

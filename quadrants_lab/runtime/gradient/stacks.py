@@ -4,47 +4,45 @@ cannot access the device's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.adstack import device_reduction as DR
-from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
+from quadrants_lab.adstack.evaluate import LiveData, evaluate, evaluated, reads
 from quadrants_lab.adstack.report import NoRoomForStacks, StackRow, report, stack_allocas, too_much
 from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
 from quadrants_lab.analysis.algebra import INT64_MAX
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir import sizeexpr as SE
+from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
 from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
-from quadrants_lab.runtime.launch.frames import (
-    entry_params,
-    failure,
-    field_memories,
-    launch_slowly,
-    make_frame,
-)
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.failures import failure
+from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
+from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.sparse_iterations import SparseIterations
     from quadrants_lab.backends.launch import Frame
-    from quadrants_lab.runtime.gradient.plan import GradientPlan
+
+
+Replays = Callable[[], int] | None
 
 
 class PreLaunch:
     """A kernel that counts. Its counts depend on the scalar arguments ``args``, on the shapes of the buffers ``shapes``
-    and on the data of the buffers ``data``."""
+    and on the data of the buffers ``data``. ``replays``: tells which launch's random draws are repeated."""
 
-    def __init__(self, plan: GradientPlan, counter: Counter) -> None:
+    def __init__(self, plan: Plan, counter: Counter, replays: Replays) -> None:
         self.plan = plan
+        self.replays = replays
         self.counter = counter
         kernel = counter.kernel
         fields = field_memories(plan.compiled, kernel, plan.session)
@@ -69,8 +67,8 @@ class PreLaunch:
         for grad in self.derivatives:
             self.frame.set_buffer(grad, plan.bound[grad].address)
             self.frame.set_extents(grad, plan.bound[grad].operand.shape)
-        if plan.forward.draws:
-            self.frame.replay(plan.forward.number())
+        if self.replays is not None:
+            self.frame.replay(self.replays())
         if self.entry(*passed) is NotImplemented:
             if not plan.checked:
                 return None
@@ -84,8 +82,9 @@ class CompactedLaunch:
 
     If it `exists`, ``frame`` and ``entry`` launch it after `list_iterations`."""
 
-    def __init__(self, plan: GradientPlan, threshold: int) -> None:
+    def __init__(self, plan: Plan, replays: Replays, threshold: int) -> None:
         self.plan = plan
+        self.replays = replays
         self.threshold = threshold
         gradient_alone = plan.compiled.mode == REVERSE
         self.possible = not plan.session.backend.CAPABILITIES.on_host and gradient_alone and may_be_sparse(plan.kernel)
@@ -113,7 +112,7 @@ class CompactedLaunch:
             name = plan.kernel.name
             frame.defer_overflow_check(lambda: failure(frame, name, 0))
         self.entry = frame.entry(entry_params(plan.slots), returns="")
-        self.pre_launch = PreLaunch(plan, counter)
+        self.pre_launch = PreLaunch(plan, counter, self.replays)
         return True
 
     def wanted(self, frame: Frame, depths: list[int]) -> bool:
@@ -125,7 +124,7 @@ class CompactedLaunch:
         except MemoryError:
             return False
 
-    def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
+    def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> dict[int, int] | None:
         """Lists the iterations that push, and returns for each task's number how many it has; None where the arguments
         do not match."""
         pre = self.pre_launch
@@ -158,8 +157,9 @@ LEAST_BYTES = 1 << 16  # of arrays; copying fewer to the host is as fast as a ke
 class DeviceSizes:
     """``work``: the ranges that the device evaluates, and what is left for the host."""
 
-    def __init__(self, plan: GradientPlan, work: DR.DeviceReduction) -> None:
+    def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
+        self.replays = replays
         self.work = work
 
     @forks.lazy
@@ -172,7 +172,7 @@ class DeviceSizes:
         options = plan.compiled.options
         kernel = pipeline.run(DR.sizing_kernel(plan.kernel, self.work), COUNTING, options.verify)
         results = {k: f"{DR.SIZE}{k}" for k in range(len(self.work.ranges))}
-        return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results))
+        return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results), self.replays)
 
     def wanted(self, operands: dict[str, Any]) -> bool:
         """Whether the arrays are too large to copy them to the host."""
@@ -197,13 +197,6 @@ class DeviceSizes:
         return {-1 - k: n for k, n in found.items()}
 
 
-def device_sizes(plan: GradientPlan, sizes: Sequence[SE.SizeExpr]) -> DeviceSizes | None:
-    """None where no size depends on ranges of elements, or the host can access the device's memory."""
-    if not getattr(plan.session.device, "remote", False):
-        return None
-    work = DR.device_reduction(sizes)
-    return None if work is None else DeviceSizes(plan, work)
-
 class StackSizes:
     """The depths of a gradient's adstacks: ``sizes`` evaluated for the data of a launch, again when something has
     changed that they depend on: a field or ndarray by its version, a scalar argument or a shape by its value. Foreign
@@ -213,19 +206,19 @@ class StackSizes:
     the counting slice has counted; ``active``: by task, how many iterations are on the list in a compacted launch.
     ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: when they were evaluated."""
 
-    def __init__(self, plan: GradientPlan) -> None:
+    def __init__(self, plan: Plan, replays: Replays) -> None:
         self.plan = plan
         self.forced = plan.compiled.options.ad_stack_size
         sizes = [s.size for s in stack_allocas(plan.kernel) if s.size is not None]
         self.sizes: list[SE.SizeExpr] = [SE.SizeConst(self.forced)] * len(sizes) if self.forced else sizes
         self.depths: list[int] = []
         self.data_read: frozenset[str] = frozenset()
-        self.last_inputs: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
+        self.last_inputs: tuple[Mapping[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
         self.counted: dict[int, int] = {}
         counter = plan.compiled.counter
-        self.counting = None if counter is None else PreLaunch(plan, counter)
+        self.counting = None if counter is None else PreLaunch(plan, counter, replays)
         self.whole = plan.frame, plan.entry
-        self.compacted = CompactedLaunch(plan, plan.session.settings.ad_stack_threshold)
+        self.compacted = CompactedLaunch(plan, replays, plan.session.settings.ad_stack_threshold)
         self.lists = False  # whether a launch has listed the iterations that push
         self.active: dict[int, int] = {}
         self.current: Callable[..., Any] = plan.entry
@@ -235,7 +228,10 @@ class StackSizes:
         if not self.forced:
             frame, name = plan.frame, plan.kernel.name  # `choose_frame` may replace the frame
             frame.defer_overflow_check(lambda: failure(frame, name, 0))
-        self.device_sizes = None if self.forced else device_sizes(plan, self.sizes)
+        # None where no size depends on ranges of elements, or the host can access the device's memory
+        by_device = not self.forced and getattr(plan.session.device, "remote", False)
+        work = DR.device_reduction(self.sizes) if by_device else None
+        self.device_sizes = None if work is None else DeviceSizes(plan, replays, work)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
         self.vary = len(fixed) < len(self.sizes) or (bool(fixed) and self.compacted.wanted(plan.frame, fixed))
         if self.vary:
@@ -300,7 +296,7 @@ class StackSizes:
             if counted is None:
                 return False
             self.counted = counted
-        live = Live(self.plan.scalars(args), operands, memories)
+        live = LiveData(self.plan.scalars(args), operands, memories)
         sizes, counted = self.sizes, self.counted
         if self.device_sizes is not None and self.device_sizes.wanted(operands):
             found = self.device_sizes.values(args, operands, lambda e: evaluated(e, live))
@@ -314,7 +310,7 @@ class StackSizes:
         self.reserve()
         return True
 
-    def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
+    def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> bool:
         """Decides whether this launch is compacted; False where the arguments do not match."""
         frame, entry = self.whole
         self.active = {}
@@ -337,12 +333,22 @@ class StackSizes:
         found = [self.counting, self.compacted.pre_launch if self.lists else None]
         return [pre for pre in found if pre is not None]
 
-    def last_data(self) -> Live:
+    def frames(self) -> list[Frame]:
+        """All frames that a launch may use."""
+        return [self.whole[0], *(pre.frame for pre in self.pre_launches())]
+
+    def last_code(self) -> tuple[N.Kernel, CompileOptions]:
+        """The kernel that the last launch ran, and the options that it was compiled with."""
+        if self.plan.frame is self.whole[0]:
+            return self.plan.kernel, self.plan.compiled.options
+        return self.compacted.sparse.split, self.compacted.options
+
+    def last_data(self) -> LiveData:
         """The data for which the depths were last evaluated, without arrays that have been freed."""
         scalars, arrays = self.last_inputs
         alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
         fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.plan.fields.items()}
-        return Live(scalars, fields | alive)
+        return LiveData(scalars, fields | alive)
 
     def reserve(self) -> None:
         """Passes the depths to the device, which grows its heap; an error where they exceed the session's budget."""

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.analysis.effects import value_reads
 from quadrants_lab.backends.overlap import READ, WRITTEN
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.slots import ArgumentError, ArraySlot
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle, settle_argument
@@ -100,16 +102,19 @@ def _shared(value: Any, what: str) -> npt.NDArray[Any]:
 
 
 class ForeignArguments:
-    """The arguments of a kernel's launches that others can write to. ``names``: of all arguments; ``gradients``: the
-    numbers of those whose gradients a launch touches, with what it does to them; ``writes``: the buffers that it
-    writes."""
+    """The arguments of a kernel's launches that others can write to. ``names``: of all arguments; ``writes``: the
+    buffers that a launch writes; ``derivatives``: see `launch.frames.Buffers`. ``gradients``: the numbers of the
+    arguments whose gradients a launch touches, with what it does to them."""
 
     def __init__(
-        self, session: Session, kernel: str, names: Sequence[str], gradients: list[tuple[int, Use]], writes: Set[str]
-    ) -> None:
-        self.kernel = kernel
+        self, session: Session, kernel: N.Kernel, names: Sequence[str], derivatives: Sequence[tuple[int, str, str]],
+        writes: Set[str],
+    ) -> None:  # fmt: skip
+        self.kernel = kernel.name
         self.names = names
-        self.gradients = gradients
+        loaded = {s.buffer for s in value_reads(kernel)} if derivatives else set()
+        uses = [(n, grad in loaded, grad in writes) for n, of, grad in derivatives if of == "grad"]
+        self.gradients = [(n, Use(names[n], kernel.name, reads, wrote)) for n, reads, wrote in uses]
         self.imports = dlpack.can_import(session)
         self.written = [n for n, name in enumerate(names) if name in writes]
 

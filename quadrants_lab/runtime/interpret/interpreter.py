@@ -1,7 +1,7 @@
 """The reference interpreter: runs IR statement by statement, in numpy scalars of each value's dtype.
 
 It defines the meaning of the IR, is the oracle of the differential tests, and repeats launches for the stepper. Tasks
-run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It takes
+run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It runs
 any kernel, before or after any pass.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
@@ -24,8 +24,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f32, f64
-from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.ir.walk import find
 
 Lane = tuple[int, ...]
 Env = Mapping[int, Any]  # values by id
@@ -86,11 +85,12 @@ class Failure:
 class Result:
     """The results of a run besides the arrays.
 
-    ``rets``: "ret" buffer name -> numpy scalar. ``scratch``: scratch buffer name -> its array. ``prints``: the
-    text of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations.
-    ``pushes``: stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its
-    iteration ended there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its
-    capacity; the reverse of each such iteration was skipped. If adstacks are lowered it has the stack's number instead.
+    ``rets``: "ret" buffer name -> numpy scalar. ``scratch``: scratch buffer name -> its array. ``prints``: the text
+    of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations. ``pushes``:
+    stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its iteration ended
+    there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its capacity; the
+    reverse of each such iteration was skipped. If adstacks are lowered, ``overflow`` has the number of the stack
+    instead of its id.
     """
 
     rets: dict[str, Any] = field(default_factory=dict)
@@ -115,8 +115,8 @@ def interpret(
 ) -> Result:
     """Runs ``kernel`` once; ``arrays`` (buffer name -> numpy array of its dtype) are changed in place.
 
-    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Float results below the
-    smallest normal number, and such operands, flush to zero, as on the devices.
+    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Float results and operands
+    below the smallest normal number flush to zero, as on the devices.
 
     ``random``: the seed and launch number that random draws depend on (see `ir.draws`).
 
@@ -129,7 +129,7 @@ def interpret(
     Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
     or of another dtype or rank, and for a pop of an empty adstack.
     """
-    check_depth(depth_of_block(kernel.body))  # raises here if at all, before anything has been changed
+    check_depth(depth_of_block(kernel.body))  # if this raises, nothing has been changed yet
     return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer, iterations).run()
 
 
@@ -160,7 +160,7 @@ class _Machine:
         self.kernel = kernel
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}
-        live = Live(self.args, self.arrays)
+        live = LiveData(self.args, self.arrays)
         scratch = {  # the caller's array, else zeros of the size that the buffer declares
             b.name: arrays[b.name] if b.name in arrays
             else np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
@@ -176,7 +176,7 @@ class _Machine:
         self.lane: Lane = ()
         self.iteration = 0  # row-major number of the lane
         self.drawn: dict[int, int] = {}  # call site -> how often this lane has drawn there, minus one
-        stacks = [s.id for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
+        stacks = [s.id for s in find(kernel.body, N.AdStackAlloca)]
         self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks}, scratch=scratch)
         self.table: dict[type[N.Stmt], _Handler] = {
             **{cls: getattr(self, f"_{name}") for cls, name in _HANDLERS.items()},

@@ -1,8 +1,8 @@
 """The trace of one iteration of a launch, statement by statement, which the reference interpreter repeats.
 
-The kernel is the one that was launched, after all passes. Of the traced task only this iteration is repeated; of the
-tasks before it, the iterations whose results it reads (`partial`). The trace of a long iteration is a window of events
-around a wanted one, with a summary of the events before the window.
+The kernel is the kernel that was launched, after all passes. Of the traced task only this iteration is repeated; of
+the tasks before it, the iterations whose results it reads (`partial`). The trace of a long iteration is a window of
+events around a wanted one, with a summary of the events before the window.
 """
 
 from collections import deque
@@ -28,8 +28,8 @@ _QUIET = frozenset((N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.A
 class Event:
     """A statement that ran. ``value``: the value that it defined, wrote, pushed or popped; a `Trip` when an iteration
     of a loop begins (for a While with the number of the trip as index); the final values when the loop ends. ``at``:
-    the index of a load, store or atomic. ``operands``: of an operation, and of an atomic the second operand.
-    ``number``: of the event in the iteration, from 0. ``back``: the statement is reverse code."""
+    the index of a load, store or atomic. ``operands``: the operands of an operation, or the second operand of an
+    atomic. ``number``: the number of the event in the iteration, from 0. ``back``: the statement is reverse code."""
 
     stmt: N.Stmt
     value: Any
@@ -44,8 +44,8 @@ Wanted = Callable[[Event], bool]
 
 @dataclass(slots=True)
 class PastState:
-    """Summary of the events before the window: the last event of each statement (for a loop one of its begin and one of
-    its end), the contents of each stack by its id, and the last writes."""
+    """Summary of the events before the window: the last event of each statement (for a loop, the last begin and the
+    last end), the contents of each stack by its id, and the last writes."""
 
     latest: dict[tuple[int, bool], Event] = field(default_factory=dict)
     stacks: dict[int, list[Event]] = field(default_factory=dict)

@@ -1,8 +1,9 @@
-"""Runs a few iterations of a launch, whatever its size. Of earlier tasks it only runs, on demand, the iterations that
-may have written an element which is read.
+"""Runs a few iterations of a launch, however large the launch is. Of earlier tasks it runs, on demand, only the
+iterations that may have written an element which is read.
 
-The indices of the writes tell which iterations these are (`analysis.accesses`): `b[i + 1]` belongs to one iteration. If
-they do not tell, all iterations run. Elements that no later task writes are read from memory after the launch.
+The indices of the writes tell which iterations these are (`analysis.accesses`): an element of `b[i + 1]` belongs to
+one iteration. If the indices do not tell, all iterations run. Elements that no later task writes are read from memory
+after the launch.
 """
 
 import math
@@ -13,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.analysis.accesses import Accesses, symbol
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Iterations, Lane, Observer, interpret
-from quadrants_lab.runtime.launch.plan import Live
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
 MOST_BEFORE = 300_000  # statements of earlier tasks
@@ -32,7 +32,7 @@ class Partial:
     def __init__(self, launch: LaunchData) -> None:
         self.launch, self.kernel, self.before = launch, launch.kernel, dict(launch.before)
         kernel = launch.kernel
-        live = Live({a.name: a.type.numpy(launch.scalars[a.name]) for a in kernel.args}, self.before)
+        live = LiveData({a.name: a.type.numpy(launch.scalars[a.name]) for a in kernel.args}, self.before)
         for b in kernel.buffers.values():
             if b.kind in _OF_LAUNCH and b.name not in launch.before:
                 self.before[b.name] = np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
@@ -45,10 +45,10 @@ class Partial:
 
     def run(self, task: int, observer: Observer, iterations: Iterations) -> None:
         """Runs iterations of one task."""
-        alone = replace(self.kernel, body=(self.kernel.body[task],))
+        single = replace(self.kernel, body=(self.kernel.body[task],))
         arrays: dict[str, Any] = {name: View(self, task, name) for name in self.before}
         of = self.launch
-        interpret(alone, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
+        interpret(single, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
 
     def read(self, task: int, name: str, index: Lane) -> Any:
         """An element as the task finds it."""
@@ -115,7 +115,7 @@ class Partial:
 
 
 class View:
-    """A buffer as one task sees it: the values before the task, and what the task writes."""
+    """A buffer as one task sees it: the values before the task, and the values that the task writes."""
 
     def __init__(self, launch: Partial, task: int, name: str) -> None:
         base = launch.before[name]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,25 +22,16 @@ from quadrants_lab.runtime.arguments.keys import Named, Specialisations, templat
 from quadrants_lab.runtime.arguments.slots import AnySlot, TemplateSlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.memory.identity import memory_of
-from quadrants_lab.runtime.memory.memory import TIMES
-from quadrants_lab.runtime.observe import tape_numbers
-from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, OBSERVERS, open_recording, watching
+from quadrants_lab.runtime.memory.memory import THREAD, TIMES
+from quadrants_lab.runtime.observe import observers as W, tape_numbers
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.tape.access_summary import AccessSummaries
 
 _by_templates = lazily("runtime.call.signature", "by_templates")
-
-
-@dataclass(slots=True, eq=False)
-class Launched:
-    """The plan of the last launch of a kernel with arguments of some types, in whatever mode; None before the first."""
-
-    plan: Plan | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -49,18 +39,51 @@ class SharedByModes:
     """What all modes of a kernel share for arguments of some types: what names meant at first, and the last launch."""
 
     names: Names
-    launched: Launched
+    launched: W.Launched[Plan]
 
 
-# whether kernels keep the plan of their last launch when something that it was made for has ended
-KEEPS_LAST: ContextVar[bool] = ContextVar("quadrants_lab_keeps_last", default=False)
-MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Launched], "Plan"]
-# attributes of a dispatcher
-_PER_SESSION = ("last_plan", "parameters", "plans", "shared", "slots", "summaries")
+MakePlan = Callable[["Dispatcher", S.Session, "Compiled", "W.Launched[Plan]"], "Plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """What the dispatchers of all modes of a kernel share. ``ndarray_classes``: for elements that are numbers, vectors,
+    matrices; ``plain``: the classes that plans take as they are; ``graph``: a launch starts as one graph where the
+    device has graphs."""
+
+    source: FunctionSource
+    make_slots: Callable[[], Sequence[AnySlot]]
+    field_class: type
+    ndarray_classes: tuple[type, ...]
+    make_plan: MakePlan
+    plain: frozenset[type]
+    graph: bool = False
+
+
+class Specialised:
+    """The specialisations of a kernel, in one mode and one session. ``parameters``: slots, which belong to the session
+    because its options say what annotations like int mean; ``slots``: their leaves; ``shared``: of the kernel itself;
+    ``last_plan``: a weak reference, unless `KEEPS_LAST`; ``summaries``: a Tape's `AccessSummaries`; ``two_launches``:
+    the specialisations for which a kernel and its gradient cannot be one."""
+
+    __slots__ = "last_plan", "parameters", "plans", "shared", "slots", "summaries", "two_launches"
+
+    def __init__(self, parameters: Sequence[AnySlot]) -> None:
+        self.parameters = parameters
+        self.slots: Sequence[A.Slot] = tuple(leaf for slot in parameters for leaf in leaves(slot))
+        self.plans: Specialisations[Plan] = Specialisations(_ended)
+        self.shared: Specialisations[SharedByModes] = Specialisations()
+        self.last_plan: Callable[[], Plan | None] = _no_plan
+        self.summaries: Any = None
+        self.two_launches: Table[Any, bool] = Table()
+
+
+_NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # of all dispatchers that have none
 
 
 class Dispatcher:
-    """All specialisations of one kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`).
+    """A kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`). ``here``: its specialisations
+    in the session of the last call.
 
     ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
     launches. It holds the fastest path known: the closure of a plan where one plan serves every call, a lookup by
@@ -69,51 +92,44 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_other_sessions", "_paths", "_session", "call", "constant", "field_class", "forward",
-        "gradient", "graph", "kept", "last_plan", "make_plan", "make_slots", "mode", "name", "ndarray_classes",
-        "parameters", "plain", "plans", "replays", "second", "shared", "slots", "source", "summaries", "variants",
+        "__weakref__", "_paths", "_session", "_sessions", "call", "constant", "forward", "gradient", "here", "kept",
+        "mode", "name", "of", "replays", "second", "variants",
     )  # fmt: skip
 
-    def __init__(
-        self, source: FunctionSource, mode: str, make_slots: Callable[[], Sequence[AnySlot]], field_class: type,
-        ndarray_classes: tuple[type, ...], make_plan: MakePlan,
-    ) -> None:  # fmt: skip
-        self.source = source
-        self.name = source.name
+    def __init__(self, of: Modes, mode: str, constant: bool = False, second: bool = False) -> None:
+        self.of = of
+        self.name = of.source.name
         self.mode = mode
-        self.make_slots = make_slots
-        self.field_class = field_class
-        self.ndarray_classes = ndarray_classes  # for elements that are numbers, vectors, matrices
-        self.make_plan = make_plan
-        self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # classes that plans take as they are
-        self.parameters: Sequence[AnySlot] = ()
-        self.slots: Sequence[A.Slot] = ()  # the leaves of the parameters
-        self.plans: Specialisations[Plan] = Specialisations(_ended)
-        self.shared: Specialisations[SharedByModes] = Specialisations()  # of the kernel itself
-        self.last_plan: Callable[[], Plan | None] = _no_plan  # a weak reference, unless `KEEPS_LAST`
+        self.constant = constant  # results have no derivative
+        self.second = second  # a kernel that also computes tangents, to be differentiated twice, or the gradient of one
         self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
         self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
         self.kept: KeptBuffers | None = None  # of a gradient: buffers that its launch kept; None for the last launch
         self.replays = 0  # the number of the launch that is repeated, or whose gradient it is; 0 for the last launch
-        self.constant = False  # results have no derivative
-        self.second = False  # a kernel that also computes tangents, to be differentiated twice, or the gradient of one
-        self.graph = False  # a launch starts as one graph where the device has graphs
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
-        self.summaries: AccessSummaries | None = None  # for launches under a Tape
+        self.here = Specialised(())
         self._session: S.Session | None = None
-        self._other_sessions: dict[S.Session, dict[str, Any]] = {}  # the values of `_PER_SESSION` there
-        self._paths: Specialisations[Callable[..., Any]] = Specialisations()  # fast paths by template arguments
+        self._sessions: dict[S.Session, Specialised] = {}
+        self._paths = _NO_PATHS  # fast paths by template arguments
         self.call: Callable[..., Any] = self.resolve
+
+    @property
+    def slots(self) -> Sequence[A.Slot]:
+        """What it takes, in the session of the last call."""
+        return self.here.slots
+
+    @property
+    def plans(self) -> Specialisations[Plan]:
+        return self.here.plans
 
     def forget(self) -> None:
         """Drops the installed fast path; the next call goes through `resolve`."""
-        self.call = self.resolve
-        self._paths = Specialisations()
+        self.call, self._paths = self.resolve, _NO_PATHS
 
     @property
     def last(self) -> Plan | None:
         """The plan of the last launch; None before the first one, and once something ended that it was made for."""
-        return self.last_plan()
+        return self.here.last_plan()
 
     def suspend(self) -> Callable[[], None]:
         """Drops the fast path; the result installs it again, unless somebody watches launches by then, or the kernel
@@ -123,7 +139,7 @@ class Dispatcher:
         self.forget()
 
         def resume() -> None:
-            if session is not None and not watching() and all(now.plan is last for now, last in noted):
+            if session is not None and not W.watching() and all(now.plan is last for now, last in noted):
                 self.enter(session)
                 self.call, self._paths = path
                 session.fast_paths.add(self)
@@ -143,13 +159,15 @@ class Dispatcher:
         now = S.current()
         with now.lock:
             now.must_live()
-            asked = MODE.get(), CONSTANT.get()
+            asked = W.MODE.get(), W.CONSTANT.get()
             if self.mode == "forward" and not self.is_variant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
             for arg in args:
                 if arg.__class__ is TapeNumber:
-                    return self._with_numbers(args)
-            observers = OBSERVERS.get()
+                    value = self.resolve(*tape_numbers.plain(args))
+                    tape_numbers.check(args, self.last)
+                    return value
+            observers = W.OBSERVERS.get()
             again = getattr(observers[0], "again", None) if len(observers) == 1 else None
             if again is not None and self._session is now and (value := again(self, args)) is not NotImplemented:
                 return value if value is None else tape_numbers.returned(value, self.last)
@@ -158,13 +176,15 @@ class Dispatcher:
             plan = self.plan(now, args)
             self.note(plan)
             if self.mode in ("reverse", "both"):
-                plan.take_gradients(args)
+                for name, memory in plan.memories(args).items():
+                    if name in plan.writes:
+                        memory.owner = THREAD.number
             if observers:
                 value = self._observed(plan, args)
                 return value if value is None else tape_numbers.returned(value, plan)
-            if not watching():
+            if not W.watching():
                 self._install(now, plan, args)
-            elif OBSERVERS.get(None) is None:  # they are those of another thread
+            elif W.OBSERVERS.get(None) is None:  # they are those of another thread
                 for name, memory in plan.memories(args).items():
                     if name in plan.writes:
                         memory.unseen = next(TIMES)
@@ -172,14 +192,8 @@ class Dispatcher:
 
     def note(self, plan: Plan) -> None:
         """Notes that the plan is launched."""
-        self.last_plan = plan.weak
+        self.here.last_plan = plan.weak
         plan.noted.plan = plan
-
-    def _with_numbers(self, args: tuple[Any, ...]) -> Any:
-        value = self.resolve(*tape_numbers.plain(args))
-        assert self.last is not None
-        tape_numbers.check(args, self.last)
-        return value
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Launches checked arguments."""
@@ -202,26 +216,16 @@ class Dispatcher:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
         kernel reads have changed since. The caller holds the session's lock."""
         self.note(plan)
-        return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
+        return self._observed(plan, args) if W.OBSERVERS.get() else self.launch(plan, args)
 
     def enter(self, now: S.Session) -> None:
-        """Exchanges the attributes that belong to another session for those of ``now``. Slots are among them, because
-        the session's options say what annotations like int mean."""
+        """Exchanges the specialisations of another session for those of ``now``."""
         if self._session is not now:
-            if self._session is not None:
-                self._other_sessions[self._session] = {name: getattr(self, name) for name in _PER_SESSION}
-            self._other_sessions = {session: kept for session, kept in self._other_sessions.items() if session.alive}
-            self._session = now
+            self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
+            if now not in self._sessions:
+                self._sessions[now] = Specialised(tuple(self.of.make_slots()))
+            self._session, self.here = now, self._sessions[now]
             self.forget()
-            if (kept := self._other_sessions.pop(now, None)) is not None:
-                for name, value in kept.items():
-                    setattr(self, name, value)
-                return
-            self.plans = Specialisations(_ended)
-            self.shared = Specialisations()
-            self.summaries, self.last_plan = None, _no_plan
-            self.parameters = tuple(self.make_slots())
-            self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
         """The arguments of ``call``, from the kernel's, of which some are vectors, matrices or structs."""
@@ -230,7 +234,7 @@ class Dispatcher:
             with now.lock:
                 now.must_live()
                 self.enter(now)
-        slots = zip(self.parameters, args, strict=True)
+        slots = zip(self.here.parameters, args, strict=True)
         return [leaf for slot, arg in slots for leaf in flatten(slot, arg, self.name)]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -249,8 +253,8 @@ class Dispatcher:
     def adopted(self, args: Sequence[Any], now: S.Session) -> list[Any]:
         """The arguments, with arrays of other libraries as ndarrays or numpy arrays over the same memory."""
         return [
-            adopt(arg, slot, self.name, now, self.ndarray_classes)
-            if arg.__class__ not in self.plain and isinstance(slot, A.ArraySlot) and is_foreign(arg)
+            adopt(arg, slot, self.name, now, self.of.ndarray_classes)
+            if arg.__class__ not in self.of.plain and isinstance(slot, A.ArraySlot) and is_foreign(arg)
             else arg
             for slot, arg in zip(self.slots, args, strict=False)
         ]
@@ -270,18 +274,13 @@ class Dispatcher:
         ``constant``: its results and its gradient have no derivative."""
         if (mode, constant) not in self.variants:
             second = mode == "second"
-            made = self._like("forward" if second else mode, constant, second)
+            made = Dispatcher(self.of, "forward" if second else mode, constant, second)
             made.gradient, made.forward = self.gradient, self
             if made.is_variant:
-                made.gradient = self._like("reverse", constant, second)
+                made.gradient = Dispatcher(self.of, "reverse", constant, second)
                 made.gradient.forward = made
             self.variants[mode, constant] = made
         return self.variants[mode, constant]
-
-    def _like(self, mode: str, constant: bool, second: bool) -> Dispatcher:
-        made = Dispatcher(self.source, mode, self.make_slots, self.field_class, self.ndarray_classes, self.make_plan)
-        made.constant, made.second, made.graph = constant, second, self.graph
-        return made
 
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for arguments that another mode of the kernel has taken."""
@@ -309,21 +308,21 @@ class Dispatcher:
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
             given = iter(specs)
-            whole = [spec_of(slot, given) for slot in self.parameters]
+            whole = [spec_of(slot, given) for slot in self.here.parameters]
             forward = None if self.forward is None else self.forward.plans.find(key)
             other = None if forward is None else forward.compiled
             first, (arguments, _, placements) = self.root, key
             first.enter(now)
-            shared = first.shared.find((arguments, placements))
+            shared = first.here.shared.find((arguments, placements))
             names = Names() if shared is None else shared.names
             with recalling(names):
-                compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
+                compiled = cached_kernel(self.of.source, whole, self.mode, now, self.constant, self.second, other)
             compiled.let_go(named)
             if shared is None:
-                shared = SharedByModes(names, Launched())
-                first.shared.add((arguments, placements), named, compiled.reads, shared)
+                shared = SharedByModes(names, W.Launched())
+                first.here.shared.add((arguments, placements), named, compiled.reads, shared)
             start = perf_counter()
-            plan = self.make_plan(self, now, compiled, shared.launched)
+            plan = self.of.make_plan(self, now, compiled, shared.launched)
             compiled.clock.driver = perf_counter() - start
             compiled.clock.whole += compiled.clock.driver
             self.plans.add(key, named, compiled.reads, plan)
@@ -337,7 +336,7 @@ class Dispatcher:
             with plan.session.lock:
                 numbers = tape_numbers.plain(self.adopted(args, plan.session))
                 ours = [a.item() if isinstance(a, np.generic) else a for a in numbers]
-                value = self._launch(plan, ours, refuse)
+                value = self._launch(plan, ours, W.refuse)
             return self.resolve(*args) if value is NotImplemented else value
 
         return call
@@ -350,13 +349,15 @@ class Dispatcher:
             self.call = plan.fast
             return
         key = tuple([template_key(args[n], named) for n in templates])
+        if self._paths is _NO_PATHS:
+            self._paths = Specialisations()
         self._paths.add(key, named, reads, plan.fast)
         find = self._paths.find if self._paths.others else self._paths.plain.get
-        self.call = _by_templates(self.slots, self.field_class, find, self.resolve)
+        self.call = _by_templates(self.slots, self.of.field_class, find, self.resolve)
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         # the first one is the innermost: a recorder's clock does not run while a Tape copies
-        watchers = [(o, o.before(plan, args)) for o in reversed(OBSERVERS.get())]
+        watchers = [(o, o.before(plan, args)) for o in reversed(W.OBSERVERS.get())]
         failed = True
         try:
             value = self.launch(plan, args)
@@ -380,11 +381,6 @@ class Dispatcher:
         return plan.slowly(*args)
 
 
-def refuse(*args: Any) -> Any:
-    """Stands for a launch that was not made."""
-    return NotImplemented
-
-
 def _no_plan() -> None:
     """A `Dispatcher.last_plan` before the first launch."""
 
@@ -392,8 +388,9 @@ def _no_plan() -> None:
 def _ended(plan: Plan) -> None:
     """To be called when something has ended that a plan was made for. Counts the memory of the fields among it, which
     Python frees when it next looks for unreachable plans."""
-    if plan.owner.last_plan is plan.weak and not KEEPS_LAST.get():
-        plan.owner.last_plan = _no_plan
+    here = plan.here
+    if here.last_plan is plan.weak and not W.KEEPS_LAST.get():
+        here.last_plan = _no_plan
     lent = getattr(plan.compiled.lowered.bindings, "lent", ())
     plan.session.unreachable += sum(memory.operand.nbytes for name, memory in plan.fields.items() if name in lent)
 
@@ -413,25 +410,20 @@ class ValueAndGrad(Dispatcher):
     possible, while launches are observed or recorded, and in checked modes. ``forward``: the kernel's own
     dispatcher."""
 
-    __slots__ = ("two_launches",)
-
-    def enter(self, now: S.Session) -> None:
-        if self._session is not now:
-            self.two_launches: Table[Any, bool] = Table()  # specialisations for which one kernel is not possible
-        super().enter(now)
+    __slots__ = ()
 
     def resolve(self, *args: Any) -> Any:
         now = S.current()
         with now.lock:
             now.must_live()
             options = S.compile_options(now)
-            watched = bool(OBSERVERS.get()) or watching() or (MODE.get(), CONSTANT.get()) != ("forward", False)
+            watched = bool(W.OBSERVERS.get()) or W.watching() or (W.MODE.get(), W.CONSTANT.get()) != ("forward", False)
             if not (watched or options.debug or options.check_races):
                 self.enter(now)
                 args = self.checked(args)
-                plan = self.combined_plan(now, args) if open_recording() is None else None
+                plan = self.combined_plan(now, args) if W.open_recording() is None else None
                 if plan is not None:
-                    self.last_plan = plan.weak
+                    self.here.last_plan = plan.weak
                     self._install(now, plan, args)
                     return self.launch(plan, args)
                 if not any(isinstance(slot, TemplateSlot) for slot in self.slots):
@@ -459,10 +451,10 @@ class ValueAndGrad(Dispatcher):
     def _made(self, now: S.Session, key: Any, named: Named, specs: Any) -> Plan:
         from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
 
-        if key in self.two_launches:
+        if key in self.here.two_launches:
             raise TwoLaunchesError
         try:
             return super()._made(now, key, named, specs)
         except TwoLaunchesError:
-            self.two_launches.put(key, True, named)
+            self.here.two_launches.put(key, True, named)
             raise

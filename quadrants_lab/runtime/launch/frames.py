@@ -1,6 +1,5 @@
-"""The memory of a launch: its frame, memory of other libraries, and scratch buffers (values that a forward launch keeps
-for its gradient, working memory of gradients, race marks); and the exceptions of failed launches, which name kernel,
-line, values and cause."""
+"""The memory of a launch: its frame, where it finds buffers, and scratch buffers (values that a forward launch keeps
+for its gradient, working memory of gradients, race marks)."""
 
 from __future__ import annotations
 
@@ -9,31 +8,28 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from quadrants_lab.backends.launch import (
-    ArrayParam,
-    AssertFailed,
-    Frame,
-    Overflow,
-    Param,
-    ScalarParam,
-    Status,
-)
-from quadrants_lab.backends.overlap import merged
-from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
+from quadrants_lab.backends.launch import ArrayParam, Frame, Param, ScalarParam
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.buffers import CHANGED, EPOCH, EPOCHS, marks_of
-from quadrants_lab.ir.show import fill
+from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
 from quadrants_lab.runtime.interop.tensors import Tensor
-from quadrants_lab.runtime.memory.identity import array_memory, memory_of
-from quadrants_lab.runtime.memory.memory import Memory, allocate
+from quadrants_lab.runtime.memory.identity import (
+    DERIVATIVES,
+    Place,
+    array_memory,
+    derivative,
+    memory_at,
+    memory_of,
+)
+from quadrants_lab.runtime.memory.memory import Memory, allocate, bind_marks
 from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.adstack.evaluate import LiveData
 
 
 def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
@@ -48,6 +44,78 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
             raise wrong_session(memory.session, f"field {name}, which kernel {kernel.name} uses,")
         found[name] = memory
     return found
+
+
+class Buffers:
+    """Where a launch finds the memory of a kernel's buffers. ``fields``: the memory of those in fields;
+    ``field_places``: of these the ones that the kernel touches; ``gradient_args``: of each derivative of an array
+    argument the argument's position, which derivative it is, and the buffer."""
+
+    def __init__(self, compiled: Compiled, slots: Sequence[A.Slot], session: Session) -> None:
+        self.compiled = compiled
+        self.kernel = compiled.kernel
+        self.session = session
+        self.slots = slots
+        self.fields = field_memories(compiled, self.kernel, session)
+        self.field_places: dict[str, Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
+        self.array_slots = [(n, slot.name) for n, slot in enumerate(slots) if isinstance(slot, A.ArraySlot)]
+        self.takes_arrays = bool(self.array_slots)
+        self.gradient_args = tuple(
+            (n, of, f"{name}.{of}")
+            for n, name in self.array_slots
+            for of in DERIVATIVES
+            if f"{name}.{of}" in self.kernel.buffers
+        )
+
+    def places(self, args: Sequence[Any]) -> dict[str, Place]:
+        """For each buffer over memory of ours, where that is found in a launch with ``args``."""
+        if not self.takes_arrays:
+            return self.field_places
+        found: dict[str, Place] = dict(self.fields)
+        found |= {name: n for n, name in self.array_slots if memory_of(args[n]) is not None}
+        for n, of, name in self.gradient_args:
+            if memory_of(derivative(args[n], of)) is not None:
+                found[name] = (n, of)
+        return {name: found[name] for name in self.kernel.buffers if name in found}
+
+    def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
+        """The memory of each buffer that `places` finds."""
+        return {name: memory_at(place, args) for name, place in self.places(args).items()}
+
+    def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
+        """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
+        ``memories``: what `memories` returns, if that is known."""
+        return {name: getattr(x, "operand", x) for name, x in self.backing(args, memories).items()}
+
+    def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """The data of each field and ndarray buffer in a launch with ``args``, for reading."""
+        return {name: x.values() if isinstance(x, Memory) else x for name, x in self.backing(args).items()}
+
+    def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
+        """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
+        others = {name: args[n] for n, name in self.array_slots if memory_of(args[n]) is None}
+        return {**(self.memories(args) if memories is None else memories), **others}
+
+    def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel does not touch
+        it."""
+        lowered = self.compiled.lowered
+        grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
+        for n, name in self.array_slots:
+            if grad.startswith(f"{name}."):
+                return memory_of(derivative(args[n], grad[len(name) + 1 :]))
+        return memory_of(lowered.bindings.get(grad))
+
+    def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
+        """The value of each scalar argument."""
+        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, A.ScalarSlot)}
+
+    def live(self, args: Sequence[Any]) -> LiveData:
+        """The data of a launch with ``args`` for size expressions."""
+        from quadrants_lab.adstack.evaluate import LiveData
+
+        memories = self.memories(args)
+        return LiveData(self.scalars(args), self.operands(args, memories), memories)
 
 
 def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> Frame:
@@ -108,96 +176,43 @@ def entry_params(slots: Sequence[A.Slot]) -> list[Param]:
     ]  # fmt: skip
 
 
-def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
-    """The exception for the failed last launch of the frame, of kernel ``name``; ``forced``: the kernel's ad_stack_size
-    option."""
-    what, status = frame.failure(), frame.status
-    if isinstance(what, AssertFailed):
-        return _assertion(name, what)
-    if isinstance(what, Overflow):
-        return _overflow(name, forced, what)
-    if status & Status.CANCELLED:
-        return QuadrantsRuntimeError(f"the launch of kernel {name} was cancelled", code="QL2071")
-    return QuadrantsRuntimeError(f"kernel {name} failed (status {status})", code="QL2072")
-
-
-def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
-    """The exception of a failed assert or check, with values in its message."""
-    from quadrants_lab.analysis.races import RACE_CURE
-    from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
-
-    stmt = failed.stmt
-    message = fill(stmt.message, failed.values)  # the device keeps only the first few values
-    if stmt.kind == "race":
-        return QuadrantsAssertionError(
-            f"{message} (kernel {kernel})",
-            code="QL2075",
-            labels=(Label(stmt.span, "which comes first is not defined"),),
-            help=RACE_CURE,
-        )
-    start = f"{message} (kernel {kernel})"
-    if stmt.kind == "assert":
-        start = f"assertion failed in kernel {kernel}" + (message and f": {message}")
-    label, cure = {  # by the kind of the check
-        "assert": ("this did not hold", ""),
-        "bounds": (NO_ELEMENT, BOUNDS_CURE),
-        "division": ("this has no value", "test for 0 with if before, or give another number"),
-    }[stmt.kind]
-    return QuadrantsAssertionError(start, code="QL2070", labels=(Label(stmt.span, label),), help=cure)
-
-
-def _overflow(kernel: str, forced: int, overflow: Overflow) -> QuadrantsError:
-    """The exception of an adstack overflow: a size was forced, or loop bounds changed while the kernel ran."""
-    stack = overflow.stack
-    if forced:
-        cause = f"ad_stack_size={forced} forces every stack to {forced} slots"
-        cure = f"leave ad_stack_size out of qd.init(), or give at least {overflow.depth}"
-    else:
-        cause = (
-            "what the loop bounds read changed after the stacks were sized, or fast_math rounded the condition of a "
-            "while in another way there"
-        )
-        cure = "do not write to it from another thread while the gradient runs; qd.init(fast_math=False) rounds alike"
-    name = stack.name or f"%{stack.primal}"
-    return QuadrantsAssertionError(
-        f"adstack overflow in the gradient of kernel {kernel}: the stack of '{name}' holds "
-        f"{overflow.capacity}, {overflow.depth} were needed; .grad is partial",
-        code="QL2073",
-        labels=(Label(stack.span, "kept on this stack"),),
-        help=f"{cause}; {cure}",
-    )
-
-
 KeptBuffers = dict[str, Memory]
 
 
 class Scratch:
-    """The memory of the scratch buffers of a plan's kernel. ``last``: the `identity` of the last launch's arguments,
-    and the buffers that it kept for its gradient, where a Tape took them."""
+    """The memory of the scratch buffers of a kernel. ``frames``: of the launches that use it. ``last``: the `identity`
+    of the last launch's arguments, and the buffers that it kept for its gradient, where a Tape took them."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        found = [b for b in plan.kernel.buffers.values() if b.kind == "scratch"]
+    def __init__(self, of: Buffers, frames: Callable[[], Iterable[Frame]]) -> None:
+        self.of = of
+        self.frames = frames
+        found = [b for b in of.kernel.buffers.values() if b.kind == "scratch"]
         self.buffers = [b for b in found if b.role != "marks"]
-        self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
+        self.marks = [(b, *marked) for b in found if (marked := marks_of(b)) is not None]
         self.keeps = frozenset(b.name for b in self.buffers if b.role == "kept")
         self.memories: dict[str, Memory] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
-        self.changes_memory = CHANGED in plan.kernel.buffers
+        self.changes_memory = CHANGED in of.kernel.buffers
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)
 
     def before(self, prepare: Callable[..., bool] | None) -> Callable[..., bool]:
-        """`Plan.prepare` for a kernel with scratch buffers, on top of its own ``prepare``."""
+        """What a plan does before a launch of a kernel with scratch buffers, on top of its own ``prepare``."""
+
+        of = self.of
 
         def prepare_scratch(*args: Any) -> bool:
             self.last = self.identity(args), {}  # before there is memory for this launch
             self.bind(args)
             if self.marks:
-                self.bind_marks(args)
+                tasks = len(of.kernel.body)
+                epoch = bind_marks(of.session, self.marks, of.memories(args), of.operands(args), tasks, self.use)
+                if EPOCH not in self.memories:
+                    self.use(EPOCH, allocate(of.session, i64, ()))
+                self.memories[EPOCH].assign(epoch)
             return prepare is None or prepare(*args)
 
         return prepare_scratch
@@ -209,46 +224,18 @@ class Scratch:
             return
         from quadrants_lab.adstack.evaluate import evaluate
 
-        live = self.plan.live(args)
+        live = self.of.live(args)
         for b in self.buffers:
             shape = tuple(evaluate(e, live) for e in b.extents)
             memory = self.memories.get(b.name)
             if memory is None or memory.operand.shape != shape:
-                self.use(b.name, allocate(self.plan.session, b.dtype, shape))
-
-    def bind_marks(self, args: Sequence[Any]) -> None:
-        """Binds the race marks of each array, which all kernels share, and gives the launch its epoch. Marks of numpy
-        arrays last for one launch only."""
-        session, memories, operands = self.plan.session, self.plan.memories(args), self.plan.operands(args)
-        if session.epoch + len(self.plan.kernel.body) >= EPOCHS:
-            session.epoch = 0
-            session.generation += 1
-        parts = merged(operands[of] for _, of, _ in self.marks if of not in memories)
-        of_host: dict[tuple[int, str], Memory] = {}
-        for b, of, what in self.marks:
-            if of in memories:
-                generation, marks = memories[of].marks.get(what, (-1, None))
-                if marks is None or generation != session.generation:
-                    marks = allocate(session, b.dtype, operands[of].shape)
-                    memories[of].marks[what] = session.generation, marks
-                self.use(b.name, marks)
-            else:
-                array = operands[of]
-                begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
-                if (begin, what) not in of_host:
-                    of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
-                at = (array.ctypes.data - begin) // array.itemsize
-                self.use(b.name, of_host[begin, what], at, array.shape)
-        if EPOCH not in self.memories:
-            self.use(EPOCH, allocate(session, i64, ()))
-        self.memories[EPOCH].assign(session.epoch)
-        session.epoch += len(self.plan.kernel.body)
+                self.use(b.name, allocate(self.of.session, b.dtype, shape))
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
         """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
         self.memories[name] = memory
         self.shapes[name] = memory.operand.shape
-        for frame in self.plan.frames():
+        for frame in self.frames():
             self.set(frame, name)
             if shape is not None:
                 frame.set_buffer(name, memory.address + at * memory.dtype.nbytes)
@@ -269,7 +256,7 @@ class Scratch:
             return self.fixed_bytes
         from quadrants_lab.adstack.evaluate import evaluate
 
-        live = self.plan.live(args)
+        live = self.of.live(args)
         kept = [b for b in self.buffers if b.name in self.keeps]
         self.fixed_bytes = sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in kept)
         return self.fixed_bytes
@@ -295,25 +282,25 @@ class Scratch:
 
     def put_back(self, args: Sequence[Any]) -> None:
         """After a gradient that failed on the way: restores memory that the gradient has changed temporarily."""
-        plan = self.plan
+        of = self.of
         if not self.changes_memory or not self.memories[CHANGED].values():
             return
         from quadrants_lab.autodiff.keeps import put_back
 
-        kernel = put_back(plan.kernel)
-        executable = load_cached(kernel, plan.compiled.options, plan.session)
-        frame: Frame = executable.frame(plan.session.device)
-        for name, memory in (plan.fields | self.memories).items():
+        kernel = put_back(of.kernel)
+        executable = load_cached(kernel, of.compiled.options, of.session)
+        frame: Frame = executable.frame(of.session.device)
+        for name, memory in (of.fields | self.memories).items():
             frame.set_buffer(name, memory.address)
         for name in self.memories:
             self.set(frame, name)
-        launch_slowly(frame, plan.slots, args)
+        launch_slowly(frame, of.slots, args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars. Torch
         has several tensors over the memory of one."""
         found: list[Any] = []
-        for slot, arg in zip(self.plan.slots, args, strict=True):
+        for slot, arg in zip(self.of.slots, args, strict=True):
             memory = memory_of(arg)
             if isinstance(slot, A.ScalarSlot):
                 found.append(arg)

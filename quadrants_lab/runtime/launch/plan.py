@@ -9,156 +9,120 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-import numpy as np
-import numpy.typing as npt
-
-from quadrants_lab.analysis.effects import value_reads
-from quadrants_lab.analysis.facts import Facts, draws, touched
+from quadrants_lab.analysis.facts import Facts, draws, memory_reads, touched
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Frame, Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.arguments.slots import Distinct
-from quadrants_lab.runtime.call.signature import (
-    NAMES,
-    Footprint,
-    Launch,
-    Noted,
-    ReadVersions,
-    Signature,
-    Stamp,
-    launch_function,
-    noted,
-)  # fmt: skip
-from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
+from quadrants_lab.runtime.call.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp
+from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, REVERSE, Compiled
+from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.interop.arrays import ForeignArguments
-from quadrants_lab.runtime.interop.gradients import Use
-from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
-from quadrants_lab.runtime.launch.frames import (
-    KeptBuffers,
-    Scratch,
-    entry_params,
-    failure,
-    field_memories,
-    launch_slowly,
-    make_frame,
-)  # fmt: skip
-from quadrants_lab.runtime.memory.identity import memory_of
-from quadrants_lab.runtime.memory.memory import THREAD, Memory
-from quadrants_lab.runtime.observe.observers import open_recording
+from quadrants_lab.runtime.launch import frames as F
+from quadrants_lab.runtime.memory.identity import Distinct, Place, derivative, memory_of
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.observe.observers import KEEPS_LAST, Launched, Recording, open_recording, refuse
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
-    from quadrants_lab.runtime.gradient.stacks import StackSizes
-    from quadrants_lab.runtime.launch.dispatch import Dispatcher
-    from quadrants_lab.runtime.observe.observers import Recording
 
 
-class Live:
-    """The data of one launch for size expressions. ``arrays``: by buffer its array, or something of the same shape;
-    ``memories``: by buffer the memory with its data, where ``arrays`` has only the shape."""
+class Preparation(Protocol):
+    """What the plan of a gradient has beside that of every kernel: `gradient.plan.GradientPlan`."""
 
-    def __init__(
-        self, scalars: dict[str, Any], arrays: dict[str, Any], memories: dict[str, Memory] | None = None
-    ) -> None:
-        self.scalars = scalars
-        self.arrays = arrays
-        self.memories = memories or {}
+    forward: Any
+    stacks: Any
 
-    def arg(self, name: str) -> int:
-        return int(self.scalars[name])
-
-    def shape(self, buffer: str, axis: int) -> int:
-        return int(self.arrays[buffer].shape[axis])
-
-    def array(self, buffer: str) -> npt.NDArray[Any]:
-        memory = self.memories.get(buffer)
-        array: Any = self.arrays[buffer] if memory is None else memory.values()
-        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
-        return found
+    def preparation(self) -> Callable[..., bool]: ...
+    def keep_apart(self) -> list[Callable[[], None]]: ...
 
 
-class Plan:
-    """One specialisation in one session.
+class Plan(F.Buffers):
+    """One specialisation in one session: the kernel, its executable, its frame and its signature.
 
-    ``call`` launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented,
-    without a launch, where an argument does not match the specialisation. ``fast`` is the same, but passes such a call
-    on to the dispatcher; ``slowly`` is `launch_slowly` with positional arguments. ``reads`` and ``writes`` name the
-    buffers that the kernel touches. ``stacks``: of a gradient, their sizes. ``standing``: by buffer, the
-    copies that the next launch reads in place of memory (`tape.stand_ins`). ``summed``: a launch since this was set to
-    False has added gradients up beside their memory, and then to it.
+    ``owner``: the `Dispatcher`, which is above this module, ``here``: its specialisations in the session. ``call``
+    launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented, without a
+    launch, where an argument does not match the specialisation. ``fast`` is the same, but passes such a call on to the
+    dispatcher; ``slowly`` is `launch_slowly` with positional arguments. ``prepare``: what a launch calls with its
+    arguments before the entry, which returns False where these do not match. ``reads`` and ``writes`` name the buffers
+    that a launch touches; only gradients count as written by a gradient, which restores all other buffers.
+    ``gradient``: what the plan of a gradient has beside this, ``stacks``: the sizes of its adstacks. ``standing``: by
+    buffer, the copies that the next launch reads in place of memory (`tape.stand_ins`). ``summed``: a launch since this
+    was set to False has added gradients up beside their memory, and then to it. ``checked``: whether the current
+    arguments are known to match.
     """
 
-    stacks: StackSizes | None = None
     standing: Mapping[str, Any] | None = None
-    summed = False
+    summed = checked = False
+    derivatives: tuple[frozenset[str], frozenset[str]] | None = None  # see `tape_numbers`
 
-    def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> None:
-        self.owner = owner
+    def __init__(
+        self, owner: Any, session: Session, compiled: Compiled, launched: Launched[Plan],
+        make_gradient: Callable[[Plan], Preparation] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(compiled, owner.slots, session)
+        self.owner, self.here = owner, owner.here
         self.weak: Callable[[], Plan | None] = partial(_itself, self) if KEEPS_LAST.get() else ref(self)
         self.last_launched = launched
         # where launches of this plan are noted: those of a gradient are no launch of the kernel
-        self.noted = launched if compiled.mode in (FORWARD, DUAL) else Launched()
-        self.session = session
-        self.compiled = compiled
-        self.kernel = compiled.kernel
-        self.facts = Facts(compiled.kernel)
-        self.reads, self.writes = self.touched()
+        self.noted: Launched[Plan] = launched if compiled.mode in (FORWARD, DUAL) else Launched()
+        self.facts = Facts(self.kernel)
+        self.reads, self.writes = self.facts.of(touched)
+        if compiled.mode == REVERSE:
+            self.writes &= {b.grad for b in self.kernel.buffers.values()}
         self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `footprint`
-        self.fields = field_memories(compiled, self.kernel, session)
-        self.field_places: dict[str, A.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
-        self.slots: Sequence[A.Slot] = owner.slots
-        self.takes_arrays = any(isinstance(slot, A.ArraySlot) for slot in self.slots)
-        self.gradient_args = tuple(
-            (n, of, f"{slot.name}.{of}")
-            for n, slot in enumerate(self.slots)
-            for of in A.DERIVATIVES
-            if isinstance(slot, A.ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
+        self.signature = Signature(
+            self.slots, compiled.specs, owner.of.ndarray_classes, self.writes, self.gradient_args
         )
-        classes = owner.ndarray_classes
-        self.signature = Signature(self.slots, compiled.specs, classes, self.writes, self.gradient_args)
-        loaded = {s.buffer for s in value_reads(self.kernel)} if self.gradient_args else set()
-        uses = [
-            (n, Use(self.slots[n].name, self.kernel.name, grad in loaded, grad in self.writes))
-            for n, of, grad in self.gradient_args if of == "grad"
-        ]  # fmt: skip
         names = [slot.name for slot in self.slots]
-        self.foreign = ForeignArguments(session, self.kernel.name, names, uses, self.writes)
-        self.frame = make_frame(compiled.executable, self.fields, session)
-        if owner.graph:
+        self.foreign = ForeignArguments(session, self.kernel, names, self.gradient_args, self.writes)
+        self.frame = F.make_frame(compiled.executable, self.fields, session)
+        if owner.of.graph:
             self.frame.as_graph()
-        self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
+        self.entry = self.frame.entry(F.entry_params(self.slots), returns=self.single_return())
         self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
         self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
         self.placed: tuple[Frame, list[int | None]] | None = None  # the frame that has their addresses, and serials
-        self.read_versions = ReadVersions(self)
+        noticed = owner.gradient is not None and self.differentiable
+        self.read_versions = ReadVersions(self.facts.of(memory_reads) if noticed else (), self.signature, self.fields)
         self.launched: Stamp = ()  # `read_versions` at the last launch
-        self.scratch = Scratch(self)
-        self.distinct = self.taken_for_distinct()
-        self.prepare = self.preparation()
+        self.scratch = F.Scratch(self, self.frames)
+        self.distinct = self._taken_for_distinct()
+        self.gradient = None if make_gradient is None else make_gradient(self)
+        self.stacks: Any = None if self.gradient is None else self.gradient.stacks
+        self.prepare = self.bind_gradients if self.gradient_args else None
+        if self.gradient is not None:
+            self.prepare = self.gradient.preparation()
         noted = compiled.mode == FORWARD and self.takes_arrays and self.differentiable
         if self.scratch or (noted and self.facts.of(draws)):
             self.prepare = self.scratch.before(self.prepare)
         session.plans.add(self)
-        if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
-            self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
-        else:
-            self.closures = (
-                launch_function(self, self.prepare, refuse), launch_function(self, self.prepare, owner.retry(self))
-            )
-        self.noting: dict[tuple[str, bool], Any] = {}  # closures in place of these that also note launches
+        self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
+        if not any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
+            self.closures = launch_function(self, refuse), launch_function(self, owner.retry(self))
+        self.noting: dict[tuple[str, bool], Noting] = {}  # closures in place of these that also note launches
         self.record(open_recording())
+
+    def _taken_for_distinct(self) -> Distinct | None:
+        """What must not overlap in a launch; where it does, another plan serves. None where no other can: for a
+        gradient, see `gradient.plan`."""
+        if self.compiled.options.aliases or self.compiled.mode in (REVERSE, BOTH):
+            return None
+        places: dict[str, Place] = {name: n for n, name in self.array_slots}
+        places |= {grad: (n, of) for n, of, grad in self.gradient_args}
+        return Distinct(places | self.fields, self.writes, self.session)
 
     def record(self, by: Recording | None) -> None:
         """From now on the recording gets the launches of this plan; None: no recording does."""
-        for function in self.noting.values():  # dispatchers may still have it
-            function.__globals__.update(late=[True], slowly=self._again, **dict.fromkeys(NAMES))
+        for closure in self.noting.values():  # dispatchers may still have it
+            closure.end(self._again)
         self.call, self.fast = self.closures
         self.slowly: Launch = lambda *args: self.launch_slowly(args)
         if by is not None:
@@ -166,33 +130,6 @@ class Plan:
             if self.call is not refuse:
                 self.call = partial(by.launch, self, self.call)
                 self.fast = partial(_call_or, self, self.owner.retry(self))
-
-    def _again(self, *args: Any) -> Any:
-        self.owner.forget()
-        return self.call(*args)
-
-    def note(self, way: str, timed: bool, **names: Any) -> Noted:
-        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `launch_function`);
-        returns the head of its notes."""
-        function = self.noting.get((way, timed))
-        if function is None:
-            miss = refuse if way == "call" else self.owner.retry(self)
-            function = launch_function(self, self.prepare, miss, noted(self, under_tape=way == "call"), timed)
-            self.noting[way, timed] = function
-        function.__globals__.update(names)
-        if getattr(self, way) is not function:
-            setattr(self, way, function)
-            self.owner.forget()
-        head: Noted = function.__globals__["me"]
-        return head
-
-    def taken_for_distinct(self) -> Distinct | None:
-        """What must not overlap in a launch; where it does, another plan serves. None where no other can."""
-        if self.compiled.options.aliases:
-            return None
-        places: dict[str, A.Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, A.ArraySlot)}
-        places |= {grad: (n, of) for n, of, grad in self.gradient_args}
-        return Distinct(places | self.fields, self.writes, self.session)
 
     def single_return(self) -> str:
         """The "ret" buffer whose value the entry can return by itself; "" where it cannot."""
@@ -203,11 +140,6 @@ class Plan:
             return ""
         return "".join(self.compiled.returns)
 
-    def preparation(self) -> Callable[..., bool] | None:
-        """A function that a launch calls with its arguments before the entry; it returns False where these do not
-        match."""
-        return self.bind_gradients if self.gradient_args else None
-
     def bind_gradients(self, *args: Any) -> bool:
         """Sets the gradient buffers of array arguments; the entry sets, and compares, only those of the data."""
         if not self.gradient_args:
@@ -216,7 +148,7 @@ class Plan:
             return False
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
-        found = [memory_of(A.derivative(args[n], of)) for n, of, _ in self.gradient_args]
+        found = [memory_of(derivative(args[n], of)) for n, of, _ in self.gradient_args]
         place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
         known = place == self.placed and not self.session.exported
         if not (known or all(map(self._takes_gradient, self.gradient_args, found))):
@@ -226,7 +158,7 @@ class Plan:
             self.bound[grad].version += 1
         if known:
             return True
-        sums = self.keep_apart()
+        sums = [] if self.gradient is None else self.gradient.keep_apart()
         for grad, memory in self.bound.items():
             if memory.foreign:
                 unbind = self.frame.bind_temp(grad, memory.operand)
@@ -245,23 +177,6 @@ class Plan:
             return False
         return A.is_wide(memory.operand.shape) is buffer.wide
 
-    def keep_apart(self) -> list[Callable[[], None]]:
-        """Replaces memory of ``bound`` that must not be another's; what is to be called after the launch."""
-        return []
-
-    def touched(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The buffers that a launch reads, and those that it changes."""
-        return self.facts.of(touched)
-
-    def frames(self) -> list[Frame]:
-        """All frames that a launch may use."""
-        return [self.frame]
-
-    def live(self, args: Sequence[Any]) -> Live:
-        """The data of a launch with ``args`` for size expressions."""
-        memories = self.memories(args)
-        return Live(self.scalars(args), self.operands(args, memories), memories)
-
     def unbind_gradients(self) -> None:
         """Gives gradients that a launch borrowed back to their owners."""
         for unbind in self.unbind:
@@ -273,10 +188,14 @@ class Plan:
         """Launches checked arguments through the frame's setters, for arguments that the entry does not take: f16
         scalars, u64 scalars from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses them."""
         with self.session.lock:
-            if self.prepare is not None and not self.prepare(*args):
-                return NotImplemented
+            self.checked = True
+            try:
+                if self.prepare is not None and not self.prepare(*args):
+                    return NotImplemented
+            finally:
+                self.checked = False
             self.wrote(args)
-            launch_slowly(self.frame, self.slots, args)
+            F.launch_slowly(self.frame, self.slots, args)
             self.unbind_gradients()
             return self.finish(*args)
 
@@ -300,51 +219,16 @@ class Plan:
             return A.rebuilt(self.compiled.lowered.returns_as, iter(values))
         return values if self.compiled.lowered.returns_tuple else values[0]
 
-    def places(self, args: Sequence[Any]) -> dict[str, A.Place]:
-        """For each buffer over memory of ours, where that is found in a launch with ``args``."""
-        if not self.takes_arrays:
-            return self.field_places
-        found: dict[str, A.Place] = dict(self.fields)
-        slots = enumerate(self.slots)
-        found |= {s.name: n for n, s in slots if isinstance(s, A.ArraySlot) and memory_of(args[n]) is not None}
-        for n, of, name in self.gradient_args:
-            if memory_of(A.derivative(args[n], of)) is not None:
-                found[name] = (n, of)
-        return {name: found[name] for name in self.kernel.buffers if name in found}
-
-    def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
-        """The memory of each buffer that `places` finds."""
-        return {name: A.memory_at(place, args) for name, place in self.places(args).items()}
-
-    def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
-        """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
-        ``memories``: what `memories` returns, if that is known."""
-        return {name: getattr(x, "operand", x) for name, x in self.backing(args, memories).items()}
-
-    def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
-        """The data of each field and ndarray buffer in a launch with ``args``, for reading."""
-        return {name: x.values() if isinstance(x, Memory) else x for name, x in self.backing(args).items()}
-
-    def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
-        """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
-        slots = zip(self.slots, args, strict=True)
-        others = {s.name: a for s, a in slots if isinstance(s, A.ArraySlot) and memory_of(a) is None}
-        return {**(self.memories(args) if memories is None else memories), **others}
-
-    def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
-        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel does not touch
-        it."""
-        lowered = self.compiled.lowered
-        grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
-        for slot, arg in zip(self.slots, args, strict=True):
-            if isinstance(slot, A.ArraySlot) and grad.startswith(f"{slot.name}."):
-                return memory_of(A.derivative(arg, grad[len(slot.name) + 1 :]))
-        return memory_of(lowered.bindings.get(grad))
+    def _again(self, *args: Any) -> Any:
+        self.owner.forget()
+        return self.call(*args)
 
     @property
     def repeatable(self) -> bool:
         """Whether two launches with the same arguments differ only in the content of memory."""
-        return not self.scratch and (self.prepare is None or self.prepare == self.bind_gradients)
+        if self.gradient is not None:
+            return not (self.scratch or self.stacks.depend_on_data or self.gradient.forward.draws)
+        return not self.scratch and self.prepare in (None, self.bind_gradients)
 
     @property
     def last_launch(self) -> tuple[Any, ...]:
@@ -363,21 +247,17 @@ class Plan:
         if self.read_versions:
             self.launched = self.read_versions.now(*args)
 
-    def take_gradients(self, args: Sequence[Any]) -> None:
-        """Makes what a launch writes memory of this thread."""
-        for name, memory in self.memories(args).items():
-            if name in self.writes:
-                memory.owner = THREAD.number
-
     @property
     def last_kernel(self) -> N.Kernel:
         """The kernel that the last launch ran."""
-        return self.kernel
+        kernel: N.Kernel = self.kernel if self.stacks is None else self.stacks.last_code()[0]
+        return kernel
 
     @property
     def last_options(self) -> CompileOptions:
         """The options that `last_kernel` was compiled with."""
-        return self.compiled.options
+        options: CompileOptions = self.compiled.options if self.stacks is None else self.stacks.last_code()[1]
+        return options
 
     @forks.lazy
     def bounds_checked(self) -> Plan:
@@ -390,8 +270,9 @@ class Plan:
 
     @property
     def sized_by(self) -> frozenset[str]:
-        """The buffers whose data the stack sizes of a gradient depend on."""
-        return frozenset()
+        """The buffers whose data the stack sizes of a gradient and its counting slice depend on."""
+        found: frozenset[str] = frozenset() if self.stacks is None else self.stacks.sized_by
+        return found
 
     @property
     def differentiable(self) -> bool:
@@ -400,30 +281,45 @@ class Plan:
 
     @property
     def primal_reads(self) -> frozenset[str]:
-        """The buffers that are read, without gradients."""
-        return self.reads - {b.grad for b in self.kernel.buffers.values()}
+        """The buffers that a launch and its sizes read, without gradients."""
+        return self.reads - {b.grad for b in self.kernel.buffers.values()} | self.sized_by
+
+    def footprint(self, buffer: str, writes: bool) -> Footprint | None:
+        """The elements of the buffer that launches write, or read; None where they touch none."""
+        key = buffer, writes
+        if key not in self.footprints:
+            from quadrants_lab.analysis.accesses import Accesses
+
+            info = self.facts.of(Accesses)
+            found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
+            self.footprints[key] = Footprint(info, found, self.signature, self.fields) if found else None
+        return self.footprints[key]
+
+    def frames(self) -> list[Frame]:
+        """All frames that a launch may use."""
+        found: list[Frame] = [self.frame] if self.stacks is None else self.stacks.frames()
+        return found
 
     def report(self) -> list[StackRow]:
         """A row for each adstack; a forward kernel has none."""
-        return []
+        found: list[StackRow] = [] if self.stacks is None else self.stacks.report()
+        return found
 
-    def given(self) -> KeptBuffers:
+    def given(self) -> F.KeptBuffers:
         """The buffers that another launch kept for the next launch of this plan."""
-        return {}
+        kept: F.KeptBuffers = {} if self.gradient is None else self.gradient.forward.kept()
+        return kept
 
     def kept(self) -> list[KeptRow]:
         """A row for each buffer of overwritten values that the last launch used."""
         from quadrants_lab.adstack.report import kept_rows
 
-        return kept_rows(self.kernel, self.scratch.shapes)
+        return kept_rows(self.facts, self.scratch.shapes)
 
     def drawn(self) -> int:
         """The launch number that determined the random draws of the last launch."""
-        return self.frame.launch_number
-
-    def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
-        """The value of each scalar argument."""
-        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, A.ScalarSlot)}
+        number: int = self.frame.launch_number if self.gradient is None else self.gradient.forward.number()
+        return number
 
 
 def _itself(plan: Plan) -> Plan:
@@ -433,3 +329,103 @@ def _itself(plan: Plan) -> Plan:
 def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
     value = plan.call(*args)
     return otherwise(*args) if value is NotImplemented else value
+
+
+# --- the closure of a plan ----------------------------------------------------------------------------------------
+
+
+class Noting(Protocol):
+    """What the closure of a plan does beside for a recording that gets notes of its launches (`record.noting`). Lines
+    of the function: ``lost`` ends a launch that is none, ``given_back`` follows when borrowed gradients are given back,
+    ``done`` follows the entry. ``space``: the names in these."""
+
+    lost: str
+    given_back: str
+    done: list[str]
+    space: dict[str, Any]
+
+    def before(self) -> list[str]:
+        """The lines before the session is locked."""
+
+    def around(self, lines: list[str], prepared: bool) -> list[str]:
+        """These lines of a launch, with those that note it; the first one prepares it, if it is ``prepared``."""
+
+    def end(self, again: Launch) -> None:
+        """Launches are not noted any more, but call ``again``."""
+
+
+def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None) -> Launch:
+    """The closure of ``plan``, which decides whether a call fits, binds its arguments, notes the versions of the memory
+    that it reads, and starts the entry; ``miss`` gets calls that do not fit. With ``noting``, it notes its launches."""
+    of, given = plan.signature, plan.signature.given
+    prepared = plan.prepare is not None
+    lost = f"return miss({given})" if noting is None else noting.lost
+    lines = [f"if not prepare({given}): {lost}"] * prepared
+    passed = []
+    for p in of.parts:
+        if p.slot.name in of.arrays:
+            lines += _binding(p, lost, plan.session.backend.CAPABILITIES.on_host)
+        if not isinstance(p.slot, A.TemplateSlot):
+            passed.append(f"{p.x}_" if p.slot.name in of.arrays else p.x)
+    lines += [f"{of.field(plan.fields[name])}.version += 1" for name in sorted(plan.writes & plan.fields.keys())]
+    if plan.read_versions:
+        lines.append(f"plan.launched = {', '.join(plan.read_versions.parts)},")
+    if plan.compiled.mode == BOTH:  # an earlier launch is not the last one any more
+        lines.append("if last.plan is not None: last.plan.launched = ()")
+    launch = f"r = entry({', '.join(passed)})"
+    if plan.scratch.changes_memory:
+        launch = f"try: {launch}\nexcept BaseException: put_back(({given}{',' * bool(of.parts)})); raise"
+    lines += launch.split("\n")
+    if plan.gradient_args:
+        lines.append("bound.clear()")
+        lines.append("if borrowed: unbind_gradients()" + ("" if noting is None else f"; {noting.given_back}"))
+    if noting is not None and noting.done:
+        lines.append(f"if r is not NotImplemented: {'; '.join(noting.done)}")
+    if plan.single_return():
+        lines.append("if r is not NotImplemented and r is not Ellipsis: return r")
+    else:
+        lines.append(f"if r is None: return {'returned()' if plan.compiled.returns else 'None'}")
+    lines += [f"if r is NotImplemented: {lost}", f"return finish({given})"]
+    text = [f"def launch({given}):", *(() if noting is None else noting.before())]
+    if noting is not None:
+        lines = noting.around(lines, prepared)
+    text += ["    with lock:", *(f"        {line}" for line in (*_checks(plan, prepared), *lines))]
+    text += [f"    return miss({given})"] * (noting is not None)
+    space = of.space | {
+        "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss, "prepare": plan.prepare,
+        "returned": plan.returned, "owner": plan.owner, "plan": plan, "weak": plan.weak, "session": plan.session,
+        "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "bound": plan.bound, "last": plan.last_launched,
+        "unbind_gradients": plan.unbind_gradients, "plain": plan.owner.of.plain, "here": plan.here,
+        "met": None if plan.distinct is None else plan.distinct.met,
+    }  # fmt: skip
+    return function("launch", "\n".join(text), space if noting is None else space | noting.space)
+
+
+def _binding(p: Part, lost: str, on_host: bool) -> list[str]:
+    """The lines that bind an array. Another session's memory may be another device's; the entry knows of no shapes."""
+    return [
+        f"{p.x}_ = {p.x}",
+        f"if {p.x}.__class__ is {p.ours}:",
+        f"    {p.x}_ = {p.x}._memory",
+        *[f"    if {p.x}_.session is not session: {lost}"] * (not on_host),
+        *[f"    {p.x}_.version += 1"] * p.written,
+        f"    {p.x}_ = {p.x}_.operand",
+        *[f"if getattr({p.x}_, 'shape', ())[-{len(p.element)}:] != {p.element}: {lost}"] * bool(p.element),
+    ]
+
+
+def _checks(plan: Plan, prepared: bool) -> list[str]:
+    """The lines that pass a call on whose arguments another plan serves."""
+    of, given = plan.signature, plan.signature.given
+    lines = []
+    if any(isinstance(p.slot, A.TemplateSlot) for p in of.parts):
+        lines.append("here.last_plan = weak")  # the dispatcher may have installed several plans
+    if plan.distinct is not None and plan.distinct.fields:  # the entry knows of no fields
+        lines.append(f"if session.exported and met(({given},)): return miss({given})")
+    other: list[str] = []  # the launch of arrays with gradients may be another one, and their gradient asks for it
+    for p in of.arrays.values():
+        has = f"({p.x}.__class__ is {p.ours} and {p.x}.grad is not None)"
+        other += [f"not {has}" if p.has_gradient else has] * (p.has_gradient is not None)
+    if prepared:  # `adopt` looks at their .grad
+        other += [f"{p.x}.__class__ not in plain" for p in of.arrays.values()]
+    return lines + [f"if {' or '.join(other)}: return miss({given})"] * bool(other)

@@ -129,7 +129,7 @@ _ALWAYS = {b: {np.dtype(a.numpy) for a in DTYPES.values() if _always_fits(a, b)}
 
 
 def _all_fit(values: npt.NDArray[Any], dtype: DType, whole: bool) -> bool:
-    """Whether all elements fit, by one pass over them, or none where their dtype is enough to know."""
+    """Whether all elements fit. This takes one pass over them, or none if their dtype says enough."""
     if values.dtype in _ALWAYS[dtype] or not values.size:
         return True
     kind = values.dtype.kind
@@ -155,7 +155,7 @@ def _integers_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
 
 
 def _real_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
-    """Whether all are whole numbers of the dtype's range, and none is NaN or infinite."""
+    """Whether all elements are whole numbers in the dtype's range; NaN and infinities are not."""
     low, high = LIMITS[dtype.name] if dtype.is_int else (-math.inf, math.inf)
     least, most = float(x.min()), float(x.max())
     inside = low <= least and most < high + 1 and math.isfinite(least) and math.isfinite(most)

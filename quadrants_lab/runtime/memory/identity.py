@@ -1,8 +1,9 @@
-"""Which memory is behind an argument, which arguments share memory, and versions that tell that memory was written."""
+"""Which memory is behind an argument or a buffer, which of them share memory, and versions that tell that memory was
+written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import Any
 from weakref import ref
 from zlib import crc32
@@ -13,12 +14,39 @@ import numpy.typing as npt
 from quadrants_lab.backends import overlap
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.session import Session
+
+DERIVATIVES = ("grad", "tangent", "grad.tangent")  # suffixes of the names of an array's derivative buffers
 
 
 def memory_of(value: Any) -> Memory | None:
     """The memory behind a field or ndarray of the language; None for anything else."""
     memory = getattr(value, "_memory", None)
     return memory if isinstance(memory, Memory) else None
+
+
+# where a buffer's memory is found: a field's memory, or the position of an argument, or that and one of `DERIVATIVES`
+Place = Memory | int | tuple[int, str]
+
+
+def memory_at(place: Place, args: Sequence[Any]) -> Memory:
+    if isinstance(place, Memory):
+        return place
+    memory: Memory = array_at(place, args)._memory
+    return memory
+
+
+def array_at(place: int | tuple[int, str], args: Sequence[Any]) -> Any:
+    """An array argument, or its derivative."""
+    return args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
+
+
+def derivative(array: Any, of: str) -> Any:
+    """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
+    if of == "tangent":
+        return array.tangent()
+    grad = getattr(array, "grad", None)
+    return grad if of == "grad" or grad is None else grad.tangent()
 
 
 def overlapping(arrays: Sequence[Any], kinds: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -38,6 +66,40 @@ def same_memory(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return np.may_share_memory(a, b)  # which may have strides of their own
     return a is b or any(True for _ in overlapping((a, b), (overlap.WRITTEN,) * 2))
+
+
+class Distinct:
+    """The buffers, by name, that a kernel takes for different memory where it writes to one of two. ``fields``: whether
+    an array must be apart from a field, which it can overlap only if other libraries have its memory; ``gradients``:
+    whether an argument's gradient or tangent must be apart from another array."""
+
+    def __init__(self, places: Mapping[str, Place], written: AbstractSet[str], session: Session) -> None:
+        self.session = session
+        fields = [name for name, place in places.items() if isinstance(place, Memory)]
+        arrays = [name for name in places if name not in fields]
+        self._parts = [(name, places[name], int(name in written)) for name in arrays]
+        self._and_fields = [*self._parts, *((name, places[name], 2 + (name in written)) for name in fields)]
+        several = len(arrays) > 1 and not written.isdisjoint(arrays)
+        self.gradients = several and any(not isinstance(places[name], int) for name in arrays)
+        self.fields = bool(arrays and fields) and not written.isdisjoint(places)
+        self._any = several or self.fields
+        self._data = [place for _, place, _ in self._parts if isinstance(place, int)]
+
+    def __bool__(self) -> bool:
+        return self._any
+
+    def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
+        """Two of the buffers that overlap in a launch with ``args``."""
+        if not self.gradients and not self.session.exported:
+            ours = {m.serial for n in self._data if (m := memory_of(args[n])) is not None and not m.foreign}
+            if len(ours) == len(self._data):  # such memory overlaps only itself
+                return None
+        parts = self._and_fields if self.session.exported else self._parts
+        arrays = [p if isinstance(p, Memory) else array_at(p, args) for _, p, _ in parts]
+        for pair in overlapping(arrays, [kind for _, _, kind in parts]):
+            a, b = sorted(pair)
+            return parts[a][0], parts[b][0]
+        return None
 
 
 @dataclass(frozen=True, slots=True)

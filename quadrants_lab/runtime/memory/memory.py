@@ -5,7 +5,7 @@ host."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
@@ -17,7 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.host import zeros
+from quadrants_lab.backends.overlap import merged
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.buffers import EPOCHS
+from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
@@ -40,7 +43,8 @@ PUT: Any = object()  # in place of an index: a Tape puts back what it saved
 
 
 class _Thread(local):
-    """``number``: that of the thread which reads it, and of no other thread, not even a later one."""
+    """``number``: a number of the thread that reads the attribute. No other thread has this number, not even a later
+    one."""
 
     _numbers = count()
 
@@ -54,14 +58,14 @@ THREAD = _Thread()
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes, the
-    array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
-    nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number of the thread that made it, wrote all of
-    it from Python, or differentiated into it last (`THREAD`); of gradients, a Tape sets those of its thread to 0.
-    ``on_flush``: what `flush` tells the owner of foreign memory by, or None.
+    ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes,
+    the array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
+    nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the thread that last made
+    the memory, wrote all of it from Python, or differentiated into it; a Tape sets the gradients that its thread owns
+    to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory, or None.
 
-    ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
-    number of `TIMES`.
+    ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
+    while another thread watched launches.
 
     ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the
     memory, the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`).
@@ -72,9 +76,9 @@ class Memory:
     """
 
     __slots__ = (
-        "__weakref__", "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "noted",
-        "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "recorded", "serial", "session",
-        "unseen", "version", "watchers",
+        "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "dtype", "foreign",
+        "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "recorded",
+        "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -101,6 +105,7 @@ class Memory:
         self._copy: npt.NDArray[Any] | None = None
         self._copied_at = -1
         self._host_newer = False
+        self._elements: dict[int, Any] = {}  # see `HostMirrored`
 
     @staticmethod
     def over(session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
@@ -213,10 +218,11 @@ class HostVisible(Memory):
 class HostMirrored(Memory):
     """Memory of a device that the host cannot access, and a copy on the host, made at first use.
 
-    The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then it
-    may have been written, and the next launch first copies it to the device by `upload`. Between that launch, which may
-    be another thread's, and a write to ``array`` there must be no doubt about which comes first: writers hold the
-    session's lock from reading ``array`` on, as `put` does.
+    The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then
+    the host may have written to the copy, and the next launch first copies it to the device by `upload`. Another
+    thread may make that launch. So that the launch comes entirely before or after a write to ``array``, writers hold
+    the session's lock from reading ``array`` on, as `put` does. ``_elements``: a few elements, by number,
+    that Python has written while the copy was old. The next launch copies them alone.
     """
 
     __slots__ = ()
@@ -237,6 +243,10 @@ class HostMirrored(Memory):
             if not self._is_current():
                 self.on_device.read_into(self._copy)
                 self._copied_at = self.version
+                self._host_newer = bool(self._elements)
+                for at, value in self._elements.items():
+                    self._copy.flat[at] = value
+                self._elements.clear()
             return self._copy
 
     def _is_current(self) -> bool:
@@ -244,7 +254,8 @@ class HostMirrored(Memory):
 
     def copy(self) -> npt.NDArray[Any]:
         with self.session.lock:
-            out: npt.NDArray[Any] = self.values().copy() if self._is_current() else self.on_device.read()
+            known = self._is_current() or self._elements
+            out: npt.NDArray[Any] = self.values().copy() if known else self.on_device.read()
             return out
 
     def assign(self, values: Any) -> None:
@@ -252,19 +263,28 @@ class HostMirrored(Memory):
             self.on_device.write(values)
             self._host_newer = False
             self._copied_at = -1
+            self._elements.clear()
 
     def put(self, where: Any, values: Any) -> None:
         with self.session.lock:
-            self.array[where] = values
+            old = not self._is_current() and len(self._elements) < _FEW and np.ndim(values) == 0
+            at = _number(where, self.on_device.shape) if old else None
+            if at is None:
+                self.array[where] = values
+                return
+            if not self._elements:
+                self.on_device.device.ahead.append(ref(self))
+            self._elements[at] = values
 
     def reader(self) -> Callable[[Any], Any]:
         if self.on_device.nbytes <= _SMALL:
             return lambda index: self.values().item(index)
 
         def item(index: Any) -> Any:
-            """From the copy if that is up to date; otherwise copies only the element."""
+            """The element: from the copy if that is up to date; otherwise only the element is copied."""
             with self.session.lock:
-                return self.values().item(index) if self._is_current() else self.on_device.item(index)
+                known = self._is_current() or self._elements
+                return self.values().item(index) if known else self.on_device.item(index)
 
         return item
 
@@ -276,6 +296,9 @@ class HostMirrored(Memory):
                 self.on_device.write(self._copy)
                 self._host_newer = False
                 self._copied_at = self.python_wrote  # the version grows with the launch that is about to write it
+            for at, value in self._elements.items():
+                self.on_device.put(at, value)
+            self._elements.clear()
 
     def save(self, at: int, size: int) -> Any:
         """A copy on the device of ``size`` elements, the first of which has the flat index ``at``."""
@@ -322,8 +345,19 @@ class Imported(HostMirrored):
         super().flush()
 
 
+def _number(where: Any, shape: tuple[int, ...]) -> int | None:
+    """The number of the element, row by row; None where the index is another than one of integers within the shape."""
+    at, number = where if isinstance(where, tuple) else (where,), 0
+    if len(at) != len(shape) or not all(type(i) is int and 0 <= i < n for i, n in zip(at, shape, strict=True)):
+        return None
+    for i, n in zip(at, shape, strict=True):
+        number = number * n + i
+    return number
+
+
 _SMALL = 4096  # bytes; copying them is as fast as copying one element
-_UNREACHABLE = 64 << 20  # bytes that may wait for Python's garbage collection before an allocation asks for it
+_FEW = 8  # elements; copying them one by one is faster than copying a memory of any size to the host and back
+_UNREACHABLE = 64 << 20  # bytes of garbage above which an allocation starts Python's garbage collection
 
 
 class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
@@ -368,3 +402,33 @@ def _allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
         made.array = made.operand = there.array
     made.on_device, made.address = there, there.address
     return made
+
+
+def bind_marks(
+    session: Session, marks: Sequence[tuple[Buffer, str, str]], memories: Mapping[str, Memory],
+    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
+) -> int:  # fmt: skip
+    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
+    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
+    to a buffer, from an element on in a shape."""
+    if session.epoch + tasks >= EPOCHS:
+        session.epoch = 0
+        session.generation += 1
+    parts = merged(operands[of] for _, of, _ in marks if of not in memories)
+    of_host: dict[tuple[int, str], Memory] = {}
+    for b, of, what in marks:
+        if of in memories:
+            generation, known = memories[of].marks.get(what, (-1, None))
+            if known is None or generation != session.generation:
+                known = allocate(session, b.dtype, operands[of].shape)
+                memories[of].marks[what] = session.generation, known
+            use(b.name, known)
+        else:
+            array = operands[of]
+            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
+            if (begin, what) not in of_host:
+                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
+            at = (array.ctypes.data - begin) // array.itemsize
+            use(b.name, of_host[begin, what], at, array.shape)
+    session.epoch += tasks
+    return session.epoch - tasks

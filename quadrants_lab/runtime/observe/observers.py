@@ -9,12 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from quadrants_lab.runtime import session
 
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.plan import Plan
+T = TypeVar("T")
+Plan = Any  # `launch.plan.Plan`, which is above this module
+
+
+class Launched(Generic[T]):
+    """The plan of the last launch of a kernel with arguments of some types, in whatever mode; None before the first."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self) -> None:
+        self.plan: T | None = None
+
+
+# whether kernels keep the plan of their last launch when something that it was made for has ended
+KEEPS_LAST: ContextVar[bool] = ContextVar("quadrants_lab_keeps_last", default=False)
+
+
+def refuse(*args: Any) -> Any:
+    """Stands for a launch that was not made."""
+    return NotImplemented
+
 
 class Observer(Protocol):
     """``before`` is called with the session locked, after the arguments were checked; its result is passed to
@@ -160,7 +179,8 @@ class _WithoutFastPaths:
                 _watching += 1
                 now.suspend_fast_paths()
         self.token = self.variable.set(self.value)
-        session.changed()
+        if self.variable is not OBSERVERS:
+            session.changed()
 
     def __exit__(self, *_: object) -> None:
         global _watching
@@ -171,6 +191,7 @@ class _WithoutFastPaths:
             pass
         finally:
             _watching -= 1
-            session.changed()
+            if self.variable is not OBSERVERS:
+                session.changed()
             if now is not None and not _watching and now is session.default():  # else `swap` resumes them
                 now.resume_fast_paths()

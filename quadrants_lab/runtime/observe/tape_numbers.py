@@ -6,16 +6,15 @@ number goes back into a kernel or a field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.errors import render, warn
-from quadrants_lab.runtime.observe.observers import differentiating
+from quadrants_lab.runtime.observe.observers import Plan, differentiating
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
 
@@ -142,16 +141,21 @@ def read(value: Any, of: Any) -> Any:
 def returned(value: Any, plan: Plan | None) -> Any:
     """What a launch returned, as Python gets it."""
     now = RECORDING.get()
-    if now is None or plan is None or not _has(now.which, plan, plan.reads):
+    if now is None or plan is None or now.which not in _derivatives(plan)[0]:
         return value
     return _from(value, plan.kernel.name, now)
 
 
-def _has(which: str, plan: Plan, buffers: AbstractSet[str]) -> bool:
-    # imported here with the compiler, which `import quadrants_lab` spares
-    from quadrants_lab.analysis.facts import derivatives
+def _derivatives(plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
+    """Which derivatives the buffers have that launches of the plan read, and those that they write."""
+    found: tuple[frozenset[str], frozenset[str]] | None = plan.derivatives
+    if found is None:
+        # imported here with the compiler, which `import quadrants_lab` spares
+        from quadrants_lab.analysis.facts import derivatives
 
-    return which in derivatives(plan.compiled.lowered.kernel, buffers)
+        kernel = plan.compiled.lowered.kernel
+        found = plan.derivatives = derivatives(kernel, plan.reads), derivatives(kernel, plan.writes)
+    return found
 
 
 def plain(args: Iterable[Any]) -> tuple[Any, ...]:
@@ -161,7 +165,7 @@ def plain(args: Iterable[Any]) -> tuple[Any, ...]:
 def check(args: Sequence[Any], plan: Plan) -> None:
     """Warns of the arguments of a launch that have lost their derivative."""
     now = RECORDING.get()
-    if now is None or not _has(now.which, plan, plan.writes):
+    if now is None or now.which not in _derivatives(plan)[1]:
         return
     for slot, x in zip(plan.slots, args, strict=True):
         if x.__class__ is TapeNumber:

@@ -145,10 +145,9 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
     from quadrants_lab.autodiff.unroll import Unroll
     from quadrants_lab.runtime.compile.compile import forward_ir
     from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
-    from quadrants_lab.runtime.gradient.plan import GradientPlan
 
     last = [x.last for x in dispatchers]
-    plan = next((p for p in last if isinstance(p, GradientPlan) and p.session is S.current()), None)
+    plan = next((p for p in last if p is not None and p.stacks is not None and p.session is S.current()), None)
     if plan is None:
         raise QuadrantsRuntimeError(
             f"the gradient of kernel {dispatchers[0].name} was not launched yet, or its arguments have ended",
@@ -160,4 +159,5 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
     notes = unstacked(Unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
-    return Sizes(plan.report(), plan.kept(), notes, bytes_before(plan, plan.stacks.last_data()), launch, lanes)
+    before = bytes_before(compiled, plan.stacks.depths, plan.stacks.last_data())
+    return Sizes(plan.report(), plan.kept(), notes, before, launch, lanes)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.memory.memory import Head
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.call.signature import Noted
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
+    from quadrants_lab.runtime.record.noting import Noted
     from quadrants_lab.runtime.session import Session
 
 Array = npt.NDArray[Any]
@@ -313,7 +314,7 @@ def written(plan: Plan, args: tuple[Any, ...]) -> dict[str, Memory]:
 
 
 def is_gradient(plan: Plan) -> bool:
-    return plan.owner.mode == "reverse"
+    return plan.compiled.mode == REVERSE
 
 
 def shown(arg: Any) -> Any:

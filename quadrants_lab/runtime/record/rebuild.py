@@ -21,11 +21,12 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
-from quadrants_lab.runtime.call.signature import Noted
 from quadrants_lab.runtime.compile.compiled import load_cached
-from quadrants_lab.runtime.launch.frames import entry_params, failure, make_frame
+from quadrants_lab.runtime.failures import failure
+from quadrants_lab.runtime.launch.frames import entry_params, make_frame
 from quadrants_lab.runtime.memory.memory import WROTE, Memory, allocate
 from quadrants_lab.runtime.record.log import MISSED, Array, PastLaunch, Stretch, Version, is_gradient, write
+from quadrants_lab.runtime.record.noting import Noted
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import add_scratch, shadow
 
@@ -209,7 +210,7 @@ def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
     if is_gradient(plan):
         kept = {name: memory.operand.shape for name, memory in launch.kept.items()}
         shapes |= kept
-        record.kept = tuple(kept_rows(plan.kernel, kept))
+        record.kept = tuple(kept_rows(plan.facts, kept))
     if stretch.first_elements is not None:
         record.first_elements = stretch.first_elements
         record.memories = {name: (m, stretch.versions_left[name]) for name, m in plan.memories(launch.args).items()}

@@ -26,12 +26,11 @@ from weakref import ref
 import numpy as np
 
 from quadrants_lab.runtime.arguments.slots import ArraySlot
-from quadrants_lab.runtime.call.signature import Launch, Noted
+from quadrants_lab.runtime.call.signature import Launch
 from quadrants_lab.runtime.compile.compiled import WATCHED
-from quadrants_lab.runtime.launch.dispatch import refuse
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
-from quadrants_lab.runtime.observe.observers import HIDDEN, OBSERVERS, hiding, recorded
+from quadrants_lab.runtime.observe.observers import HIDDEN, OBSERVERS, hiding, recorded, refuse
 from quadrants_lab.runtime.record.log import (
     BY_HAND,
     Array,
@@ -42,6 +41,7 @@ from quadrants_lab.runtime.record.log import (
     is_gradient,
     shown,
 )
+from quadrants_lab.runtime.record.noting import Noted, note
 from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
 from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
 
@@ -229,11 +229,11 @@ class Recorder:
         stretch.by_closure.add(plan)
         timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
         for way in ways:
-            head = plan.note(
-                way, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]), hook=stretch.hook,
-                copied=partial(self._copied, stretch), note=events.append, notes=events.extend, missed=stretch.missed,
-                failed=self._failed, borrowed_back=self._apart, took=times.warm.append, mark=stretch.mark,
-                find=partial(self._find, plan),
+            head = note(
+                plan, way, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]),
+                hook=stretch.hook, copied=partial(self._copied, stretch), note=events.append, notes=events.extend,
+                missed=stretch.missed, failed=self._failed, borrowed_back=self._apart, took=times.warm.append,
+                mark=stretch.mark, find=partial(self._find, plan),
             )  # fmt: skip
             stretch.heads[head] = args
         _timer.watch(self)

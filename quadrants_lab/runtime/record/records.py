@@ -62,7 +62,8 @@ class LaunchRecord:
     @property
     def mode(self) -> str:
         """ "forward" or "reverse"."""
-        return self.plan.owner.mode
+        mode: str = self.plan.owner.mode
+        return mode
 
     @property
     def scalars(self) -> dict[str, Any]:

@@ -14,19 +14,19 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.compile.compiled import load_cached
-from quadrants_lab.runtime.gradient.plan import GradientPlan
-from quadrants_lab.runtime.launch.frames import failure, make_frame
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.failures import failure
+from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable, Frame
+    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 
 MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # limits of the launches that are timed
@@ -70,7 +70,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
         frame = frame_of(record, executable, kernel, session, memories)
         _fill(memories, record.inputs)
-        if isinstance(plan, GradientPlan):
+        if plan.stacks is not None:
             frame.set_stacks(_depths(record, plan, session, memories))
         took = [launch(record, frame, session)]
         while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
@@ -90,7 +90,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
 
 def add_scratch(scalars: dict[str, Any], kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
     """Adds the scratch memory that a launch of the kernel needs to ``memories``."""
-    sizes = Live(scalars, {name: memory.operand for name, memory in memories.items()})
+    sizes = LiveData(scalars, {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
             memories[b.name] = allocate(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))
@@ -119,7 +119,7 @@ def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
 
 
 def _depths(
-    record: LaunchRecord, plan: GradientPlan, session: Session, memories: dict[str, Memory]
+    record: LaunchRecord, plan: Plan, session: Session, memories: dict[str, Memory]
 ) -> list[int]:
     """The depths of the stacks, computed from the data of this session."""
     forced, counter = plan.compiled.options.ad_stack_size, plan.compiled.counter
@@ -132,7 +132,7 @@ def _depths(
         frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
         launch(record, frame, session)
         counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
-    live = Live(record.scalars, {name: memory.values() for name, memory in memories.items()})
+    live = LiveData(record.scalars, {name: memory.values() for name, memory in memories.items()})
     return [evaluate(size, live, counted) for size in plan.stacks.sizes]
 
 

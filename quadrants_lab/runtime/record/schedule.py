@@ -16,35 +16,35 @@ def sentences(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _sentence(task: N.Offload, plain: str) -> str:
-    """``plain``: of a task of which nothing else is to be said. Only the devices with lanes decide about grains."""
+    """``plain``: the sentence if the schedule says nothing. Only devices with lanes decide about grains."""
     if task.kind == "serial":
         return "one thread"
-    said = [task.why] if task.why else []
+    reasons = [task.why] if task.why else []
     if not task.grain:
         asked = ", ".join(f"{name}={n}" for name, n in (("lanes", task.lanes), ("colours", task.colours)) if n)
-        plain = "; ".join(said) or plain
+        plain = "; ".join(reasons) or plain
         return f"{plain}; qd.loop_config({asked}) has no effect on this device" if asked else plain
     if task.wait:
-        said.append("a group of iterations that would wait for few of them runs alone")
+        reasons.append("a group of iterations that would wait for few of them runs alone")
     if task.grain and not task.lanes:
-        said.append("LLVM's vectors, if it finds that they pay" if task.vectorise else "one iteration at a time")
+        reasons.append("LLVM's vectors, if it finds that they pay" if task.vectorise else "one iteration at a time")
     if task.fission:
-        said.append(f"each row in {task.fission} loops")
+        reasons.append(f"each row in {task.fission} loops")
     if task.sums == "serial":
-        said.append(f"one thread adds to {_names(task.copies)}")
+        reasons.append(f"one thread adds to {_names(task.copies)}")
     elif task.copies:
-        said.append(f"each thread may add to a copy of {_names(task.copies)}")
+        reasons.append(f"each thread may add to a copy of {_names(task.copies)}")
     if task.aggregate:
-        said.append(f"groups of {task.aggregate} iterations are looked at for sums into one element")
+        reasons.append(f"groups of {task.aggregate} iterations first test whether all add to one element")
     if task.shares:
-        said.append(f"each thread reduces its share of {_names([name for name, _ in task.shares])}")
+        reasons.append(f"each thread reduces its share of {_names([name for name, _ in task.shares])}")
     if task.brief:
-        said.append("the launch takes a few microseconds at most")
+        reasons.append("the launch takes a few microseconds at most")
     elif task.timed:
-        said.append("timing finds how many iterations a thread takes at a time")
+        reasons.append("timing finds how many iterations a thread takes at a time")
     elif task.grain:
-        said.append(f"a thread takes {task.grain} iterations or more")
-    return "; ".join(said) or plain
+        reasons.append(f"a thread takes {task.grain} iterations or more")
+    return "; ".join(reasons) or plain
 
 
 def _names(buffers: tuple[str, ...] | list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -11,12 +11,13 @@ from quadrants_lab.analysis.facts import overwritten
 from quadrants_lab.analysis.regions import whole
 from quadrants_lab.autodiff.dead_paths import integer_flows, value_flows
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import function
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.arguments.keys import Named, Specialisations
-from quadrants_lab.runtime.call.signature import Elements, Footprint, call_key, footprint
-from quadrants_lab.runtime.memory.identity import memory_of
+from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
+from quadrants_lab.runtime.call.signature import Elements, Footprint
+from quadrants_lab.runtime.memory.identity import Place, memory_at, memory_of
 from quadrants_lab.runtime.session import default
 from quadrants_lab.runtime.tape.recording import Depends, modes
 from quadrants_lab.runtime.tape.written import span_of
@@ -44,13 +45,13 @@ class AccessSummary:
         self.weak = ref(self)
         self.depends = Depends(plan.session, plan.compiled.reads)
         places = plan.places(args)
-        self.writes: list[tuple[str, A.Place, Footprint | None, Span | None]] = [
-            (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
+        self.writes: list[tuple[str, Place, Footprint | None, Span | None]] = [
+            (name, places[name], plan.footprint(name, writes=True), span_of(plan, name, N.Write))
             for name in plan.writes & places.keys()
         ]
         stmts = list(walk(plan.kernel.body))
         # the elements that the launch itself reads, by loads and by atomic operations
-        self.own_reads: list[tuple[str, A.Place, Elements]] = [
+        self.own_reads: list[tuple[str, Place, Elements]] = [
             (name, places[name], _elements(plan, name, places[name], writes))
             for kind, writes in ((N.Load, False), (N.Atomic, True))
             for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys())
@@ -63,12 +64,12 @@ class AccessSummary:
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = False
         self.reverse: Plan | None = None
-        self.reads: list[tuple[str, A.Place, Elements]] = []
-        self.loaded: list[tuple[str, A.Place]] = []
-        self.used: list[A.Place] = []
+        self.reads: list[tuple[str, Place, Elements]] = []
+        self.loaded: list[tuple[str, Place]] = []
+        self.used: list[Place] = []
         arrays = [a for s, a in zip(plan.slots, args, strict=True) if isinstance(s, A.ArraySlot)]
         ours = all(memory_of(a) is not None for a in arrays)
-        self.recomputable = ours and not any(A.memory_at(p, args).foreign for p in places.values())
+        self.recomputable = ours and not any(memory_at(p, args).foreign for p in places.values())
         self.fast = self.recomputable and _is_fast(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
         self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
@@ -95,10 +96,25 @@ class AccessSummary:
         self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
 
-def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False) -> Elements:
+def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) -> Elements:
     """The elements of a buffer that launches of the plan read, or write; all elements if that is not known."""
-    known = None if plan is None else footprint(plan, name, writes)
-    return known.of if known is not None else lambda args: whole(A.memory_at(place, args).operand.shape)
+    known = None if plan is None else plan.footprint(name, writes)
+    return known.of if known is not None else lambda args: whole(memory_at(place, args).operand.shape)
+
+
+def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequence[Any], Named | None], Any]:
+    """A function of a call's arguments to a key of its templates, the kinds of its ndarrays and the classes of its
+    numbers; None where an array is no ndarray. Its second argument gets the objects that the key names."""
+    xs = [(f"a{n}", slot) for n, slot in enumerate(slots)]
+    strange = [f"{x}.__class__ not in classes" for x, slot in xs if isinstance(slot, A.ArraySlot)]
+    parts = {
+        A.TemplateSlot: "key({0}, named)", A.ScalarSlot: "{0}.__class__",
+        A.ArraySlot: "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)",
+    }  # fmt: skip
+    text = "def call(args, named):\n" + f"    {''.join(f'{x}, ' for x, _ in xs)} = args\n" * bool(xs)
+    text += f"    if {' or '.join(strange)}: return None\n" * bool(strange)
+    text += f"    return ({''.join(parts[type(slot)].format(x) + ', ' for x, slot in xs)})"
+    return function("call", text, {"key": template_key, "classes": classes})
 
 
 class AccessSummaries:
@@ -108,7 +124,7 @@ class AccessSummaries:
     def __init__(self, dispatcher: Dispatcher, session: Session) -> None:
         self.session = session
         self.slots = len(dispatcher.slots)
-        self.key = call_key(dispatcher.slots, dispatcher.ndarray_classes)
+        self.key = call_key(dispatcher.slots, dispatcher.of.ndarray_classes)
         self.known: Specialisations[AccessSummary] = Specialisations()
 
     def add(self, summary: AccessSummary, args: Sequence[Any]) -> None:

@@ -15,7 +15,7 @@ from quadrants_lab.runtime.tape.recomputation import (
     too_little,
     worth_a_state,
 )
-from quadrants_lab.runtime.tape.stand_ins import StandIns
+from quadrants_lab.runtime.tape.stand_ins import StandIns, restore
 from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, overwritten, restored, state
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def sweep(launches: Launches, items: list[Item], forget: bool, after: After = No
                 item.summary.reverse.scratch.release(item.kept)
             if after is not None:
                 after(item)
-            now.put(item.changes)
+            restore(now.after(item.changes))
     if launches.memory is not None:
         now.flush()
 

@@ -11,7 +11,7 @@ from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.arguments.slots import Place, memory_at
+from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Account, Full, Hold, Part, part_of
@@ -79,7 +79,7 @@ class Keeper:
         shapes = {slot: memory.operand.shape for slot, memory in step.kept.items()}
         if shapes and summary.reverse is not None:
             kernel = summary.plan.kernel.name
-            for row in kept_rows(summary.reverse.kernel, shapes):
+            for row in kept_rows(summary.reverse.facts, shapes):
                 self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes))
 
     def _read(self, memory: Memory, name: str, plan: Plan, kind: type[N.Stmt] = N.Load) -> Tracked:

@@ -205,9 +205,9 @@ class DevicePart:
 
 
 class WholePart(HostPart):
-    """A copy of the whole memory on the host, with the alignment that kernels need."""
+    """A copy of the whole memory on the host, with the alignment that kernels need, at ``address``."""
 
-    is_whole = True
+    is_whole, address = True, 0
 
     def __init__(self, memory: Memory, account: Account) -> None:
         self.memory = memory
@@ -215,14 +215,15 @@ class WholePart(HostPart):
         self.region = whole(memory.operand.shape)
         self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
         self.hold = account.hold(self.nbytes)
-        self.values = memory.values()
-        if not account.short:
-            self.values = empty(memory.operand.shape, memory.dtype.numpy)
+        self.values, self.is_lent = memory.values(), not account.short
+        if self.is_lent:
             self.keep()
 
-    @property
-    def address(self) -> int:
-        return self.values.ctypes.data
+    def keep(self) -> None:
+        lent = self.is_lent
+        super().keep()
+        if lent:
+            self.address = self.values.ctypes.data
 
     def again(self, account: Account) -> WholePart:
         return WholePart(self.memory, account)

@@ -119,11 +119,11 @@ class Repeated(Recording):
         """Repeats the launches outside of a Tape."""
         if self.start(lambda: self._launch_all, []):
             for dispatcher, plan, _, given, numbers in self.launches:
-                dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                dispatcher.note(plan)
                 plan.wrote(given if numbers else [of() for of in given])
             return
         for dispatcher, plan, args, given, numbers in self.launches:
-            dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+            dispatcher.note(plan)
             if plan.call(*(given if numbers else [of() for of in given])) is NotImplemented:
                 self.capture = None  # the plan no longer takes these arguments
                 dispatcher.call(*[of() for of in args])

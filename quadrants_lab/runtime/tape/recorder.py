@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.arguments.slots import memory_at
 from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
@@ -117,6 +117,7 @@ class Launches(Keeper):
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> None:
         """Records the call of a Python function with a custom gradient, which ran between `pause` and `resume`.
         ``touched``: fields and ndarrays that its Python code read or wrote, which its gradient may read."""
+        record_python_writes(self)
         for field in touched:
             memory = field._memory
             name = self.names.get(id(memory), repr(field))
@@ -147,11 +148,11 @@ class Launches(Keeper):
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records in the fast way, if a launch that differs at most in its scalars was recorded before;
         else NotImplemented."""
-        summaries = dispatcher.summaries
+        summaries = dispatcher.here.summaries
         summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
         if summary is None or any(self.dead_paths.follows(memory_at(p, args)) for p in summary.constants):
             return NotImplemented
-        dispatcher.last_plan, summary.plan.noted.plan = summary.plan.weak, summary.plan
+        dispatcher.note(summary.plan)
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
             return value
         return self.launch(summary, args)
@@ -202,9 +203,9 @@ class Launches(Keeper):
                 summary.differentiate(reverse, args)
                 kept_args, copies = self._copied(reverse, args)
             if summary.fast:
-                if plan.owner.summaries is None:
-                    plan.owner.summaries = AccessSummaries(plan.owner, plan.session)
-                plan.owner.summaries.add(summary, args)
+                if plan.here.summaries is None:
+                    plan.here.summaries = AccessSummaries(plan.owner, plan.session)
+                plan.here.summaries.add(summary, args)
         step = self._ended(summary, args, pending, failed)
         step.holds += copies
         if self.paused and not failed:
@@ -245,7 +246,7 @@ class Launches(Keeper):
     def for_the_next_run(self) -> Rerun | None:
         """Ends one use of a recording. Returns what compares the launches of the next use with it; None if the
         recording cannot be used again."""
-        rerun = self.finished_rerun or self.rerun
+        rerun = self.rerun or self.finished_rerun
         if rerun is None or len(rerun.steps) != len(self.steps) or rerun.at < len(rerun.steps):
             steps = steps_to_run_again(self) if self.rerun is None else None
             if steps is None:
@@ -319,11 +320,11 @@ class Launches(Keeper):
         for step in self.leaves():
             if step.launch is not None:
                 plan, args, number = step.launch
-                last = plan.owner.last_plan
+                last = plan.here.last_plan
                 try:
                     again(plan.owner.launch, plan.bounds_checked, args, number, quiet=True)
                 finally:
-                    plan.owner.last_plan = last
+                    plan.here.last_plan = last
             elif step.repeat is not None:
                 with checking("check_out_of_bound"):
                     step.repeat()

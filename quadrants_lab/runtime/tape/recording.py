@@ -61,7 +61,10 @@ class Recording:
         """Starts the launches of ``ready()()`` as a graph; False, with nothing done, where they have not been repeated
         often enough with equal arguments, the device cannot capture them, or a recorder is to get them. ``ready``
         itself allocates memory, uncaptured."""
-        if self.capture is None or open_recording() is not None:
+        if open_recording() is not None:
+            self.times, self.captured = 0, None  # the recorder gets saved values, and others take their place
+            return False
+        if self.capture is None:
             return False
         self.times += 1
         if self.times < _AFTER:

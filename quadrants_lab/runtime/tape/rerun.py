@@ -16,15 +16,15 @@ from weakref import ref
 
 from quadrants_lab.ir.weak import has_weak, weakly
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.slots import TemplateSlot, derivative, memory_at
-from quadrants_lab.runtime.memory.identity import memory_of
+from quadrants_lab.runtime.arguments.slots import TemplateSlot
+from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
 from quadrants_lab.runtime.memory.memory import THREAD
 from quadrants_lab.runtime.observe.observers import OBSERVERS
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.recording import Recording
-from quadrants_lab.runtime.tape.stand_ins import StandIns
+from quadrants_lab.runtime.tape.recording import Recording, modes
+from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
@@ -123,10 +123,12 @@ class Rerun(Recording):
         self.followed = [(one, (partial(weakly(self._interrupted), one),)) for one in tracked]
         self.after: list[int] = []
         self.puts_back = any(step.changes for step in steps)
-        self.final: list[Part] | None = None  # copies of what the gradients change and put back
+        # of each gradient, the last first, what to restore before it, its stand-ins, and what to restore after it
+        self.way: list[tuple[Sequence[Part], Found, Sequence[Part]]] = []
+        self.final: list[Part] = []  # copies of all that the gradients restore
         self.report: Callable[[], Report] | None = None
         self.observers: tuple[Any, ...] = ()
-        self.changes = -1  # `session.changes` when the run began; -1 where something had changed
+        self.changes, self.modes = -1, modes()  # `session.changes` and modes in which all that it depends on held
         self.until = 0  # how many steps `again` may launch
         self.paths: list[Dispatcher] = []  # whose calls come to `again` now
 
@@ -134,12 +136,15 @@ class Rerun(Recording):
 
     def begin(self) -> None:
         """Lets calls of the recorded kernels come to `again` until `leave`. To be called where the run is watched."""
-        self.observers, self.changes, self.until = OBSERVERS.get(), S.changes, 0
+        self.observers, known = OBSERVERS.get(), self.changes == S.changes and self.modes == modes()
+        if not known:
+            self.changes, self.modes = S.changes, modes()
         for which in self.kernels:
             summary = which()
+            if summary is None or not (known or summary.depends.holds()):
+                self.changes = -1
             if summary is None:
                 return
-            self.changes = self.changes if summary.depends.holds() else -1
             owner = summary.plan.owner
             owner.call = partial(self.again, owner)
             self.paths.append(owner)
@@ -163,7 +168,7 @@ class Rerun(Recording):
                     known = not (objects or numbers) or _same(then, args)
                     if holds and known and not (summary.numbers and TapeNumber in map(type, args)):
                         plan = summary.plan
-                        dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                        dispatcher.note(plan)
                         value = self._launch(summary, args)
                         if value is not NotImplemented:
                             return value if value is None else returned(value, plan)
@@ -220,8 +225,10 @@ class Rerun(Recording):
         self.after.clear()
         for tracked, watcher in self.followed:
             memory = tracked.memory
-            now = memory.watchers
-            memory.watchers = () if now is watcher else tuple([one for one in now if one is not watcher[0]])
+            if memory.watchers is watcher:
+                memory.watchers = ()
+            else:
+                memory.watchers = tuple([one for one in memory.watchers if one is not watcher[0]])
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
@@ -257,8 +264,12 @@ class Rerun(Recording):
         """Allocates what the sweep needs."""
         if not self.puts_back:
             return self._differentiate
-        if self.final is None:
+        if not self.final:
             self.final = backward.snapshot(self.steps)
+        if not self.way or any(summary.arrays for summary, _, _ in self.launched):  # whose gradients may be others now
+            self.way, now = [], StandIns()
+            for step, (summary, args, _) in zip(reversed(self.steps), reversed(self.launched), strict=True):
+                self.way.append((*now.before(summary, args), now.after(step.changes)))
         return self._sweep
 
     def _differentiate(self) -> None:
@@ -269,7 +280,7 @@ class Rerun(Recording):
                 continue
             gradient = reverse.owner
             gradient.replays, gradient.kept = number, step.kept
-            gradient.last_plan, reverse.noted.plan = reverse.weak, reverse
+            gradient.note(reverse)
             try:
                 if reverse.call(*args) is NotImplemented:
                     gradient.launch(reverse, args)
@@ -278,18 +289,17 @@ class Rerun(Recording):
 
     def _sweep(self) -> None:
         """`_differentiate`, where each gradient is to see memory as its launch left it."""
-        assert self.final is not None
         for part in self.final:
             part.keep()
         try:
-            now = StandIns()
-            for step, (summary, args, number) in zip(reversed(self.steps), reversed(self.launched), strict=True):
+            way = zip(self.way, reversed(self.steps), reversed(self.launched), strict=True)
+            for (before, found, after), step, (summary, args, number) in way:
+                restore(before)
                 if summary.reverse is not None:
-                    now.launch(summary, args, number, step.kept)
-                now.put(step.changes)
+                    launch_by(found, summary.reverse, args, number, step.kept)
+                restore(after)
         finally:
-            for part in self.final:
-                part.put()
+            restore(self.final)
 
     def end(self) -> None:
         """Continues recording after the steps that were the same."""

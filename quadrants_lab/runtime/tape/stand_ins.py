@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.runtime.arguments.slots import Place, memory_at
+from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
 from quadrants_lab.runtime.tape.parts import DevicePart, Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 
+Whole = WholePart | DevicePart
+Found = list[tuple[str, Place, Whole]]  # the copies that stand in for buffers of a gradient
+
+
 class StandIns:
     """The copies of whole memories that should have been restored by now in a backward pass, but were not yet. If a
     gradient does more with such a memory than load from it, its copy is restored first.
@@ -25,28 +29,36 @@ class StandIns:
     """
 
     def __init__(self) -> None:
-        self.parts: dict[int, WholePart | DevicePart] = {}  # id of a memory -> its copy
+        self.parts: dict[int, Whole] = {}  # id of a memory -> its copy
         self.watched = bool(OBSERVERS.get())  # by observers, which look into the memory itself
 
-    def put(self, parts: Sequence[Part]) -> None:
-        """Restores the parts, those saved first last, now or when they are needed."""
+    def after(self, parts: Sequence[Part]) -> list[Part]:
+        """Which of the parts to restore now, in this order, where those saved first are restored last. The others are
+        when they are needed."""
+        now: list[Part] = []
         for part in reversed(parts):
             if isinstance(part, (WholePart, DevicePart)) and part.is_whole and not self.watched:
                 self.parts[id(part.memory)] = part
             else:
-                self._flush(part.memory)
-                part.put()
+                now += [*self._needed(part.memory), part]
+        return now
+
+    def before(self, summary: AccessSummary, args: Sequence[Any]) -> tuple[list[Whole], Found]:
+        """What to restore before the gradient of a launch, and what stands in for its buffers."""
+        if not self.parts or summary.reverse is None:
+            return [], []
+        now = [part for place in summary.used for part in self._needed(memory_at(place, args))]
+        loaded = ((name, place, self.parts.get(id(memory_at(place, args)))) for name, place in summary.loaded)
+        return now, [(name, place, part) for name, place, part in loaded if part is not None]
+
+    def _needed(self, memory: Memory) -> list[Whole]:
+        part = self.parts.pop(id(memory), None)
+        return [] if part is None else [part]
 
     def flush(self) -> None:
         """Restores all copies."""
-        for part in self.parts.values():
-            part.put()
+        restore(self.parts.values())
         self.parts.clear()
-
-    def _flush(self, memory: Memory) -> None:
-        part = self.parts.pop(id(memory), None)
-        if part is not None:
-            part.put()
 
     def differentiate(self, step: Step) -> None:
         """Runs the gradient of a step."""
@@ -57,30 +69,33 @@ class StandIns:
         elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
             _, args, number = step.launch
-            self.launch(summary, args, number, step.kept)
+            now, found = self.before(summary, args)
+            restore(now)
+            launch_by(found, summary.reverse, args, number, step.kept)
 
-    def launch(self, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-        """Launches the gradient of the launch ``number``, which kept these buffers."""
-        reverse, found = summary.reverse, []
-        assert reverse is not None
-        if self.parts:
-            for place in summary.used:
-                self._flush(memory_at(place, args))
-            for name, place in summary.loaded:
-                part = self.parts.get(id(memory_at(place, args)))
-                if part is not None:
-                    found.append((name, place, part, part.memory.operand))
-        with reverse.session.lock:  # another thread may differentiate launches of the same kernel
-            try:
-                for name, place, part, _ in found:
-                    _bind(reverse, name, place, part.memory, part.values, part.address)
-                if found and open_recording() is not None:
-                    reverse.standing = {name: part.lent() for name, _, part, _ in found}
-                launch_gradient(reverse, args, number, kept)
-            finally:
-                reverse.standing = None
-                for name, place, part, operand in found:
-                    _bind(reverse, name, place, part.memory, operand, part.memory.address)
+
+def restore(parts: Iterable[Part]) -> None:
+    for part in parts:
+        part.put()
+
+
+def launch_by(found: Found, reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
+    """Launches the gradient of the launch ``number``, which kept these buffers, with stand-ins."""
+    if not found:
+        launch_gradient(reverse, args, number, kept)
+        return
+    with reverse.session.lock:  # another thread may differentiate launches of the same kernel
+        operands = [part.memory.operand for _, _, part in found]
+        try:
+            for name, place, part in found:
+                _bind(reverse, name, place, part.memory, part.values, part.address)
+            if open_recording() is not None:
+                reverse.standing = {name: part.lent() for name, _, part in found}
+            launch_gradient(reverse, args, number, kept)
+        finally:
+            reverse.standing = None
+            for (name, place, part), operand in zip(found, operands, strict=True):
+                _bind(reverse, name, place, part.memory, operand, part.memory.address)
 
 
 def _bind(plan: Plan, name: str, place: Place, memory: Memory, array: object, address: int) -> None:

@@ -12,7 +12,7 @@ from quadrants_lab.analysis.regions import Region, add, common, contains, minus,
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.arguments.slots import memory_at
+from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, Part, box, bytes_of
 

@@ -265,3 +265,8 @@ def matrix_of_a_billion():
 
 def identity_of_a_billion():
     a = qd.Matrix.identity(qd.f32, 10**5)
+
+@kernel(unrolling_limit=8)
+def static_loop_beyond_the_limit():
+    for i in qd.static(range(9)):
+        z[i] = 1.0

@@ -1,4 +1,4 @@
-"""The picture of a check's sweep: what it draws is what the check measured."""
+"""The picture of a check: what it draws is what the check measured."""
 
 import re
 from base64 import b64decode
@@ -8,7 +8,7 @@ import numpy as np
 from IPython.utils.capture import capture_output
 
 import quadrants_lab as qd
-from quadrants_lab.notebook.sweep import pictures
+from quadrants_lab.notebook.error_plot import pictures
 
 SVG = "{http://www.w3.org/2000/svg}"
 CELL = """%%qdkernel --grad loss --check --quiet

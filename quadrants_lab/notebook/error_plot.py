@@ -1,5 +1,5 @@
-"""A picture of a check: the relative difference of the gradient from finite differences at each step size, and the part
-of it that rounding alone can explain."""
+"""A picture of a check: the relative difference of the gradient from finite differences at each step size, and the
+part of the difference that rounding by itself can explain."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def picture(v: Verdict) -> str:
     """An image of the differences of one input, which needs no script and no style sheet."""
     widths = [log10(m.width) for m in v.moves]
     sizes = [max(abs(m.found), abs(m.expected)) for m in v.moves]
-    apart = [_power(abs(m.found - m.expected), size) for m, size in zip(v.moves, sizes, strict=True)]
+    errors = [_power(abs(m.found - m.expected), size) for m, size in zip(v.moves, sizes, strict=True)]
     noise = [_power(m.noise, size) for m, size in zip(v.moves, sizes, strict=True)]
     low, high = min(widths), max(widths)
 
@@ -31,7 +31,7 @@ def picture(v: Verdict) -> str:
         across = (x - low) / ((high - low) or 1.0)
         return _LEFT + _WIDTH * across, _TOP + _HEIGHT * (_MOST - y) / (_MOST - _LEAST)
 
-    places = [at(x, y) for x, y in zip(widths, apart, strict=True)]
+    places = [at(x, y) for x, y in zip(widths, errors, strict=True)]
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{_BLUE}"/>' for x, y in places)
     floor = _line([at(x, y) for x, y in zip(widths, noise, strict=True)], f'{_ORANGE}" stroke-dasharray="4 3')
     marks = "".join(_text(_LEFT - 6, at(low, y)[1] + 4, f"1e{y:.0f}", "end") for y in (0.0, -8.0, -16.0))
@@ -43,7 +43,7 @@ def picture(v: Verdict) -> str:
         f'{_line([at(low, _LEAST), at(high, _LEAST)], _GREY)}{_line([at(low, _LEAST), at(low, _MOST)], _GREY)}'
         f"{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}</svg>"
     )
-    alt = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(apart, v.moves, strict=True))
+    alt = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(errors, v.moves, strict=True))
     name = f"{v.field}: relative distance of the gradient from finite differences (dots), and from rounding (dashed)"
     image = f'<img alt="{esc(alt)}" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
     caption = f'<figcaption style="color:{_GREY};font-size:12px">{esc(name)}</figcaption>'

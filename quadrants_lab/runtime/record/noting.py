@@ -1,0 +1,127 @@
+"""How the closure of a plan notes its launches for a recording, so that these stay fast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from quadrants_lab.analysis.facts import draws
+from quadrants_lab.runtime.arguments.slots import TemplateSlot
+from quadrants_lab.runtime.call.signature import Launch, Signature
+from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.launch.plan import Plan, launch_function
+from quadrants_lab.runtime.memory.memory import Head
+from quadrants_lab.runtime.observe.observers import refuse
+
+
+class Noted(Head):
+    """Heads what a launch of the plan notes for a recording: this object, and a value for each of ``names``; ``step``
+    items in all. These are ``a0``, ``a1``, ... for arguments, those of `EXTRAS`, and ``kept`` with the name of a
+    buffer. ``under_tape``: whether launches of a Tape are noted so, too."""
+
+    __slots__ = ("names", "plan", "step", "under_tape")
+
+    def __init__(self, plan: Plan, names: Sequence[str], under_tape: bool = False) -> None:
+        self.plan = plan
+        self.under_tape = under_tape
+        self.names = tuple(names)
+        self.step = 1 + len(self.names)
+
+    def place(self, name: str) -> int:
+        """How far behind it the value of a name is; 0 where there is none."""
+        return self.names.index(name) + 1 if name in self.names else 0
+
+
+EXTRAS = {
+    "depths": "plan.stacks.depths",
+    "standing": "plan.standing",
+    "replays": "owner.replays",  # of which earlier launch this is a repetition, or whose gradient; 0 outside of a Tape
+    "number": "plan.frame.launch_number",  # whose random draws it has; set by the launch
+}
+# what `note` sets in the globals of a closure, beside ``late`` and ``slowly``
+NAMES = ("hook", "copied", "note", "notes", "missed", "failed", "borrowed_back", "took", "mark", "find")
+
+
+class Miss(Exception):
+    """Raised within a closure that notes launches, where there was none after all."""
+
+
+def noted(plan: Plan, under_tape: bool) -> Noted:
+    """The head of what a closure notes."""
+    random, back = plan.facts.of(draws), plan.compiled.mode == REVERSE
+    names = [p.x for p in plan.signature.parts if not isinstance(p.slot, TemplateSlot)]
+    names += ["depths", "standing"] * (plan.stacks is not None) + ["replays"] * (under_tape or back)
+    names += [f"kept {name}" for name in sorted(plan.scratch.keeps)]
+    return Noted(plan, names + ["number"] * (random or (under_tape and not back)), under_tape)
+
+
+def note(plan: Plan, way: str, timed: bool, **names: Any) -> Noted:
+    """Installs a closure that notes launches, as ``call`` or ``fast`` of the plan; returns the head of its notes.
+
+    The names are those of `NAMES`, and two more: ``slowly`` launches instead when ``late``, a list, is not empty any
+    more, and for an array whose memory is not ``recorded`` by ``hook``, unless ``copied`` returns what to note for it.
+    ``note`` and ``notes`` are called with what is noted, one thing or several, ``missed`` if there was no launch after
+    all, ``failed`` if an error ended it, ``borrowed_back`` if gradients were added up behind it, and, if it is
+    ``timed``, ``took`` with its seconds. Memory of values that are kept for a gradient gets the ``mark``; if it has
+    another one when the gradient finds it, ``find`` is called."""
+    closure: Any = plan.noting.get((way, timed))
+    if closure is None:
+        closure = plan.noting[way, timed] = Closure(plan, way, timed)
+    closure.function.__globals__.update(names)
+    if getattr(plan, way) is not closure.function:
+        setattr(plan, way, closure.function)
+        plan.owner.forget()
+    head: Noted = closure.head
+    return head
+
+
+class Closure:
+    """The closure of a plan with lines that note its launches (`plan.Noting`)."""
+
+    lost, given_back = "raise Miss", "borrowed_back()"
+
+    def __init__(self, plan: Plan, way: str, timed: bool) -> None:
+        self.head = noted(plan, under_tape=way == "call")
+        self.timed = timed
+        self.done = [f"note({EXTRAS['number']})"] * ("number" in self.head.names) + ["took(clock() - now)"] * timed
+        self.space = {"clock": perf_counter, "me": self.head, "Miss": Miss, "memories": plan.scratch.memories}
+        self.function = launch_function(plan, refuse if way == "call" else plan.owner.retry(plan), self)
+
+    def end(self, again: Launch) -> None:
+        self.function.__globals__.update(late=[True], slowly=again, **dict.fromkeys(NAMES))
+
+    def before(self) -> list[str]:
+        return _elsewhere(self.head.plan.signature) + ["    now = clock()"] * self.timed
+
+    def around(self, lines: list[str], prepared: bool) -> list[str]:
+        plan, keeps = self.head.plan, sorted(self.head.plan.scratch.keeps)
+        of = {p.x: f"{p.x}n" if p.slot.name in plan.signature.arrays else p.x for p in plan.signature.parts}
+        first = ["me", *(of[name] for name in self.head.names if name in of)]
+        second = [EXTRAS[name] for name in self.head.names if name in EXTRAS and name != "number"]
+        second += [f"k{n}" for n in range(len(keeps))]
+        if not prepared:
+            first, second = first + second, []
+        marked = "if k{0}.recorded is not mark: find(k{0})" if plan.compiled.mode == REVERSE else "k{0}.recorded = mark"
+        kept = [f"k{n} = memories[{name!r}]" for n, name in enumerate(keeps)]
+        kept += [marked.format(n) for n in range(len(keeps))]
+        lines = [*_noting(first), *lines[:prepared], *kept, *_noting(second), *lines[prepared:]]
+        lines = ["try:", *(f"    {line}" for line in lines), "except Miss: missed()"]
+        return [*lines, "except BaseException: failed(); raise"]
+
+
+def _elsewhere(of: Signature) -> list[str]:
+    """The lines for launches that the closure does not note. ``a0n`` is what it notes of an array ``a0``."""
+    lines = []
+    for p in of.arrays.values():
+        hooked = [f"{p.x}.__class__ is {p.ours}", f"{p.x}._memory.recorded is hook"]
+        hooked += [f"{p.x}.{which}._memory.recorded is hook" for which in p.derivatives]
+        lines += [f"if {' and '.join(hooked)}: {p.x}n = {p.x}", f"elif {p.x}.__class__ not in plain:"]
+        lines += [f"    return miss({of.given})", f"else: {p.x}n = copied({p.x})"]
+    lines += [f"if {' or '.join(['late', *(f'{p.x}n is None' for p in of.arrays.values())])}:"]
+    lines += [f"    r = slowly({of.given})", f"    return miss({of.given}) if r is NotImplemented else r"]
+    return [f"    {line}" for line in lines]
+
+
+def _noting(what: list[str]) -> list[str]:
+    return [f"notes(({', '.join(what)}))"] if len(what) > 2 else [f"note({x})" for x in what]
