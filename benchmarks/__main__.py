@@ -168,7 +168,7 @@ def main() -> int:
             rows.append(R.race_case(engines + R.others(key), key, repeats, seconds, args.out))
     if rows:
         console.print("medians; ratio = quadrants / quadrants_lab, above 1 ours is faster")
-        show(*document.groups(rows, R.GROUPS))
+        show(*document.groups(rows, R.GROUPS), *document.first_runs(rows))
         for line in document.worse(rows, list(map(R.ratio, rows)), document.recorded(document.PATH)):
             console.print(f"worse by more than 10 %: {line}", soft_wrap=True)
     stack_rows = race_stacks(args.out) if wanted(STACKS) else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.table import Table as Shown
@@ -48,6 +48,12 @@ def groups(rows: list[Row], names: Iterable[str]) -> list[Table]:
     """A table a group of cases that was raced."""
     made = [Table(name, RACE, [[r.name, *cells(r)] for r in rows if r.group == name]) for name in names]
     return [table for table in made if table.rows]
+
+
+def first_runs(rows: list[Row]) -> list[Table]:
+    """How long the first run of each sample took."""
+    made = [Row(r.group, r.name, {e: [t] for e, t in r.first.items()}, r.values, r.errors) for r in rows]
+    return [replace(t, title=f"{t.title}, first run") for t in groups(made, ("samples",))]
 
 
 def text(tables: list[Table]) -> str:

@@ -17,10 +17,10 @@ qd: Any = importlib.import_module(os.environ["QL_ENGINE"])
 IMPORT_SECONDS = time.perf_counter() - _start
 
 
-def sample(name: str) -> Any:
-    """The module of kernels/ of this name, whose `quadrants_lab` is this process's engine."""
+def sample(name: str, folder: str = "kernels") -> Any:
+    """The module of this name, whose `quadrants_lab` is this process's engine."""
     sys.modules.setdefault("quadrants_lab", qd)
-    path = Path(__file__).resolve().parent.parent / "kernels" / f"{name}.py"
+    path = Path(__file__).resolve().parent.parent / folder / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

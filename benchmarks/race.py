@@ -7,9 +7,11 @@ import json
 import math
 import os
 import platform
+import select
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from dataclasses import dataclass, field
 from datetime import date
@@ -20,7 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROCESS_GROUPS = ("start", "cold compile", "compile from disk cache")
-GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "draws", "divergent", "reverse", "programs", "vulkan")
+GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "draws", "divergent", "reverse", "programs", "samples", "vulkan")
+MOST_SECONDS = 600  # for an answer, which the first time includes compiling
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,21 @@ class Engine:
             kept |= dict.fromkeys(("CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH"), f"{cache}/driver")
         paths = os.pathsep.join((str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])))
         named = {"QL_ENGINE": self.package or self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": paths}
+        named["QL_PACKAGES"] = sysconfig.get_path("purelib")  # torch is there, and not in the peer's environment
         return kept | named
 
 
 @dataclass
 class Row:
-    """Samples of one case, in seconds a run, by engine; ``values`` are what the engines computed."""
+    """Samples of one case, in seconds a run, by engine; ``values`` are what the engines computed, and ``first`` is how
+    long the first run took, which compiles."""
 
     group: str
     name: str
     samples: dict[str, list[float]] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    first: dict[str, float] = field(default_factory=dict)
 
     def median(self, engine: str) -> float | None:
         return median(self.samples[engine]) if self.samples.get(engine) else None
@@ -69,6 +75,7 @@ class Row:
         else:
             self.samples.setdefault(engine, []).append(answer["seconds"])
             self.values[engine] = answer["value"]
+            self.first[engine] = answer.get("first", 0.0)
 
     def agrees(self, *engines: str) -> bool:
         """These engines computed the same, to what f32 sums in another order allow."""
@@ -92,6 +99,9 @@ class Worker:
         self.process.send_signal(signal.SIGCONT)
         try:
             self.process.stdin.write(json.dumps({"case": case, "seconds": seconds}) + "\n")
+            if not select.select([self.process.stdout], [], [], MOST_SECONDS)[0]:
+                self.end()
+                return {"error": f"over {MOST_SECONDS} s"}
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""

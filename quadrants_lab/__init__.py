@@ -79,7 +79,7 @@ with _importing():
     from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
 
 if TYPE_CHECKING:
-    from quadrants_lab import ad, algorithms, linalg, math, profiler, simt, tools  # noqa: F401
+    from quadrants_lab import ad, algorithms, linalg, math, profiler, simt, sparse, tools  # noqa: F401
     from quadrants_lab.lang.jax_op import jax_op
     from quadrants_lab.lang.perf_dispatch import perf_dispatch
     from quadrants_lab.lang.torch_op import torch_op
@@ -116,7 +116,7 @@ _NAMES = __all__
 del __all__  # `__getattr__` returns one that also has the operations
 
 # modules, and names of other modules, that are imported at their first use
-_MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "tools")
+_MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "sparse", "tools")
 _NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op")}
 _NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "types.enums")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.analysis.effects import shared_arrays
 from quadrants_lab.backends._llvm.text import memory_type, ty
+from quadrants_lab.backends.lower.adstacks import clamped
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32, i64
 
@@ -247,7 +248,7 @@ def store(b: Body, s: N.Store) -> None:
         write(b, t, address(b, buffer, s.index), b.values[s.value], tag)
     else:
         at, row = addresses(b, buffer, s.index)
-        if row and buffer.kind == "heap" and buffer.role != "flags":
+        if row and buffer.kind == "heap" and buffer.role != "flags" and not clamped(b.kernel, buffer):
             _fill_slots(b, buffer, at, b.vector(s.value))
             return
         if row:

@@ -29,9 +29,9 @@ class Case:
 
 def all_cases() -> dict[str, Case]:
     """Every case by "group/name"; imports the engine of this process (QL_ENGINE)."""
-    from benchmarks.cases import divergent, draws, launch, programs, reverse, throughput, vulkan
+    from benchmarks.cases import divergent, draws, launch, programs, reverse, samples, throughput, vulkan
 
-    tables = (launch, throughput, draws, divergent, reverse, programs, vulkan)
+    tables = (launch, throughput, draws, divergent, reverse, programs, samples, vulkan)
     return by_key(*(case for table in tables for case in table.CASES))
 
 

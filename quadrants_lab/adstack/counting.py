@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i64
-from quadrants_lab.ir.walk import find, map_blocks, reached, types_of, walk
+from quadrants_lab.ir.walk import find, map_blocks, of_kind, reached, types_of, walk
 
 DEPTH = "depth"  # followed by the id of a stack: the name of the "ret" buffer for the depth of the stack
 
@@ -38,7 +38,7 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
         buffers[f"{DEPTH}{stack}"] = N.Buffer(f"{DEPTH}{stack}", "ret", i64, 0, ())
     tasks: list[N.Stmt] = []
     for task in source.tasks:
-        stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)} & counted
+        stacks = {s.id for s in of_kind(task.body, N.AdStackAlloca)} & counted
         if stacks:
             tasks.append(_Counter(b, stacks, buffers).task(task))
         elif computes_temporaries(buffers, task) or _moves_kept(buffers, task):
@@ -137,7 +137,7 @@ def _segments(block: N.Block) -> list[N.For]:
 def _pushed(block: N.Block) -> set[int]:
     """The stacks that the block pushes outside of the segments in it."""
     inner = {s.id for s in _own_segments(block)}
-    found = {s.stack for s in block if isinstance(s, N.AdStackPush)}
+    found = {s.stack for s in of_kind(block, N.AdStackPush)}
     for s in block:
         if s.id not in inner:
             found = found.union(*(_pushed(b) for b in s.blocks()))

@@ -12,6 +12,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f64, i32, i64, u1
+from quadrants_lab.ir.walk import of_kind
 
 SIZE, ROUGH = "size", "rough"  # followed by a number: the names of the result buffers
 _INT32_MAX = (1 << 31) - 1
@@ -31,7 +32,7 @@ class DeviceReduction:
     @property
     def data(self) -> frozenset[str]:
         """The buffers whose elements the ranges read."""
-        return frozenset(p.buffer for r in self.ranges for p in subexpressions(r) if isinstance(p, S.SizeLoad))
+        return frozenset(p.buffer for r in self.ranges for p in of_kind(subexpressions(r), S.SizeLoad))
 
 
 def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:

@@ -15,6 +15,7 @@ from quadrants_lab.adstack.closed_forms import Number, greatest, linear_reductio
 from quadrants_lab.analysis.algebra import INT64_MAX, fold, is_open, subexpressions
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.record import function
+from quadrants_lab.ir.walk import of_kind
 
 Ints = npt.NDArray[np.int64]
 _CHUNK = 1 << 16  # elements of a range that are evaluated at a time
@@ -66,9 +67,9 @@ def reads(e: S.SizeExpr) -> tuple[frozenset[str], frozenset[str], frozenset[str]
     """(scalar arguments, buffers whose shape, buffers whose data) that the value depends on."""
     parts = subexpressions(e)
     return (
-        frozenset(p.arg for p in parts if isinstance(p, S.SizeArg)),
-        frozenset(p.buffer for p in parts if isinstance(p, S.SizeShape)),
-        frozenset(p.buffer for p in parts if isinstance(p, S.SizeLoad)),
+        frozenset(p.arg for p in of_kind(parts, S.SizeArg)),
+        frozenset(p.buffer for p in of_kind(parts, S.SizeShape)),
+        frozenset(p.buffer for p in of_kind(parts, S.SizeLoad)),
     )
 
 

@@ -11,7 +11,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import find, walk
+from quadrants_lab.ir.walk import find, of_kind, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _restored(kernel: N.Kernel) -> dict[str, tuple[str, Span | None]]:
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
     """The kernel's stacks in the order of tasks, in which a device gets their capacities."""
     return [
-        s for task in kernel.body if isinstance(task, N.Offload) for s in task.body if isinstance(s, N.AdStackAlloca)
+        s for task in kernel.tasks for s in of_kind(task.body, N.AdStackAlloca)
     ]
 
 

@@ -13,7 +13,7 @@ from quadrants_lab.analysis import algebra
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N, sizeexpr as S
-from quadrants_lab.ir.walk import find, map_offloads
+from quadrants_lab.ir.walk import find, map_offloads, of_kind
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
@@ -95,5 +95,5 @@ def counted_stacks(kernel: N.Kernel) -> set[int]:
     for task in kernel.tasks:
         for s in task.body:
             if isinstance(s, N.AdStackAlloca) and s.size is not None:
-                found |= {e.stack for e in algebra.subexpressions(s.size) if isinstance(e, S.SizeCounted)}
+                found |= {e.stack for e in of_kind(algebra.subexpressions(s.size), S.SizeCounted)}
     return found

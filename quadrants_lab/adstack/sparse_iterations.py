@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, u1
-from quadrants_lab.ir.walk import end_of, find, rename, renamed, rewrite_in, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, of_kind, rename, renamed, rewrite_in, types_of, walk
 
 ACTIVE_COUNT = "active_count"  # followed by a list's number: the "ret" buffer with the list's length
 ROWS = "rows"  # followed by a list's number: the list itself, of row-major iteration numbers
@@ -72,7 +72,7 @@ def may_be_sparse(kernel: N.Kernel) -> bool:
     gradient restores overwritten values, but the kernel that lists iterations runs before that."""
     if any(b.kind == "scratch" for b in kernel.buffers.values()):
         return False
-    tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
+    tasks = kernel.tasks
     return any(any(map(_uses_stack, _forward_slice(t))) and not _always_uses_stack(_forward_slice(t)) for t in tasks)
 
 
@@ -104,7 +104,7 @@ def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
 
 def _listed(b: Builder, task: N.Offload, rows: str, active: str) -> N.Offload | None:
     """The task that lists the iterations that push; None where all iterations push, or none."""
-    stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)}
+    stacks = {s.id for s in of_kind(task.body, N.AdStackAlloca)}
     if not stacks or stacks - {s.stack for s in find(_forward_slice(task), N.AdStackPush)}:
         return None  # a segment of a checkpointed loop may push values that the forward slice does not push
     body, pushes = _flagged(b, _forward_slice(task))

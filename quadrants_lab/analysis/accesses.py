@@ -16,7 +16,7 @@ from math import prod
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import find
+from quadrants_lab.ir.walk import find, of_kind
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -287,7 +287,7 @@ def overwritten(info: Accesses) -> dict[str, list[int]]:
 
 def _loops_cover(info: Accesses, a: Access, axes: list[int]) -> bool:
     """Whether the loops around the access are one for each of these axes, over its whole extent."""
-    inner = [x for x in a.loops if isinstance(x, N.For) and not any(find(x.body, N.Exit))]
+    inner = [x for x in of_kind(a.loops, N.For) if not any(find(x.body, N.Exit))]
     loops = {symbol(p.id) for p in (*a.task.indices, *(loop.index for loop in inner))}
     if len(inner) < len(a.loops) or len(loops) != len(axes):
         return False

@@ -17,7 +17,7 @@ from quadrants_lab.analysis.trials import Ended, Trial
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import reached, walk
+from quadrants_lab.ir.walk import of_kind, reached, walk
 
 RACE_CURE = (
     "run the loop serially (qd.loop_config(serialize=True) before it), write to a second field, or, to sum up, use += "
@@ -59,7 +59,7 @@ def races(kernel: N.Kernel) -> Iterator[Race]:
 
 def _single(task: N.Offload) -> bool:
     """Whether constant bounds leave the task at most one iteration."""
-    consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    consts = {s.id: s.value for s in of_kind(task.bounds, N.Const)}
     return all(b in consts and e in consts and consts[e] - consts[b] <= 1 for _, b, e in task.box())
 
 

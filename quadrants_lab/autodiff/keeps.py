@@ -23,7 +23,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, i32
-from quadrants_lab.ir.walk import rewrite_in, types_of, walk
+from quadrants_lab.ir.walk import of_kind, rewrite_in, types_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def put_back(kernel: N.Kernel) -> N.Kernel:
     def ends(task: N.Stmt) -> bool:
         stmts = list(walk((task,)))
         finals = any(isinstance(s, N.Load) and s.buffer.endswith(".final") for s in stmts)
-        return finals and kernel.buffers[next(s.buffer for s in stmts if isinstance(s, N.Load))].role == "work"
+        return finals and kernel.buffers[next(s.buffer for s in of_kind(stmts, N.Load))].role == "work"
 
     b = Builder(kernel.next_id, types_of(kernel.body))
     tasks = tuple(task for task in kernel.body if ends(task))

@@ -7,7 +7,17 @@ from quadrants_lab.autodiff.diagnostics import check_again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import end_of, renamed, rewrite_in, rewritten, substitute, types_of, uses, walk
+from quadrants_lab.ir.walk import (
+    end_of,
+    of_kind,
+    renamed,
+    rewrite_in,
+    rewritten,
+    substitute,
+    types_of,
+    uses,
+    walk,
+)
 
 
 def prepared(kernel: N.Kernel) -> N.Kernel:
@@ -83,8 +93,8 @@ def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
 def induction_formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
     """One loop of `rewrite_inductions`."""
     inside = {i for s in walk(loop.body) for i, _ in s.defs()} | {p.id for p in loop.params()}
-    consts = {s.id: s for s in loop.body if isinstance(s, N.Const)}
-    defs = {s.id: s for s in loop.body if isinstance(s, N.Op)}
+    consts = {s.id: s for s in of_kind(loop.body, N.Const)}
+    defs = {s.id: s for s in of_kind(loop.body, N.Op)}
     end = end_of(loop.body)
     ids: dict[int, int] = {}
     b.span = loop.span

@@ -58,7 +58,7 @@ def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
     `reverse`. The first task of `reverse` also does the work of the last forward task: each iteration goes on to its
     reverse code at once. Only for kernels whose gradient does not depend on results of other iterations
     (`runtime.compile.derivatives`)."""
-    last = max((n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload)), default=-1)
+    last = len(kernel.tasks) - 1
     made = _adjoints(kernel, NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)
     first = made.kernel.body[: last if merged else last + 1]
@@ -92,16 +92,13 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
     memory that blocks share is lost after a launch, so adjoints repeat the writes to it."""
     blocks = frozenset(b.name for b in kernel.buffers.values() if b.role == "block")
     again = [keeps.repeats(n) or blocks & touched((t,), N.Write) for n, t in enumerate(kernel.body)]
-    unsegmented = tuple(
-        without_checkpoints(t) if repeats and isinstance(t, N.Offload) else t
-        for t, repeats in zip(kernel.body, again, strict=True)
-    )
+    unsegmented = tuple(without_checkpoints(t) if r else t for t, r in zip(kernel.tasks, again, strict=True))
     kernel = prepared(replace(kernel, body=unsegmented))
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     active = active_values(kernel)
     b = Builder(kernel.next_id, types_of(kernel.body))
     tasks: list[_Task] = []
-    forward = [t for t in kernel.body if isinstance(t, N.Offload)]
+    forward = kernel.tasks
     minmax = {n: found for n, t in enumerate(forward) if (found := minmax_atomics(t, with_grad))}
     info = Accesses(kernel) if minmax else None
     colliding = colliding_stores(kernel)

@@ -97,7 +97,7 @@ def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
     return partial(compiling, name, source)
 
 
-@lru_cache(1024)
+@lru_cache(256)
 def _code(source: str) -> CodeType:
     """Plans of equal signatures have functions of equal texts, and Python takes long to compile one."""
     return compile(source, "<made by quadrants_lab>", "exec")

@@ -7,6 +7,7 @@ the statement (`ir.text`). Traits are base classes. A pass asks for traits inste
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -79,6 +80,12 @@ class Stmt:
     def params(self) -> tuple[Param, ...]:
         """Values that are visible only in this statement's blocks."""
         return ()
+
+    def with_params(self: S, fn: Callable[[Param], Param]) -> S:
+        return self
+
+    def with_results(self: S, fn: Callable[[Param], Param]) -> S:
+        return self
 
 
 Block = tuple[Stmt, ...]
@@ -261,5 +268,8 @@ def derive(cls: type[Any]) -> None:
         method("with_blocks", "s, blocks", made({name: f"blocks[{n}]" for n, name in enumerate(blocks)}))
     if params:
         method("params", "s", f"({''.join('*' * (kind == 'Params') + f's.{n},' for n, kind in params.items())})")
+        new = {n: f"tuple(map(fn, s.{n}))" if kind == "Params" else f"fn(s.{n})" for n, kind in params.items()}
+        method("with_params", "s, fn", made(new))
     if "results" in holds:
+        method("with_results", "s, fn", made({"results": "tuple(map(fn, s.results))"}))
         method("defs", "s", "tuple([(r.id, r.type) for r in s.results])")

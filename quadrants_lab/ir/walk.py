@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from quadrants_lab.ir.nodes import Block, For, If, Kernel, Offload, Param, Stmt, Value, While, Yield
+from quadrants_lab.ir.nodes import Block, Kernel, Offload, Param, Stmt, Value, Yield
 from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType
 
@@ -32,7 +32,12 @@ def walk(block: Block) -> Iterator[Stmt]:
 
 def find(block: Block, kind: type[K] | tuple[type[K], ...]) -> Iterator[K]:
     """The statements of this class, trait or tuple of them, at any depth, in program order."""
-    return (stmt for stmt in walk(block) if isinstance(stmt, kind))
+    return of_kind(walk(block), kind)
+
+
+def of_kind(items: Iterable[object], kind: type[K] | tuple[type[K], ...]) -> Iterator[K]:
+    """The items of this class or tuple of classes."""
+    return (item for item in items if isinstance(item, kind))
 
 
 def types_of(block: Block) -> dict[int, DType]:
@@ -188,22 +193,10 @@ def copied(
 ) -> S:  # fmt: skip
     """A copy of the statement with a new id. ``use`` gives an operand's new id, ``param`` makes new parameters and
     results, and ``inside`` copies blocks."""
-
-    def params(ps: tuple[Param, ...]) -> tuple[Param, ...]:
-        return tuple(map(param, ps))
-
-    made: Any = stmt.with_operands(tuple(map(use, stmt.operands())))
-    if isinstance(made, For):
-        made = replace(made, index=param(made.index), carried=params(made.carried))
-    elif isinstance(made, While):
-        made = replace(made, carried=params(made.carried))
-    elif isinstance(made, Offload):
-        made = replace(made, indices=params(made.indices))
+    made = stmt.with_operands(tuple(map(use, stmt.operands()))).with_params(param)
     if made.nests:
-        made = made.with_blocks(tuple(map(inside, made.blocks())))
-    if isinstance(made, (If, For, While)):
-        made = replace(made, results=params(made.results))
-    return replace(made, id=fresh())  # type: ignore[no-any-return]
+        made = made.with_blocks(tuple(map(inside, made.blocks()))).with_results(param)
+    return replace(made, id=fresh())
 
 
 def renamed(stmt: S, fresh: Callable[[], int], ids: dict[int, int] | None = None) -> S:

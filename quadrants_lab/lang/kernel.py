@@ -363,9 +363,9 @@ def pyfunc(fn: Callable[..., Any]) -> PyFunc:
     return PyFunc(_function(fn, "pyfunc"))
 
 
-def real_func(func: Callable[..., Any]) -> Func:
+def real_func(fn: Callable[..., Any]) -> Func:
     """The same as `func`: every func is inlined."""
-    return Func(_function(func, "real_func"))
+    return Func(_function(fn, "real_func"))
 
 
 for _decorator in (func, pyfunc, real_func):

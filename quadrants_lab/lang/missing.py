@@ -9,7 +9,7 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "CuptiMetric", "clear_scoped_profiler_info", "print_scoped_profiler_info",
     ),
     "running kernels as plain Python": ("python",),
-    "extensions and tools": ("interop", "sparse"),
+    "extensions and tools": ("interop",),
     "tiles of registers": ("Tile16x16", "Tile32x32"),
 }  # fmt: skip
 

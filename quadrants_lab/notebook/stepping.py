@@ -52,7 +52,7 @@ class _Kernel:
 
     def __init__(self, plan: Plan, file: str) -> None:
         self.kernel, self.file = plan.kernel, file
-        self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
+        self.tasks = self.kernel.tasks
         self.compilers = added_names(plan.compiled.source.node)
         self.titles = [_title(n, t, self.tasks, file) for n, t in enumerate(self.tasks)]
         self.at = self.first(lambda s: isinstance(s, N.AdStackAlloca), self.first(lambda s: s.adjoint_of != N.NO_ID))

@@ -14,7 +14,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.text import statement_lines
-from quadrants_lab.ir.walk import find, walk
+from quadrants_lab.ir.walk import find, of_kind, walk
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.runtime.backend import Backend
 from quadrants_lab.widgets import model
@@ -45,7 +45,7 @@ class _Node:
 
     def pushes(self) -> Counter[int]:
         """Number of pushes to each stack in the block."""
-        return Counter(s.stack for s in self.stmts if isinstance(s, N.AdStackPush))
+        return Counter(s.stack for s in of_kind(self.stmts, N.AdStackPush))
 
     @property
     def kind(self) -> str:
@@ -112,14 +112,13 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
     for shown, stmt in statement_lines(kernel):
         if stmt is not None:
             text.setdefault(stmt.id, shown.strip())
-    tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
     out = []
-    for n, task in enumerate(tasks, 1):
+    for n, task in enumerate(kernel.tasks, 1):
         flow = _Flow(task, lambda loop: f"line {model.span_line(loop.span, file)}")
-        names = {s.id: s.name or f"%{s.primal}" for s in task.body if isinstance(s, N.AdStackAlloca)}
+        names = {s.id: s.name or f"%{s.primal}" for s in of_kind(task.body, N.AdStackAlloca)}
         # without stacks there is no guard between the forward slice and the reverse: the graph has both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
-        title += f"task {n} of {len(tasks)}" if len(tasks) > 1 else "the task"
+        title += f"task {n} of {len(kernel.tasks)}" if len(kernel.tasks) > 1 else "the task"
         if line := model.span_line(task.span, file):
             title += f" at line {line}"
         title += f" ({task.kind})"
@@ -156,7 +155,7 @@ def _condensed(
     flow = _Flow(task, lambda loop: _loop_label(loop, symbols, values))
     nodes = []
     for n, node in enumerate(flow.nodes):
-        stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
+        stmts = list(of_kind(node.stmts, N.AdStackPush))
         loop = [node.loop] if node.loop is not None else []
         at = next((line for s in (*stmts[:1], *loop) if (line := model.span_line(s.span, file))), 0)
         pushes = node.pushes()

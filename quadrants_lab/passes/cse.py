@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.effects import memory_classes
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import reading
+from quadrants_lab.ir.walk import of_kind, reading
 from quadrants_lab.passes.fold_rules import COMMUTATIVE
 
 
@@ -34,7 +34,7 @@ class _Cse:
     def _written(self, block: N.Block) -> set[str]:
         known = self.known.get(id(block))
         if known is None:
-            found = {self.classes[s.buffer] for s in block if isinstance(s, N.Write)}
+            found = {self.classes[s.buffer] for s in of_kind(block, N.Write)}
             found = found.union(*(self.written(s) for s in block if s.blocks()))
             self.known[id(block)] = block, found
             return found

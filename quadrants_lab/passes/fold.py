@@ -12,7 +12,7 @@ from quadrants_lab.ir.loop_carried import exits, keep_carried, keep_results
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import map_blocks, reading
+from quadrants_lab.ir.walk import map_blocks, of_kind, reading
 from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
 
 
@@ -108,7 +108,7 @@ class _Folder:
         args = [self.defs.get(a) for a in s.args]
         known = [type(a) is N.Const for a in args]
         if all(known):
-            values = [a.type.numpy(a.value) for a in args if isinstance(a, N.Const)]
+            values = [a.type.numpy(a.value) for a in of_kind(args, N.Const)]
             with np.errstate(all="ignore"):
                 value = PRIMS[s.prim].evaluate(s.type, *values)
             if any(_subnormal(v) for v in (value, *values)):

@@ -5,7 +5,7 @@ from math import prod
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_offloads, substitute, types_of, walk
+from quadrants_lab.ir.walk import map_offloads, of_kind, substitute, types_of, walk
 
 FEWEST = 64  # fewest cells of a task, so that all threads of the host have work
 _PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # depend on what one iteration is
@@ -71,7 +71,7 @@ def _depends_on_iterations(s: N.Stmt) -> bool:
 
 def _extents(task: N.Offload) -> list[int] | None:
     """The number of indices along each axis; None unless every axis begins at 0 and ends at a constant."""
-    known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    known = {s.id: s.value for s in of_kind(task.bounds, N.Const)}
     ends = [known.get(i, -1) for i in task.bounds[-1].operands()]
     k = len(task.indices)
     return None if any(ends[:k]) or min(ends) < 0 else ends[k:]

@@ -180,7 +180,7 @@ class _Task:
 
     def memory(self, name: str, dtype: DType, shape: tuple[int, ...]) -> N.Buffer:
         """Adds a buffer with a part for each block, and with an adjoint if the kernel has adjoints. The adjoint is 0
-        whenever a gradient begins, because the kernel stores to every element and the adjoint of a store leaves 0."""
+        when a gradient begins: the kernel stores to every element, and the adjoint of a store leaves 0."""
         sizes = (self.block_count, *map(SizeConst, shape))
         made = N.Buffer(name, "scratch", dtype, len(sizes), None, role="block", extents=sizes)
         if not dtype.is_float or not self.differentiable:
@@ -209,9 +209,9 @@ class _Task:
     # --- uniform values -----------------------------------------------------------------------------------------
 
     def uniform_values(self, loads: bool) -> set[int]:
-        """The values that are the same in all threads of a block and visible where a barrier may stand. Carried
-        values begin as uniform and stop being uniform when an operand is not, until nothing changes (a greatest fixed
-        point). With ``loads``, a load at a uniform index counts as uniform, too."""
+        """The values that are the same in all threads of a block and visible where a barrier may stand. A carried
+        value is uniform unless one of its operands is not (a greatest fixed point). With ``loads``, a load at a
+        uniform index is uniform, too."""
         divergent: set[int] = set()
         while True:
             uniform: set[int] = set()
@@ -256,8 +256,7 @@ class _Task:
                         uniform.add(r.id)
 
     def same_in_block(self, axis: int) -> bool:
-        """Whether all threads of a block have the same index along this axis, because the axes after it together hold
-        whole blocks."""
+        """Whether all threads of a block have the same index along this axis: the later axes hold whole blocks."""
         sizes = [self.length(n) for n in range(axis + 1, len(self.task.indices))]
         return bool(sizes) and min(sizes) > 0 and prod(sizes) % self.task.block_dim == 0
 
@@ -282,8 +281,8 @@ class _Task:
     # --- phases -------------------------------------------------------------------------------------------------
 
     def region(self, block: Sequence[N.Stmt], tail: Sequence[tuple[int, int]]) -> None:
-        """Emits the statements as phases, with control flow between the phases. ``tail`` has pairs (a, b): the last
-        phase stores value b to the slot of value a."""
+        """Emits the statements as phases, with control flow between these. ``tail`` has pairs (a, b): the last phase
+        stores value b to the slot of value a."""
         run: list[N.Stmt] = []
         for s in block:
             if isinstance(s, N.Barrier):

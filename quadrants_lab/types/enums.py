@@ -1,10 +1,18 @@
-"""Quadrants' enumerations: extensions of backends, capabilities of SPIR-V devices, formats of textures."""
+"""Quadrants' enumerations: modes of a kernel, boundaries of arrays, extensions of backends, capabilities of SPIR-V
+devices, formats of textures."""
 
-from enum import Enum
+from enum import Enum, IntEnum
 
 from quadrants_lab.lang.shapes import Layout
 
-__all__ = ["DeviceCapability", "Extension", "Format", "Layout", "extension", "is_extension_enabled"]
+__all__ = [
+    "AutodiffMode", "BoundaryMode", "DeviceCapability", "Extension", "Format", "Layout", "SNodeGradType", "extension",
+    "is_extension_enabled",
+]  # fmt: skip
+
+AutodiffMode = IntEnum("AutodiffMode", "FORWARD REVERSE NONE VALIDATION", start=0)
+BoundaryMode = IntEnum("BoundaryMode", "UNSAFE CLAMP", start=0)
+SNodeGradType = IntEnum("SNodeGradType", "PRIMAL ADJOINT DUAL ADJOINT_CHECKBIT", start=0)
 
 
 class Extension(Enum):

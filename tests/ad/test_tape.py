@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,6 +71,34 @@ def test_a_tape_inside_of_a_tape_is_refused() -> None:
         with pytest.raises(qd.QuadrantsRuntimeError, match="QL2092.*another Tape is recording"):
             qd.ad.Tape(inner).__enter__()
     assert x.grad.to_numpy().tolist() == [2, 2, 2]
+
+
+def test_launches_that_read_integers_are_recorded_in_the_fast_way_until_a_launch_writes_these() -> None:
+    x, w, kind, loss = field(3), field(3), qd.field(qd.i32, 3), field()
+    x.fill(0.37)
+    w.fill(1.0)
+
+    @qd.kernel
+    def find():
+        for i in x:
+            kind[i] = int(x[i] * 10.0)
+
+    @qd.kernel
+    def measure():
+        for i in x:
+            loss[None] += w[i] * kind[i]
+
+    def taped(*kernels: Any) -> None:
+        with qd.ad.Tape(loss):
+            for k in kernels:
+                k()
+
+    taped(measure)
+    assert measure._dispatch.here.summaries is not None
+    for _ in range(2):
+        with pytest.warns(qd.QuadrantsWarning, match="QL0406"):
+            taped(find, measure)
+    assert find._dispatch.here.summaries is None
 
 
 def test_a_gradient_that_integers_of_another_launch_cut_is_named() -> None:

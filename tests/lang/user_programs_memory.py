@@ -155,6 +155,23 @@ def a_volatile_load(qd):
     return [k(), h()]
 
 
+@row(0, 0.01, 1)
+def a_sparse_grid(qd):
+    grid = qd.sparse.grid({"pos": qd.math.vec2, "mass": qd.f32}, shape=(10, 10))
+    before = qd.sparse.usage(grid)
+    @qd.kernel
+    def put():
+        grid[2, 3].mass = 1.0
+    @qd.kernel
+    def count() -> qd.i32:
+        n = 0
+        for _ in qd.grouped(grid):
+            n += 1
+        return n
+    put()
+    return [before, qd.sparse.usage(grid), count()]
+
+
 # --- algorithms and algebra
 
 @row(1, 2, 3, 4, peer="")

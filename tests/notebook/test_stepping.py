@@ -382,7 +382,7 @@ def many():
     first, second = view.kernels[0].traces["gradient"][:2]
     assert (first.name, second.name) == ("unroll", "reverse")
     assert first.after is second.before
-    assert "Makes several trips of a loop one" in first.doc
+    assert "Joins several trips of a loop to one trip" in first.doc
     pushes = sum(1 for at, _, _ in trace_of(view, "").events if trace_of(view, "").statements[at].kind == "push")
     assert pushes == 4 * 2  # five trips in two groups
 

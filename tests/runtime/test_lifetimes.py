@@ -11,6 +11,7 @@ from weakref import ref
 import numpy as np
 import pytest
 from child import run, together
+from conftest import TESTS
 from programs import dropped, dropped_kernels as K
 from programs.dropped_kernels import Fields, N, Sim, field, grow, kernel_over
 from sessions import CPU_ALONE, EVERYWHERE, NIGHT, session_of
@@ -70,7 +71,7 @@ def test_it_ends_with_its_last_name(name: str) -> None:
 @pytest.mark.parametrize("cached", ["cached", "compiled"] if NIGHT else ["cached"])
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_process_does_not_grow(name: str, cached: str, tmp_path: Path) -> None:
-    done = run(sys.executable, dropped.__file__, name, cached, str(tmp_path), str(ROUNDS))
+    done = run(sys.executable, "-m", "programs.dropped", name, cached, str(tmp_path), str(ROUNDS), cwd=TESTS)
     after_100, after_all = map(int, done.stdout.split())
     assert after_all - after_100 <= 1024, f"KiB: {done.stdout}"
 
@@ -78,7 +79,8 @@ def test_the_process_does_not_grow(name: str, cached: str, tmp_path: Path) -> No
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units")
 @CPU_ALONE
 def test_memory_that_waits_for_a_collection_is_bounded(tmp_path: Path) -> None:
-    peak = int(run(sys.executable, dropped.__file__, "large fields", "cached", str(tmp_path), "0").stdout)
+    large = ("large fields", "cached", str(tmp_path), "0")
+    peak = int(run(sys.executable, "-m", "programs.dropped", *large, cwd=TESTS).stdout)
     assert peak < 500 << 10, "KiB: all fields together take 1.6 GB"
 
 

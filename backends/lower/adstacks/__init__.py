@@ -48,3 +48,8 @@ class LowerAdstacks(Parametrised):
 def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
     """Whether a block of a lowered kernel keeps values on adstacks."""
     return any(isinstance(s, N.Store) and kernel.buffers[s.buffer].kind == "heap" for s in walk(block))
+
+
+def clamped(kernel: N.Kernel, slots: N.Buffer) -> bool:
+    """Whether a push beyond the capacity of a stack of a lowered kernel writes to the last slot."""
+    return any(a.name == f"{slots.name}.last" for a in kernel.args)

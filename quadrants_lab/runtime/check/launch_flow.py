@@ -14,7 +14,7 @@ from quadrants_lab.autodiff import rules
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, from_numpy
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import of_kind, walk
 from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.windows import lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane, Trip
@@ -106,7 +106,7 @@ class LaunchFlow:
         return product(*box)
 
     def done(self) -> None:
-        self.trace.read |= bool(self.dependent & {s.buffer for s in self.statements.values() if isinstance(s, N.Read)})
+        self.trace.read |= bool(self.dependent & {s.buffer for s in of_kind(self.statements.values(), N.Read)})
 
     def observe(self, s: N.Stmt, value: Any, env: Env) -> None:
         self.env = env

@@ -13,7 +13,7 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import of_kind, walk
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane, Trip
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.record.launch_data import LaunchData
@@ -130,7 +130,7 @@ class _Tracer:
         self.number = 0
         self.trips: dict[int, int] = {}  # id of a running While -> number of its trip
         self.parts: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}  # id -> index, operands, `Event.back`
-        guarded = {s.id for g in self.task.body if isinstance(g, N.AdStackGuard) for s in walk((g,))}
+        guarded = {s.id for g in of_kind(self.task.body, N.AdStackGuard) for s in walk((g,))}
         self.back = guarded | {s.id for s in walk((self.task,)) if s.adjoint_of != N.NO_ID}
 
     def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:

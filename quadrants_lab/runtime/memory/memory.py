@@ -222,8 +222,8 @@ class HostMirrored(Memory):
     The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then
     the host may have written to the copy, and the next launch first copies it to the device by `upload`. Another
     thread may make that launch. So that the launch comes entirely before or after a write to ``array``, writers hold
-    the session's lock from reading ``array`` on, as `put` does. ``_elements``: a few elements, by number,
-    that Python has written while the copy was old. The next launch copies them alone.
+    the session's lock from reading ``array`` on, as `put` does. ``_elements``: a few elements, by number, that
+    Python has written while the copy was old. The next launch copies only these.
     """
 
     __slots__ = ()

@@ -37,7 +37,8 @@ class AccessSummary:
     ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
     touched; ``numbers``: of all scalars.
     ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
-    gradient. ``constants``: memory without a gradient whose values flow into the results or are overwritten."""
+    gradient. ``constants``: memory without a gradient whose values, reals or integers, flow into the results or are
+    overwritten."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
@@ -59,7 +60,8 @@ class AccessSummary:
         buffers = plan.compiled.lowered.kernel.buffers
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
-        passing = {source.buffer for source, _ in plan.facts.of(value_flows)} | plan.facts.of(overwritten)
+        flows = (*plan.facts.of(value_flows), *plan.facts.of(integer_flows))
+        passing = {source.buffer for source, _ in flows} | plan.facts.of(overwritten)
         self.constants = [places[name] for name in passing & places.keys() if not buffers[name].grad]
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = False
@@ -146,4 +148,5 @@ def _is_fast(plan: Plan) -> bool:
     into = [buffers[to.buffer] for _, to in plan.facts.of(value_flows)]
     targets = [b for b in into if b.kind in ("field", "ndarray")]
     wide = any(b.wide for b in plan.kernel.buffers.values())
-    return not wide and all(b.grad for b in targets) and not plan.facts.of(integer_flows)
+    cut = any(buffers[source.buffer].dtype.is_float for source, _ in plan.facts.of(integer_flows))
+    return not wide and all(b.grad for b in targets) and not cut

@@ -73,27 +73,23 @@ class Calls(Observer):
 
 class Launch(NamedTuple):
     """A recorded launch. ``args``: a function for each argument that returns it; of an object of the program, it has a
-    weak reference. ``for_plan``: the same without the templates, at which a plan does not look, or the arguments
-    themselves where the others are ``numbers`` alone."""
+    weak reference. ``given``: the arguments themselves where they are numbers alone, beside templates, at which a plan
+    does not look; else empty."""
 
     dispatcher: Dispatcher
     plan: Plan
     args: tuple[Callable[[], Any], ...]
-    for_plan: tuple[Any, ...]
-    numbers: bool
+    given: tuple[Any, ...]
 
 
 def _launch(dispatcher: Dispatcher, plan: Plan, args: tuple[Any, ...], named: set[int]) -> Launch:
     """``named``: ids of objects that are there without the recording. It keeps arrays that the function makes."""
-    own = [isinstance(slot, ArraySlot) and id(arg) not in named for slot, arg in zip(plan.slots, args, strict=True)]
-    found: tuple[Any, ...] = tuple([partial(_it, a) if kept else weak(a) for a, kept in zip(args, own, strict=True)])
-    templates = [isinstance(slot, TemplateSlot) for slot in plan.slots]
-    if any(isinstance(slot, ArraySlot) for slot in plan.slots):
-        nothing = weak(None)
-        without = tuple([nothing if is_one else arg for arg, is_one in zip(found, templates, strict=True)])
-        return Launch(dispatcher, plan, found, without, numbers=False)
-    without = tuple([None if is_one else arg for arg, is_one in zip(args, templates, strict=True)])
-    return Launch(dispatcher, plan, found, without, numbers=True)
+    arrays = [isinstance(slot, ArraySlot) for slot in plan.slots]
+    own = [is_array and id(arg) not in named for is_array, arg in zip(arrays, args, strict=True)]
+    found = tuple([partial(_it, arg) if kept else weak(arg) for arg, kept in zip(args, own, strict=True)])
+    slots = zip(plan.slots, args, strict=True)
+    given = () if any(arrays) else tuple([None if isinstance(s, TemplateSlot) else arg for s, arg in slots])
+    return Launch(dispatcher, plan, found, given)
 
 
 def _it(value: Any) -> Any:
@@ -118,26 +114,24 @@ class Repeated(Recording):
     def run(self) -> None:
         """Repeats the launches outside of a Tape."""
         if self.start(lambda: self._launch_all, []):
-            for dispatcher, plan, _, given, numbers in self.launches:
+            for dispatcher, plan, args, given in self.launches:
                 dispatcher.note(plan)
-                plan.wrote(given if numbers else [of() for of in given])
+                plan.wrote(given or [of() for of in args])
             return
-        for dispatcher, plan, args, given, numbers in self.launches:
+        for dispatcher, plan, args, given in self.launches:
             dispatcher.note(plan)
-            if plan.call(*(given if numbers else [of() for of in given])) is NotImplemented:
+            if plan.call(*(given or [of() for of in args])) is NotImplemented:
                 self.capture = None  # the plan no longer takes these arguments
                 dispatcher.call(*[of() for of in args])
 
     def _launch_all(self) -> None:
-        for _, plan, _, given, numbers in self.launches:
-            plan.call(*(given if numbers else [of() for of in given]))
+        for _, plan, args, given in self.launches:
+            plan.call(*(given or [of() for of in args]))
 
-    def under(self, tape: Launches) -> None:
+    def under_tape(self) -> None:
         """Repeats the launches under a Tape."""
-        for dispatcher, _, found, _, _ in self.launches:
-            args = tuple([of() for of in found])
-            if tape.again(dispatcher, args) is NotImplemented:
-                dispatcher.call(*args)
+        for launch in self.launches:
+            launch.dispatcher.call(*[of() for of in launch.args])
 
 
 class Program:
@@ -170,7 +164,7 @@ class Program:
             found.run()
         else:
             with now.lock:
-                found.under(tape)
+                found.under_tape()
         return None
 
     def _record(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
