@@ -64,6 +64,9 @@ class Watched(S.FunctionSource):
             self.fields[now] = field = ScalarField(i32, name="lines")
             field.allocate((max(len(self.marked), 1),))
             now.before_end.append(lambda: self.collect(field))
+            # what is registered last runs first: before the device, which exists by now, is destroyed
+            atexit.unregister(_at_exit)
+            atexit.register(_at_exit)
         return self.fields[now]
 
     def collect(self, field: ScalarField) -> None:
@@ -91,6 +94,10 @@ def write(path: str) -> None:
     data.write()
 
 
+def _at_exit() -> None:
+    write(f"_qd_kcov.{os.getpid()}")
+
+
 def start() -> None:
     try:
         import coverage  # noqa: F401
@@ -100,4 +107,4 @@ def start() -> None:
             help="pip install coverage",
         ) from None  # fmt: skip
     S.WATCHING.append(watched)
-    atexit.register(lambda: write(f"_qd_kcov.{os.getpid()}"))
+    atexit.register(_at_exit)

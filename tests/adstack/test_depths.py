@@ -2,6 +2,7 @@
 launched with growing, shrinking, zero and negative trips."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,8 +138,8 @@ def compare(text: str, exact: bool, arch: str, fp: DType) -> None:
     fn = run.job.fn
     for launch in LAUNCHES:
         now = job(text, launch)
-        now.fn = run.job.fn = fn
-        run.job = now
+        now.fn = fn
+        run = replace(run, job=now, launched=None)
         depth, caps, want = reached(run)
         if exact:
             assert depth == caps, text

@@ -61,7 +61,7 @@ VALUES: dict[str, str] = {
     **dict.fromkeys(("rot_yaw_pitch_roll", "rotation3d", "translate", "scale"), "OP(r, r, r)[0, 0]"),
     "rot_by_axis": "OP(v, r)[0, 0]",
     "is_active": "OP(cells, [k, 1])", "SNode.length": "OP(rows, k)", "append": "OP(rows, k, 2.0)",
-    "rescale_index": "OP(cells, cells, [k, 1])[0]",
+    "rescale_index": "OP(cells, cells, [k, 1])[0]", "volatile_load": "OP(a[i])",
 }  # fmt: skip
 _ATOMICS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange")
 STATEMENTS: dict[str, tuple[str, ...]] = {
@@ -84,8 +84,9 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # methods, and operations of the library
 _HIDDEN = (
-    "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.parent", "custom_jvp", "detached",
-    "constant_like", "epsilon", "Matrix.zero_like", "simt.half", "simt.shared", "simt.threads",
+    "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.get_scalar_field", "Field.parent",
+    "custom_jvp", "detached", "only", "constant_like", "epsilon", "Matrix.zero_like", "simt.half", "simt.shared",
+    "simt.threads",
 )  # fmt: skip
 _OPERATORS = ("Matrix.__matmul__",)
 

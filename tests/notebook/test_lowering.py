@@ -15,10 +15,10 @@ from quadrants_lab.widgets.passes import pane
 MEMORY = ("store @v$", "load @v$", "overflow %")
 COUNTS = (*MEMORY, ".count[], %")
 BECOMES = {
-    "cpu": (*COUNTS, ": u64 = add"),
+    "cpu": MEMORY,  # here and below the trips of the loop number the slots
     "cuda": (*COUNTS, ": u32 = add"),
     "amdgpu": (*COUNTS, ": u32 = add"),
-    "metal": MEMORY,  # where the trips of the loop number the slots
+    "metal": MEMORY,
     "vulkan": MEMORY,
 }
 
