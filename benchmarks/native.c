@@ -1,6 +1,7 @@
 /* What a programmer writes by hand in C for the same work (native.py): W iterations side by side, whose loops gcc puts
  * into vectors, and a gradient whose slots lie on the stack of the thread. */
 #include <math.h>
+#include <string.h>
 
 enum { W = 64, MOST = 64 /* trips */, GRID = 256 };
 
@@ -106,4 +107,46 @@ void to_grid(long n, const float *px, const float *py, float *mass) {
 void hot_cell(long n, const int *at, const float *x, float *cells) {
     for (long i = 0; i < n; i++)
         cells[at[i]] += x[i];
+}
+
+/* The wave equation on a square of side n: u[t + 1] from u[t] and u[t - 1]; the sum of squares at the end is the loss.
+   du and dc are its gradient; k has room for n * n numbers. Each step back gathers: the adjoint of u[t] in one loop
+   from its neighbours in 0.1 * c * du[t + 1]. Returns the sum of dc. */
+float wave(long n, long steps, float *u, const float *c, float *k, float *du, float *dc) {
+    long size = n * n;
+    memset(du, 0, sizeof(float) * size * (steps + 2));
+    memset(dc, 0, sizeof(float) * size);
+    memset(k, 0, sizeof(float) * size);
+    for (long t = 1; t <= steps; t++) {
+        const float *now = u + t * size, *before = now - size;
+        float *next = u + (t + 1) * size;
+        for (long i = 1; i < n - 1; i++)
+            for (long j = i * n + 1; j < i * n + n - 1; j++) {
+                float around = now[j - n] + now[j + n] + now[j - 1] + now[j + 1];
+                next[j] = 2 * now[j] - before[j] + 0.1f * c[j] * (around - 4 * now[j]);
+            }
+    }
+    for (long j = 0; j < size; j++)
+        du[(steps + 1) * size + j] = 2 * u[(steps + 1) * size + j];
+    for (long t = steps; t >= 1; t--) {
+        const float *now = u + t * size;
+        float *of_next = du + (t + 1) * size, *of_now = du + t * size, *of_before = of_now - size;
+        for (long i = 1; i < n - 1; i++)
+            for (long j = i * n + 1; j < i * n + n - 1; j++) {
+                float a = of_next[j], around = now[j - n] + now[j + n] + now[j - 1] + now[j + 1];
+                dc[j] += 0.1f * a * (around - 4 * now[j]);
+                of_before[j] -= a;
+                of_now[j] += 2 * a;
+                k[j] = 0.1f * c[j] * a;
+                of_next[j] = 0;
+            }
+        for (long j = n; j < size - n; j++)
+            of_now[j] += k[j - n] + k[j + n] + k[j - 1] + k[j + 1] - 4 * k[j];
+        for (long j = 0; j < n; j++)
+            of_now[j] += k[j + n], of_now[size - n + j] += k[size - 2 * n + j];
+    }
+    float sum = 0;
+    for (long j = 0; j < size; j++)
+        sum += dc[j];
+    return sum;
 }

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.others import GRID, LARGE, PARTICLES, SIZE, TRIPS, particles, starts, trips
+from benchmarks.others import GRID, LARGE, PARTICLES, SIZE, STEPS, TRIPS, WAVE, particles, starts, trips
 from benchmarks.relaunch import Limit, fastest
 
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-ffast-math", "-shared", "-fPIC")
@@ -56,6 +56,13 @@ def _hot_cell() -> tuple[Any, ...]:
     return PARTICLES, at, x, np.zeros(1024, np.float32)
 
 
+def _wave() -> tuple[Any, ...]:
+    u = np.zeros((STEPS + 2, WAVE, WAVE), np.float32)
+    u[:2, WAVE // 2, WAVE // 2] = 1
+    c, k, dc = np.ones_like(u[0]), np.zeros_like(u[0]), np.zeros_like(u[0])
+    return WAVE, STEPS, u, c, k, np.zeros_like(u), dc
+
+
 ROWS = [
     Beside(Limit(name, most, ""), *more)
     for name, most, *more in (
@@ -68,6 +75,7 @@ ROWS = [
         ("8 carried, gradient", 1.2, "eight_f32_gradient", "reverse/8 carried, f32, gradient", _gradient),
         ("8 carried, gradient, f64", 1.5, "eight_f64_gradient", "reverse/8 carried, f64, gradient",
          partial(_gradient, "float64")),
+        ("wave under a Tape, 200 steps", 1.3, "wave", "programs/wave, 256^2, 200 steps, under a Tape", _wave),
         ("particles to grid, 1M", 1.2, "to_grid", "throughput/particles to grid, 1M", _to_grid, (GRID // 2, GRID // 3)),
         ("one hot cell, 1M", 1.2, "hot_cell", "throughput/one hot cell, 1M", _hot_cell, 517),
     )
@@ -79,7 +87,7 @@ def compiled(folder: str) -> ctypes.CDLL:
     path = Path(folder, "native.so")
     subprocess.run(["gcc", *FLAGS, str(Path(__file__).with_suffix(".c")), "-o", path, "-lm", "-lmvec"], check=True)
     lib = ctypes.CDLL(str(path))
-    lib.loop_f32.restype = ctypes.c_float  # the one that returns its result
+    lib.loop_f32.restype = lib.wave.restype = ctypes.c_float  # these return their result
     return lib
 
 

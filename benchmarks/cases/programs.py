@@ -11,15 +11,16 @@ import numpy as np
 
 from benchmarks.cases import Case, Timed
 from benchmarks.engine import qd, sample
+from benchmarks.others import STEPS, WAVE
 
-SIZE, STEPS, PAIRS = 256, 200, 1000
+PAIRS = 1000
 
 
 class Wave:
     """The wave equation on a square, each step in elements of its own; the loss is the sum of squares at the end."""
 
     def __init__(self) -> None:
-        n, steps = SIZE, STEPS
+        n, steps = WAVE, STEPS
         u = self.u = qd.field(qd.f32, shape=(steps + 2, n, n), needs_grad=True)
         c = self.c = qd.field(qd.f32, shape=(n, n), needs_grad=True)
         loss = self.loss = qd.field(qd.f32, shape=(), needs_grad=True)
@@ -68,7 +69,7 @@ class Wave:
 class InPlace:
     """The same with two fields, of which each step overwrites one."""
 
-    def __init__(self, size: int = SIZE, steps: int = STEPS) -> None:
+    def __init__(self, size: int = WAVE, steps: int = STEPS) -> None:
         n = self.size = size
         self.steps = steps
         self.p, self.q, self.c = (qd.field(qd.f32, shape=(n, n), needs_grad=True) for _ in range(3))
@@ -291,8 +292,8 @@ CASES = [
         for name, (make, sizes) in SAMPLES.items()
         for size, arguments in sizes.items()
     ),
-    Case("programs", f"wave, {SIZE}^2, {STEPS} steps, under a Tape", lambda: wave("under a Tape")),
-    Case("programs", f"wave, {SIZE}^2, {STEPS} steps in place, under a Tape", lambda: wave("in place")),
-    Case("programs", f"wave, {SIZE}^2, {STEPS} steps, by hand", lambda: wave("by hand")),
+    Case("programs", f"wave, {WAVE}^2, {STEPS} steps, under a Tape", lambda: wave("under a Tape")),
+    Case("programs", f"wave, {WAVE}^2, {STEPS} steps in place, under a Tape", lambda: wave("in place")),
+    Case("programs", f"wave, {WAVE}^2, {STEPS} steps, by hand", lambda: wave("by hand")),
     Case("programs", f"{PAIRS} launches of one iteration, under a Tape", pairs),
 ]

@@ -21,6 +21,7 @@ Programs = dict[str, Make]
 
 LARGE, PARTICLES, GRID = 1 << 24, 1 << 20, 256
 SIZE, TRIPS = 65536, 64
+WAVE, STEPS = 256, 200
 # the cases of `benchmarks.cases.divergent`
 DIVERGENT = ("primes", "two breaks", "u32", "one long in 64", "escape")
 

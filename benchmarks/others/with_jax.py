@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import others
-from benchmarks.others import GRID, LARGE, PARTICLES, TRIPS, Run
-
-WAVE, STEPS = 256, 200
+from benchmarks.others import GRID, LARGE, PARTICLES, STEPS, TRIPS, WAVE, Run
 
 
 def _run(program: Callable[..., Any], value: Callable[[Any], Any], *args: Any) -> Run:
