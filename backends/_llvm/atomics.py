@@ -1,30 +1,14 @@
 """Atomics: by one iteration or by all lanes, as atomic steps, as plain reads and writes, or into a variable."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.ops import COLUMN
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._llvm.body import Body
-
-
-@dataclass(slots=True)
-class Partial:
-    """A function's partial result of a reduction into a 0-d buffer, at ``ptr``. It starts at the operation's identity
-    and goes into the buffer once, when the function ends."""
-
-    op: str
-    dtype: DType
-    ptr: str
 
 
 def combine(
@@ -41,9 +25,9 @@ def atomic(b: Body, s: N.Atomic) -> None:
     t, value, loose = s.type, b.value(s.value, b.width), b.fast or "reassoc "
     partial = b.partials.get(s.buffer)
     if partial is not None:
-        old = memory.read(b, t, partial.ptr, lanes=b.width)
+        old = b.fn.read(t, partial.ptr, lanes=b.width)
         new = combine(b, s.op, t, old, b.taking_part(s.op, t, value), loose, b.width)
-        memory.write(b, t, partial.ptr, new, lanes=b.width)
+        b.fn.write(t, partial.ptr, new, lanes=b.width)
         b.define(s.id, t, old)
         return
     buffer = b.kernel.buffers[s.buffer]
@@ -59,8 +43,8 @@ def atomic(b: Body, s: N.Atomic) -> None:
         pair = b.fn.atomic(f"cmpxchg ptr {ptr}, {types}", order, tag)
         old = b.fn.let(f"extractvalue {{ {memory_type(t)}, i1 }} {pair}, 0")
     elif s.private or not b.parallel:
-        old = memory.read(b, t, ptr, tag)
-        memory.write(b, t, ptr, combine(b, s.op, t, old, value, loose if buffer.role == "share" else None), tag)
+        old = b.fn.read(t, ptr, tag)
+        b.fn.write(t, ptr, combine(b, s.op, t, old, value, loose if buffer.role == "share" else None), tag)
     else:
         old = modify_unless_alone(b, s.op, t, ptr, value, tag, alone)
     b.define(s.id, t, old)
@@ -86,8 +70,8 @@ def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: s
     """As `modify`, by a plain read and write where the i1 ``alone`` says that no other thread changes the element."""
 
     def plainly() -> str:
-        old = memory.read(b, t, ptr, tag)
-        memory.write(b, t, ptr, combine(b, op, t, old, value), tag)
+        old = b.fn.read(t, ptr, tag)
+        b.fn.write(t, ptr, combine(b, op, t, old, value), tag)
         return old
 
     def atomically() -> str:
@@ -105,7 +89,7 @@ def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> s
         return _exchange_loop(b, op, t, ptr, value)
     if op == "sub" and t.is_float:
         value = b.fn.let(f"fneg {ty(t).text} {value}")
-    old = b.fn.atomic(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {memory.stored(b, t, value)}", tag=tag)
+    old = b.fn.atomic(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {b.fn.stored(t, value)}", tag=tag)
     return b.fn.let(f"icmp ne i8 {old}, 0") if t.kind == "b" else old
 
 

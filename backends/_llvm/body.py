@@ -1,22 +1,67 @@
-"""Emits the statements of a task's body as LLVM instructions: a table of handlers, and the state that they share."""
+"""The state of a function that is emitted as LLVM instructions, which the handlers of its statements share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
-from quadrants_lab.analysis.divergence import Divergence, counts_up
+from quadrants_lab.analysis.divergence import Divergence
+from quadrants_lab.analysis.effects import shared_arrays
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._llvm import atomics, calls, control, memory, ops
+from quadrants_lab.backends._llvm import ops
 from quadrants_lab.backends._llvm.lanes import Lanes
-from quadrants_lab.backends._llvm.text import Function, constant, memory_type, ty
+from quadrants_lab.backends._llvm.text import Function, memory_type, ty, variable_type
 from quadrants_lab.backends.layout import WORD, FrameLayout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
-_DIVIDES = ("quot", "rem")
+
+class Scopes:
+    """Alias scopes of a module. A field, a launch temporary, a returned value and an adstack are each disjoint from
+    everything else. Ndarrays that may be one array (`shared_arrays`) are one memory. A local needs none.
+
+    The numbers of two memories differ in a bit. So there is a domain for each bit, with a scope for each of its values:
+    an access is in the scope of its memory's bit and does not alias the other one. Lists of all other memories, one for
+    each memory, would grow with the square of their number."""
+
+    def __init__(self, kernel: N.Kernel) -> None:
+        shared = shared_arrays(kernel)
+        memory = [b.name for b in kernel.buffers.values() if b.kind not in ("local", "private")]
+        self.of = {name: "ndarrays" if name in shared else f"@{name}" for name in memory}
+        self.numbers = {name: n for n, name in enumerate(dict.fromkeys(self.of.values()))}
+        self.bits = max(len(self.numbers) - 1, 0).bit_length()
+
+    def tag(self, buffer: str) -> str:
+        """The metadata of a load from the buffer, or of a store to it."""
+        n = self.numbers.get(self.of.get(buffer, ""))
+        if n is None or not self.bits:
+            return ""
+        lists = 3 * self.bits + 2 * n
+        return f", !alias.scope !{lists}, !noalias !{lists + 1}"
+
+    def lines(self) -> list[str]:
+        out, bits = [], range(self.bits)
+        for bit in bits:
+            out.append(f"!{3 * bit} = distinct !{{!{3 * bit}}}")
+            out += [f"!{3 * bit + k} = distinct !{{!{3 * bit + k}, !{3 * bit}}}" for k in (1, 2)]
+        for n in self.numbers.values() if bits else ():
+            for other in (0, 1):
+                scopes = ", ".join(f"!{3 * bit + 1 + ((n >> bit & 1) ^ other)}" for bit in bits)
+                out.append(f"!{3 * self.bits + 2 * n + other} = !{{{scopes}}}")
+        return out
+
+
+@dataclass(slots=True)
+class Partial:
+    """A function's partial result of a reduction into a 0-d buffer, at ``ptr``. It starts at the operation's identity
+    and goes into the buffer once, when the function ends."""
+
+    op: str
+    dtype: DType
+    ptr: str
 
 
 class Unit:
@@ -26,7 +71,7 @@ class Unit:
         self.kernel = kernel
         self.options = options
         self.frame = frame
-        self.scopes = memory.Scopes(kernel)
+        self.scopes = Scopes(kernel)
         self.ranges = Ranges(kernel)
 
 
@@ -38,6 +83,7 @@ class Body(Lanes, ABC):
     function, where ``found`` tells what differs.
     """
 
+    handlers: Mapping[type, Callable[[Any, Any], None]]  # by the class of a statement, what emits it
     polls = True  # whether long loops look at a cancel flag
     thread = "0"  # the number of the thread that runs this iteration
 
@@ -55,7 +101,7 @@ class Body(Lanes, ABC):
         self.whole = "true"  # an i1: there are as many of these elements as lanes
         self._opened: dict[object, str] = {}
         self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are a variable of this function
-        self.partials: dict[str, atomics.Partial] = {}
+        self.partials: dict[str, Partial] = {}
         self.exit = ""  # the label that ends the task's function early
         self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
         self.apart: str | None = None  # where a group of iterations goes on whose sums go to several elements
@@ -143,7 +189,7 @@ class Body(Lanes, ABC):
 
     def local(self, b: N.Buffer) -> str:
         """Address of a new variable of the iteration."""
-        return self.fn.alloca(memory.variable_type(b.dtype, self.width if b.name in self.per_lane else 1))
+        return self.fn.alloca(variable_type(b.dtype, self.width if b.name in self.per_lane else 1))
 
     def in_frame(self, at: int) -> str:
         """Address of a buffer that lies in the frame itself."""
@@ -155,7 +201,7 @@ class Body(Lanes, ABC):
 
     def arg(self, name: str, t: DType) -> str:
         """Value of a scalar argument."""
-        return self.opened(("argument", name), lambda: memory.read(self, t, self.at(self.frame.args[name])))
+        return self.opened(("argument", name), lambda: self.fn.read(t, self.at(self.frame.args[name])))
 
     # --- shared by the handlers ---------------------------------------------------------------------------------
 
@@ -184,58 +230,4 @@ class Body(Lanes, ABC):
         return values
 
     def statement(self, stmt: N.Stmt) -> None:
-        HANDLERS[type(stmt)](self, stmt)
-
-
-def _op(b: Body, s: N.Op) -> None:
-    if b.linear and counts_up(s, b.linear, b.divergent):
-        # the first lane may take no part, so the ranges of the operands do not hold for it
-        x, y = (b.values[i] for i in s.args)
-        b.define(s.id, s.type, b.operate(s.prim, s.type, x, y))
-        b.linear.add(s.id)
-        return
-    lanes = b.lanes(s.id)
-    types = tuple(ty(b.types[i], lanes) for i in s.args)
-    args = tuple(b.value(i, lanes) for i in s.args)
-    known = tuple(map(b.ranges.range, s.args))
-    if lanes > 1 and s.prim in _DIVIDES and not b.uniform(s.args[1]):
-        # a lane that takes no part may hold 0 or poison
-        args = args[0], b.select(b.mask, args[1], constant(types[1], 1), types[1].dtype)
-    if lanes > 1 and ops.is_library(s.prim, types[0].dtype):
-        value = calls.lane_by_lane(b, s.prim, ty(s.type, lanes), args)
-    else:
-        value = ops.emit(b.fn, s.prim, ty(s.type, lanes), types, args, known, b.fast)
-    b.define(s.id, s.type, value)
-
-
-def _shape(b: Body, s: N.ShapeOf) -> None:
-    wide = b.extent(s.buffer, s.axis)
-    value = wide if s.type.bits == 64 else b.fn.let(f"trunc nuw nsw i64 {wide} to {ty(s.type).text}")
-    b.define(s.id, s.type, value)
-
-
-def _builtin(b: Body, s: N.Builtin) -> None:
-    value = b.builtin(s.what)
-    b.define(s.id, s.type, value if b.uniform(s.id) else b.count_up(value, s.type))
-
-
-HANDLERS: dict[type, Callable[[Any, Any], None]] = {
-    N.Const: lambda b, s: b.define(s.id, s.type, constant(ty(s.type), s.value)),
-    N.Op: _op,
-    N.Call: calls.call,
-    N.ArgLoad: lambda b, s: b.define(s.id, s.type, b.arg(s.arg, s.type)),
-    N.ShapeOf: _shape,
-    N.Builtin: _builtin,
-    N.Load: memory.load,
-    N.Store: memory.store,
-    N.Atomic: atomics.atomic,
-    N.ThreadExit: lambda b, s: None,  # `control.if_` emits the jump
-    N.If: control.if_,
-    N.For: control.for_,
-    N.While: control.while_,
-    N.Lane: lambda b, s: b.define(s.id, s.type, b.thread if b.uniform(s.id) else b.numbers(s.type)),
-    # on a GPU lowerings leave none of these
-    N.Assert: lambda b, s: b.check(s),
-    N.Print: lambda b, s: b.print(s),
-    N.Overflow: lambda b, s: b.overflow(s),
-}
+        self.handlers[type(stmt)](self, stmt)

@@ -1,21 +1,16 @@
 """Functions of a module: those of the kernel, also as ones on vectors and a mask, and those of the C library, which are
 called lane by lane."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from quadrants_lab.analysis.divergence import Divergence, divergence
 from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.ops import library
 from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._llvm.body import Body
 
 _INLINED = 24  # the most statements of a function that is inlined, since a call costs about as much
 _EXACT = ("pow",)  # relies on what rounding lost; in others on vectors a product and a sum may be rounded once

@@ -1,19 +1,15 @@
 """Structured control flow as branches and phis. Where lanes part, arms and trips run under a mask, and only where at
 least one lane takes part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import walk
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._llvm.body import Body
 
 Values = tuple[str, ...]  # the texts of values
 STRIP = 16384  # iterations of an innermost loop between two polls of the cancel flag

@@ -1,18 +1,12 @@
 """Memory: accesses of one iteration or of all lanes to one element, and of lanes to neighbouring elements or to any."""
 
-from __future__ import annotations
-
 from math import prod
-from typing import TYPE_CHECKING
 
-from quadrants_lab.analysis.effects import shared_arrays
+from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32, i64
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._llvm.body import Body
 
 _AHEAD = 1024  # bytes between what is accessed and what is prefetched
 
@@ -132,66 +126,7 @@ def _resized(b: Body, id: int, t: DType) -> str:
     return b.fn.let(f"{op} {ty(source, b.width).text} {b.vector(id)} to {ty(t, b.width).text}")
 
 
-# --- aliasing ---------------------------------------------------------------------------------------------------
-
-
-class Scopes:
-    """Alias scopes of a module. A field, a launch temporary, a returned value and an adstack are each disjoint from
-    everything else. Ndarrays that may be one array (`shared_arrays`) are one memory. A local needs none.
-
-    The numbers of two memories differ in a bit. So there is a domain for each bit, with a scope for each of its values:
-    an access is in the scope of its memory's bit and does not alias the other one. Lists of all other memories, one for
-    each memory, would grow with the square of their number."""
-
-    def __init__(self, kernel: N.Kernel) -> None:
-        shared = shared_arrays(kernel)
-        memory = [b.name for b in kernel.buffers.values() if b.kind not in ("local", "private")]
-        self.of = {name: "ndarrays" if name in shared else f"@{name}" for name in memory}
-        self.numbers = {name: n for n, name in enumerate(dict.fromkeys(self.of.values()))}
-        self.bits = max(len(self.numbers) - 1, 0).bit_length()
-
-    def tag(self, buffer: str) -> str:
-        """The metadata of a load from the buffer, or of a store to it."""
-        n = self.numbers.get(self.of.get(buffer, ""))
-        if n is None or not self.bits:
-            return ""
-        lists = 3 * self.bits + 2 * n
-        return f", !alias.scope !{lists}, !noalias !{lists + 1}"
-
-    def lines(self) -> list[str]:
-        out, bits = [], range(self.bits)
-        for bit in bits:
-            out.append(f"!{3 * bit} = distinct !{{!{3 * bit}}}")
-            out += [f"!{3 * bit + k} = distinct !{{!{3 * bit + k}, !{3 * bit}}}" for k in (1, 2)]
-        for n in self.numbers.values() if bits else ():
-            for other in (0, 1):
-                scopes = ", ".join(f"!{3 * bit + 1 + ((n >> bit & 1) ^ other)}" for bit in bits)
-                out.append(f"!{3 * self.bits + 2 * n + other} = !{{{scopes}}}")
-        return out
-
-
 # --- loads and stores -------------------------------------------------------------------------------------------
-
-
-def variable_type(t: DType, lanes: int) -> str:
-    """The type of a variable of a function, in which each lane has its own element."""
-    return memory_type(t) if lanes == 1 else ty(t, lanes).text
-
-
-def read(b: Body, t: DType, ptr: str, tag: str = "", lanes: int = 1) -> str:
-    """The value at an address, or of a variable with ``lanes``. A u1 is a byte in memory, and true where that is not
-    0."""
-    value = b.fn.let(f"load {variable_type(t, lanes)}, ptr {ptr}{tag}")
-    return b.fn.let(f"icmp ne i8 {value}, 0") if t.kind == "b" and lanes == 1 else value
-
-
-def write(b: Body, t: DType, ptr: str, value: str, tag: str = "", lanes: int = 1) -> None:
-    value = stored(b, t, value) if lanes == 1 else value
-    b.fn.put(f"store {variable_type(t, lanes)} {value}, ptr {ptr}{tag}")
-
-
-def stored(b: Body, t: DType, value: str) -> str:
-    return b.fn.let(f"zext i1 {value} to i8") if t.kind == "b" else value
 
 
 def read_lanes(b: Body, t: DType, at: str, row: bool, tag: str = "") -> str:
@@ -226,11 +161,11 @@ def load(b: Body, s: N.Load) -> None:
     buffer = b.kernel.buffers[s.buffer]
     if b.uniform(s.id) or buffer.kind == "local":
         at = address(b, buffer, s.index)
-        b.define(s.id, s.type, read(b, s.type, at, b.tag(buffer), b.lanes(s.id)))
+        b.define(s.id, s.type, b.fn.read(s.type, at, b.tag(buffer), b.lanes(s.id)))
         return
     at, row = addresses(b, buffer, s.index)
     if row and buffer.kind == "heap":  # without a mask, also where lanes have no slots: see `Device.read_beyond`
-        b.define(s.id, s.type, read(b, s.type, at, _slots_tag(b, buffer), b.width))
+        b.define(s.id, s.type, b.fn.read(s.type, at, _slots_tag(b, buffer), b.width))
         return
     if row:
         prefetch(b, buffer, at, written=False)
@@ -242,10 +177,10 @@ def store(b: Body, s: N.Store) -> None:
     t, tag = buffer.dtype, b.tag(buffer)
     if s.buffer in b.per_lane:
         ptr = b.pointer(s.buffer)
-        value = b.select(b.mask, b.vector(s.value), read(b, t, ptr, lanes=b.width), t)
-        write(b, t, ptr, value, lanes=b.width)
+        value = b.select(b.mask, b.vector(s.value), b.fn.read(t, ptr, lanes=b.width), t)
+        b.fn.write(t, ptr, value, lanes=b.width)
     elif b.uniform(*s.operands()):
-        write(b, t, address(b, buffer, s.index), b.values[s.value], tag)
+        b.fn.write(t, address(b, buffer, s.index), b.values[s.value], tag)
     else:
         at, row = addresses(b, buffer, s.index)
         if row and buffer.kind == "heap" and buffer.role != "flags" and not clamped(b.kernel, buffer):
@@ -263,7 +198,7 @@ def _fill_slots(b: Body, buffer: N.Buffer, at: str, value: str) -> None:
     whole, few, on = fn.label("whole"), fn.label("few"), fn.label("on")
     fn.branch(b.whole, whole, few)
     fn.start(whole)
-    write(b, t, at, value, _slots_tag(b, buffer), b.width)
+    b.fn.write(t, at, value, _slots_tag(b, buffer), b.width)
     fn.jump(on)
     fn.start(few)
     write_lanes(b, t, at, True, value, b.tag(buffer))

@@ -44,6 +44,11 @@ def memory_type(dtype: DType) -> str:
     return "i8" if dtype.kind == "b" else ty(dtype).text
 
 
+def variable_type(t: DType, lanes: int) -> str:
+    """The type of a variable of a function, in which each lane has its own element."""
+    return memory_type(t) if lanes == 1 else ty(t, lanes).text
+
+
 def constant(t: Ty, value: Any) -> str:
     """The text of an operand that is this constant in every lane."""
     text = _scalar(t.dtype, value)
@@ -113,6 +118,20 @@ class Function:
     def phi(self, type: str, *incoming: tuple[str, str]) -> str:
         """``incoming``: each a value and the label of the block that it comes from."""
         return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in incoming))
+
+    def read(self, t: DType, ptr: str, tag: str = "", lanes: int = 1) -> str:
+        """The value at an address, or of a variable with ``lanes``. A u1 is a byte in memory, and true where that is
+        not 0."""
+        value = self.let(f"load {variable_type(t, lanes)}, ptr {ptr}{tag}")
+        return self.let(f"icmp ne i8 {value}, 0") if t.kind == "b" and lanes == 1 else value
+
+    def write(self, t: DType, ptr: str, value: str, tag: str = "", lanes: int = 1) -> None:
+        value = self.stored(t, value) if lanes == 1 else value
+        self.put(f"store {variable_type(t, lanes)} {value}, ptr {ptr}{tag}")
+
+    def stored(self, t: DType, value: str) -> str:
+        """The value as it is in memory."""
+        return self.let(f"zext i1 {value} to i8") if t.kind == "b" else value
 
     @contextmanager
     def loop(self, hint: str, type: str, begin: str, end: str, done: str, step: str = "1", add: str = "add",

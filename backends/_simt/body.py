@@ -16,6 +16,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm import atomics, memory
 from quadrants_lab.backends._llvm.body import Body, Unit
+from quadrants_lab.backends._llvm.handlers import HANDLERS
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, constant, memory_type, ty
 from quadrants_lab.backends._simt.shape import Shape
@@ -101,6 +102,7 @@ class Target(ABC):
 class SimtBody(Body):
     """``thread`` is an i32; ``group``: the threads of a group."""
 
+    handlers = HANDLERS
     polls = False
 
     def __init__(

@@ -3,6 +3,7 @@
 from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body, Unit
+from quadrants_lab.backends._llvm.handlers import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
@@ -12,6 +13,8 @@ from quadrants_lab.ir.walk import walk
 class CpuBody(Body):
     """The code of a task. ``device`` is the address of the device block, ``worker`` the number of the worker thread, an
     i64."""
+
+    handlers = HANDLERS
 
     def __init__(
         self, fn: Function, unit: Unit, parallel: bool, width: int = 1, found: Divergence | None = None
@@ -138,5 +141,5 @@ class CpuBody(Body):
         for n, i in enumerate(ids):
             at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
             t, value = self.types[i], self.reported(i)
-            self.fn.put(f"store {memory_type(t)} {memory.stored(self, t, value)}, ptr {at}")
+            self.fn.put(f"store {memory_type(t)} {self.fn.stored(t, value)}, ptr {at}")
         return self.scratch if ids else "null"

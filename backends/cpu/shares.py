@@ -11,8 +11,9 @@ Sums at places from data have no such order: see `copies`.
 
 from collections.abc import Mapping
 
-from quadrants_lab.backends._llvm import atomics, memory
-from quadrants_lab.backends._llvm.text import Function, constant, ty
+from quadrants_lab.backends._llvm import atomics
+from quadrants_lab.backends._llvm.body import Partial
+from quadrants_lab.backends._llvm.text import Function, constant, ty, variable_type
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.reductions import identity
@@ -91,9 +92,9 @@ def open(b: CpuBody, task: N.Offload) -> None:
     """In the entry block: makes variables for what this call reduces."""
     for name, op in task.shares:
         t = b.kernel.buffers[name].dtype
-        ptr = b.fn.alloca(memory.variable_type(t, b.width))
-        b.partials[name] = atomics.Partial(op, t, ptr)
-        memory.write(b, t, ptr, constant(ty(t, b.width), identity(op, t)), lanes=b.width)
+        ptr = b.fn.alloca(variable_type(t, b.width))
+        b.partials[name] = Partial(op, t, ptr)
+        b.fn.write(t, ptr, constant(ty(t, b.width), identity(op, t)), lanes=b.width)
 
 
 def close(b: CpuBody, task: N.Offload) -> None:
@@ -112,9 +113,9 @@ def close(b: CpuBody, task: N.Offload) -> None:
         fn.put(f"store double {new}, ptr {place}")
 
 
-def _result(b: CpuBody, p: atomics.Partial) -> str:
+def _result(b: CpuBody, p: Partial) -> str:
     """What all lanes reduced together."""
-    return b.combined(p.op, p.dtype, memory.read(b, p.dtype, p.ptr, lanes=b.width))
+    return b.combined(p.op, p.dtype, b.fn.read(p.dtype, p.ptr, lanes=b.width))
 
 
 def _wide(fn: Function, t: DType, value: str) -> str:
