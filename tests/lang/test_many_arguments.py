@@ -111,7 +111,7 @@ def test_arrays_in_fortran_order_are_compared_in_steps_in_proportion_to_them() -
 
 def test_alias_scopes_grow_with_the_arguments(tmp_path, monkeypatch) -> None:
     qd.init(arch=qd.cpu, offline_cache=False)
-    from quadrants_lab.backends._llvm.memory import Scopes
+    from quadrants_lab.backends._llvm.body import Scopes
     from quadrants_lab.ir import nodes as N
     from quadrants_lab.ir.types import f32
 
