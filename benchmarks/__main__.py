@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -28,9 +29,6 @@ from benchmarks import (
 )
 from benchmarks.document import Table
 
-LOOPS = ("linear", "sin", "8 carried")
-COMPILES = tuple(f"{what}, {way}" for what in (*LOOPS, "sample mpm") for way in ("forward", "gradient"))
-PROCESS_ROWS = ("import", "init", "first kernel of the process", "import, init and first kernel", *COMPILES)
 STACKS = "adstack bytes an iteration in flight"
 CODE = "code of reverse kernels"
 RELAUNCH = "relaunch of a gradient"
@@ -71,8 +69,8 @@ def race_stacks(logs: Path) -> list[stacks.StackRow]:
 
 def stack_cells(r: stacks.StackRow) -> list[str]:
     """Ours, what we report, the peer's, how many times less ours is."""
-    R.ratio = f"{r.peer / r.ours:.2f}" if r.ours and r.peer else "no stack" if r.reported == 0 else ""
-    return [*(r.why if b is None else f"{b:,}" for b in (r.ours, r.reported, r.peer)), R.ratio]
+    ratio = f"{r.peer / r.ours:.2f}" if r.ours and r.peer else "no stack" if r.reported == 0 else ""
+    return [*(r.why if b is None else f"{b:,}" for b in (r.ours, r.reported, r.peer)), ratio]
 
 
 def measure_limits(mode: str, limits: Iterable[relaunch.Limit], logs: Path) -> list[list[str]]:
@@ -146,26 +144,16 @@ def measure_code(logs: Path) -> list[code.CodeRow]:
 
 def main() -> int:
     args = R.arguments("python -m benchmarks", __doc__, "docs/benchmarks.md")
-    repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
-    console = Console(highlight=False)
-    engines, tables = [R.OURS, R.PEER], []
-
-    def wanted(group: str, name: str = "") -> bool:
-        return args.only.lower() in f"{group}: {name}".lower()
+    console, wanted = Console(highlight=False), partial(R.wanted, args.only)
+    tables: list[Table] = []
 
     def show(*made: Table) -> None:
         tables.extend(made)
         for table in made:
             console.print(table.shown())
 
-    rows: list[R.Row] = []
     with console.status("processes") as status:
-        keys = [key for key in R.case_keys("all_cases") if wanted(*key.split("/", 1))]
-        if any(wanted(group, name) for group in R.PROCESS_GROUPS for name in PROCESS_ROWS):
-            rows += [r for r in R.race_processes(engines, repeats, args.out) if wanted(r.group, r.name)]
-        for key in keys:
-            status.update(key)
-            rows.append(R.race_case(engines + R.others(key), key, repeats, seconds, args.out))
+        rows = R.race(args, [R.OURS, R.PEER], R.case_keys("all_cases"), R.others, status.update)
     if rows:
         console.print("medians; ratio = quadrants / quadrants_lab, above 1 ours is faster")
         show(*document.groups(rows, R.GROUPS), *document.first_runs(rows))

@@ -17,19 +17,10 @@ SLOWER = 0.95  # time before over time now
 
 def main() -> int:
     args = R.arguments("python -m benchmarks.against", __doc__)
-    repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
     before = R.Engine("before", sys.executable, root=args.checkout.resolve(), package=R.OURS.module)
-    engines = [R.OURS, before]
     console = Console(highlight=False)
-
-    def wanted(key: str) -> bool:
-        return args.only.lower() in key.replace("/", ": ").lower()
-
     theirs = set(R.case_keys("all_cases", before))
-    keys = [key for key in R.case_keys("all_cases") if key in theirs and wanted(key)]
-    rows = [] if not any(map(wanted, R.PROCESS_GROUPS)) else R.race_processes(engines, repeats, args.out)
-    for key in keys:
-        rows.append(R.race_case(engines, key, repeats, seconds, args.out))
+    rows = R.race(args, [R.OURS, before], [key for key in R.case_keys("all_cases") if key in theirs])
     slower = report(console, rows, before)
     report_path = args.out / "against.json"
     report_path.write_text(json.dumps({"machine": R.machine(), "rows": [asdict(r) for r in rows]}, indent=1) + "\n")
@@ -43,9 +34,7 @@ def report(console: Console, rows: list[R.Row], before: R.Engine) -> int:
     for row in rows:
         r = R.ratio(row, before)
         slower += (yellow := r is not None and r < SLOWER)
-        shown = [row.errors.get(e.module) or R.human(row.median(e.module)) for e in (R.OURS, before)]
-        last = "values differ" if r is None else f"{r:.2f}"
-        table.add_row(f"{row.group}: {row.name}", *shown, last, style="yellow" if yellow else "")
+        table.add_row(f"{row.group}: {row.name}", *R.cells(row, before), style="yellow" if yellow else "")
     console.print(table)
     return slower
 

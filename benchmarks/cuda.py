@@ -38,7 +38,7 @@ def main() -> int:
     args = R.arguments("python -m benchmarks.cuda", __doc__, "docs/gpu.md")
     repeats, seconds, processes = (3, 0.05, 2) if args.quick else (9, 0.2, 5)
     engines = [R.OURS, R.PEER]
-    keys = [key for key in R.case_keys("cuda_cases") if args.only.lower() in key.replace("/", ": ").lower()]
+    keys = [key for key in R.case_keys("cuda_cases") if R.wanted(args.only, *key.split("/", 1))]
     rows = []
     for arch, suffix in () if args.only else (("cuda", ""), ("vulkan", ", Vulkan")):
         for row in R.race_processes(engines, processes, args.out, arch):

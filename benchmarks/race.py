@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import import_module
@@ -23,6 +24,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PROCESS_GROUPS = ("start", "cold compile", "compile from disk cache")
 GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "draws", "divergent", "reverse", "programs", "samples", "vulkan")
+PROCESS_ROWS = (
+    "import", "init", "first kernel of the process", "import, init and first kernel",
+    *(f"{loop}, {way}" for loop in ("linear", "sin", "8 carried", "sample mpm") for way in ("forward", "gradient")),
+)  # fmt: skip
 MOST_SECONDS = 600  # for an answer, which the first time includes compiling
 
 
@@ -236,6 +241,28 @@ def arguments(program: str, about: str | None, document: str = "") -> argparse.N
     return args
 
 
+def wanted(only: str, group: str, name: str = "") -> bool:
+    """Whether ``--only`` asks for a row, or for a table of rows."""
+    return only.lower() in f"{group}: {name}".lower()
+
+
+def race(
+    args: argparse.Namespace, engines: list[Engine], keys: Iterable[str],
+    beside: Callable[[str], list[Engine]] = lambda key: [], tell: Callable[[str], object] = lambda key: None,
+) -> list[Row]:  # fmt: skip
+    """The rows that ``args`` ask for: of processes, and of cases by their ``keys``. ``beside``: further engines for a
+    case; ``tell`` hears which case begins."""
+    repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
+    rows: list[Row] = []
+    if any(wanted(args.only, group, name) for group in PROCESS_GROUPS for name in PROCESS_ROWS):
+        rows += [r for r in race_processes(engines, repeats, args.out) if wanted(args.only, r.group, r.name)]
+    for key in keys:
+        if wanted(args.only, *key.split("/", 1)):
+            tell(key)
+            rows.append(race_case(engines + beside(key), key, repeats, seconds, args.out))
+    return rows
+
+
 def human(seconds: float | None) -> str:
     if seconds is None:
         return "-"
@@ -251,11 +278,11 @@ def ratio(row: Row, other: Engine = PEER) -> float | None:
     return peer / ours if ours and peer and row.agrees(OURS.module, other.module) else None
 
 
-def cells(row: Row) -> list[str]:
-    """Ours, the peer's and the ratio as shown."""
-    r = ratio(row)
-    last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees(OURS.module, PEER.module) else "")
-    return [*(row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, PEER)), last]
+def cells(row: Row, other: Engine = PEER) -> list[str]:
+    """Ours, the other engine's and the ratio as shown."""
+    r = ratio(row, other)
+    last = f"{r:.2f}" if r is not None else ("values differ" if not row.agrees(OURS.module, other.module) else "")
+    return [*(row.errors.get(e.module) or human(row.median(e.module)) for e in (OURS, other)), last]
 
 
 def machine() -> dict[str, str | int]:
