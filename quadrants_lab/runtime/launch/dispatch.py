@@ -1,6 +1,5 @@
 """Dispatchers: they find or make the launch plan for a call of a kernel."""
 
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
