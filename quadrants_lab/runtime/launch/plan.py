@@ -240,11 +240,14 @@ class Plan(F.Buffers):
     def last_launch(self, last: tuple[Any, ...]) -> None:
         self.scratch.last, self.launched, self.frame.launch_number = last
 
+    def written(self, args: Sequence[Any]) -> list[Memory]:
+        """The memory that a launch with ``args`` writes."""
+        return [memory for name, memory in self.memories(args).items() if name in self.writes]
+
     def wrote(self, args: Sequence[Any]) -> None:
         """Counts the writes of a launch that does not go through ``call``."""
-        memories = self.memories(args)
-        for name in self.writes & memories.keys():
-            memories[name].version += 1
+        for memory in self.written(args):
+            memory.version += 1
         if self.read_versions:
             self.launched = self.read_versions.now(*args)
 
