@@ -121,7 +121,7 @@ float wave(long n, long steps, float *u, const float *c, float *k, float *du, fl
         const float *now = u + t * size, *before = now - size;
         float *next = u + (t + 1) * size;
         for (long i = 1; i < n - 1; i++)
-            for (long j = i * n + 1; j < i * n + n - 1; j++) {
+            _Pragma("omp simd") for (long j = i * n + 1; j < i * n + n - 1; j++) {
                 float around = now[j - n] + now[j + n] + now[j - 1] + now[j + 1];
                 next[j] = 2 * now[j] - before[j] + 0.1f * c[j] * (around - 4 * now[j]);
             }
@@ -132,7 +132,7 @@ float wave(long n, long steps, float *u, const float *c, float *k, float *du, fl
         const float *now = u + t * size;
         float *of_next = du + (t + 1) * size, *of_now = du + t * size, *of_before = of_now - size;
         for (long i = 1; i < n - 1; i++)
-            for (long j = i * n + 1; j < i * n + n - 1; j++) {
+            _Pragma("omp simd") for (long j = i * n + 1; j < i * n + n - 1; j++) {
                 float a = of_next[j], around = now[j - n] + now[j + n] + now[j - 1] + now[j + 1];
                 dc[j] += 0.1f * a * (around - 4 * now[j]);
                 of_before[j] -= a;
@@ -140,7 +140,7 @@ float wave(long n, long steps, float *u, const float *c, float *k, float *du, fl
                 k[j] = 0.1f * c[j] * a;
                 of_next[j] = 0;
             }
-        for (long j = n; j < size - n; j++)
+        _Pragma("omp simd") for (long j = n; j < size - n; j++)
             of_now[j] += k[j - n] + k[j + n] + k[j - 1] + k[j + 1] - 4 * k[j];
         for (long j = 0; j < n; j++)
             of_now[j] += k[j + n], of_now[size - n + j] += k[size - 2 * n + j];

@@ -98,9 +98,9 @@ def pytest_pycollect_makeitem(name: str, obj: object) -> list[pytest.Item] | Non
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects slow parameters by day, and devices whose turn it is not, instead of skipping thousands of tests one by
-    one. Tests that the command line names have no turns."""
+    one. Tests that the command line names have no turns, and with QL_ALL_DEVICES (`tests/mutations.py`) none has."""
     if not os.environ.get("QL_NIGHTLY"):
-        named = any("::" in argument for argument in config.args)
+        named = "QL_ALL_DEVICES" in os.environ or any("::" in argument for argument in config.args)
         today = [
             item for item in items
             if not item.get_closest_marker("slow") and (named or _has_its_turn(item, config.option.keyword))

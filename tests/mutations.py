@@ -72,6 +72,7 @@ class Tree:
         cache = self.root / ".cache"
         shutil.rmtree(cache, ignore_errors=True)
         env = {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": str(cache)}
+        env["QL_ALL_DEVICES"] = "1"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={EACH}", *args]
         return run(*command, env=env, cwd=self.root, seconds=seconds, status=None)
 

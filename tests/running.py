@@ -163,6 +163,10 @@ class Interpreted:
     names: dict[str, str]
     launched: tuple[Arrays, Arrays] | None = None
 
+    def of(self, job: Job) -> Interpreted:
+        """The same kernels on the numbers of another job."""
+        return replace(self, job=job, launched=None)
+
     def run_forward(self, kernel: N.Kernel) -> tuple[Arrays, Result]:
         arrays = self.job.arrays(self.fp)
         return arrays, interpret(kernel, self.job.scalars, self._named(arrays))
@@ -211,7 +215,7 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
         if len(MADE) == 100:
             del MADE[next(iter(MADE))]
         MADE[key] = _interpreted(job, fp, gradient, options)
-    return replace(MADE[key], job=job, launched=None)
+    return MADE[key].of(job)
 
 
 def _interpreted(job: Job, fp: DType, gradient: bool, options: dict[str, Any]) -> Interpreted:

@@ -3,7 +3,6 @@
 import itertools
 import math
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ def test_gradients_and_depths_of_nests(nest):
     for launch in LAUNCHES:
         now = job(text, launch)
         now.fn = fn
-        run = replace(run, job=now, launched=None)
+        run = run.of(now)
         depth, caps, arrays = reached(run)
         assert (depth == caps) if exact else all(depth[s] <= caps[s] for s in caps), text
         want = now.oracle()

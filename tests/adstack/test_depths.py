@@ -2,7 +2,6 @@
 launched with growing, shrinking, zero and negative trips."""
 
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -139,7 +138,7 @@ def compare(text: str, exact: bool, arch: str, fp: DType) -> None:
     for launch in LAUNCHES:
         now = job(text, launch)
         now.fn = fn
-        run = replace(run, job=now, launched=None)
+        run = run.of(now)
         depth, caps, want = reached(run)
         if exact:
             assert depth == caps, text
