@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 from quadrants_lab.analysis import effects
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.loop_carried import computed_from
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import end_of, find, reached, walk
@@ -75,6 +74,8 @@ class TripCount:
 def trip_counts(kernel: N.Kernel) -> list[TripCount]:
     """The first read of each field and ndarray of integers that a trip count depends on and the kernel does not write.
     A trip count depends on the bounds of tasks and loops, and on the conditions of whiles."""
+    from quadrants_lab.ir.loop_carried import computed_from
+
     written = effects.touched(kernel.body, N.Write)
     sources = computed_from(kernel.body)
     loads: dict[int, N.Load] = {}

@@ -245,9 +245,8 @@ def compile_options(session: Session) -> CompileOptions:
     settings = session.settings
     able = session.backend.CAPABILITIES
     trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else able.ad_unroll
-    options = replace(settings.compile, ad_unroll=trips, suspect_races=able.suspects_races)
     turned_on: dict[str, Any] = dict.fromkeys(CHECKS.get(), True)
-    return replace(options, **turned_on)
+    return replace(settings.compile, ad_unroll=trips, suspect_races=able.suspects_races, **turned_on)
 
 
 @contextmanager

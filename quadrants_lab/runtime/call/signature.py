@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.analysis.regions import Region
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir.record import dataclass, function
 from quadrants_lab.runtime.arguments import slots as A
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from quadrants_lab.adstack.evaluate import Live
     from quadrants_lab.analysis.accesses import Access, Accesses
     from quadrants_lab.analysis.facts import TripCount
+    from quadrants_lab.analysis.regions import Region
 
 Launch = Callable[..., Any]
 Stamp = tuple[Any, ...]
@@ -160,7 +160,7 @@ class ReadVersions:
 
 # --- regions ------------------------------------------------------------------------------------------------------
 
-Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
+Elements = Callable[[Sequence[Any]], "Region"]  # arguments of a launch -> the elements that it touches
 
 
 def shape_of(array: Any) -> tuple[int, ...]:

@@ -25,8 +25,6 @@ from quadrants_lab.runtime.tape.recorder import Launches
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.plan import Plan
 
 def why_not_ours(
     name: str, left: Any, x: Differentiable, filled: bool, launches: Forward, loss: Differentiable, stale: list[Cause]

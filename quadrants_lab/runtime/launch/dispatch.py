@@ -1,6 +1,5 @@
 """Dispatchers: they find or make the launch plan for a call of a kernel."""
 
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -176,18 +175,16 @@ class Dispatcher:
             plan = self.plan(now, args)
             self.note(plan)
             if self.mode in ("reverse", "both"):
-                for name, memory in plan.memories(args).items():
-                    if name in plan.writes:
-                        memory.owner = THREAD.number
+                for memory in plan.written(args):
+                    memory.owner = THREAD.number
             if observers:
                 value = self._observed(plan, args)
                 return value if value is None else tape_numbers.returned(value, plan)
             if not W.watching():
                 self._install(now, plan, args)
             elif W.OBSERVERS.get(None) is None:  # they are those of another thread
-                for name, memory in plan.memories(args).items():
-                    if name in plan.writes:
-                        memory.unseen = next(TIMES)
+                for memory in plan.written(args):
+                    memory.unseen = next(TIMES)
             return self.launch(plan, args)
 
     def note(self, plan: Plan) -> None:

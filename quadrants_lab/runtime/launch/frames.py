@@ -41,8 +41,8 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
 
 class Buffers:
     """Where a launch finds the memory of a kernel's buffers. ``fields``: the memory of those in fields;
-    ``field_places``: of these the ones that the kernel touches; ``gradient_args``: of each M.derivative of an array
-    argument the argument's position, which M.derivative it is, and the buffer."""
+    ``field_places``: of these the ones that the kernel touches; ``gradient_args``: of each derivative of an array
+    argument the argument's position, which derivative it is, and the buffer."""
 
     def __init__(self, compiled: Compiled, slots: Sequence[A.Slot], session: Session) -> None:
         self.compiled = compiled

@@ -22,7 +22,6 @@ from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.call.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, REVERSE, Compiled
-from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.interop.arrays import ForeignArguments
 from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.memory.identity import Distinct, Place, derivative, memory_of
@@ -111,13 +110,13 @@ class Plan(F.Buffers):
         self.record(open_recording())
 
     def _taken_for_distinct(self) -> Distinct | None:
-        """What must not overlap in a launch; where it does, another plan serves. None where no other can: for a
-        gradient, see `gradient.plan`."""
+        """What must not overlap in a launch; where it does, another plan serves. None where nothing can overlap, or no
+        other plan can serve: for a gradient, see `gradient.plan`."""
         if self.compiled.options.aliases or self.compiled.mode in (REVERSE, BOTH):
             return None
         places: dict[str, Place] = {name: n for n, name in self.array_slots}
         places |= {grad: (n, of) for n, of, grad in self.gradient_args}
-        return Distinct(places | self.fields, self.writes, self.session)
+        return Distinct(places | self.fields, self.writes, self.session) or None
 
     def record(self, by: Recording | None) -> None:
         """From now on the recording gets the launches of this plan; None: no recording does."""
@@ -206,6 +205,8 @@ class Plan(F.Buffers):
             sys.stdout.write("".join(self.frame.take_prints()))
         if status & ~Status.PRINTED:
             self.scratch.put_back(args)
+            from quadrants_lab.runtime.failures import failure
+
             raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
         return self.returned()
 
@@ -239,11 +240,14 @@ class Plan(F.Buffers):
     def last_launch(self, last: tuple[Any, ...]) -> None:
         self.scratch.last, self.launched, self.frame.launch_number = last
 
+    def written(self, args: Sequence[Any]) -> list[Memory]:
+        """The memory that a launch with ``args`` writes."""
+        return [memory for name, memory in self.memories(args).items() if name in self.writes]
+
     def wrote(self, args: Sequence[Any]) -> None:
         """Counts the writes of a launch that does not go through ``call``."""
-        memories = self.memories(args)
-        for name in self.writes & memories.keys():
-            memories[name].version += 1
+        for memory in self.written(args):
+            memory.version += 1
         if self.read_versions:
             self.launched = self.read_versions.now(*args)
 

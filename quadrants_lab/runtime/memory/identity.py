@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import Any
 from weakref import ref
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +142,8 @@ def _memory_version(memory: Memory) -> tuple[int, ...]:
 
 
 def _checksum(array: npt.NDArray[Any]) -> int:
+    from zlib import crc32
+
     return crc32(array.data)
 
 

@@ -251,7 +251,7 @@ class Stretch:
         self.first = first
         self.ends = {serial: copy.memory.version for serial, copy in self.base.items()}
         counts = {head: self.events.count(head) for head in self.heads}
-        self.wrote = sum(n * sum(m.operand.nbytes for m in written(head.plan, self.heads[head]).values())
+        self.wrote = sum(n * sum(m.operand.nbytes for m in head.plan.written(self.heads[head]))
                          for head, n in counts.items())  # fmt: skip
         self.heads = {head: args for head, args in self.heads.items() if counts[head]}
         for plan in {head.plan for head in self.heads if head.plan.compiled.returns}:
@@ -306,11 +306,6 @@ class Stretch:
         while not any(self.events[at] is head for head in heads):
             at -= 1
         return at
-
-
-def written(plan: Plan, args: tuple[Any, ...]) -> dict[str, Memory]:
-    """The memory that a launch writes."""
-    return {name: memory for name, memory in plan.memories(args).items() if name in plan.writes}
 
 
 def is_gradient(plan: Plan) -> bool:

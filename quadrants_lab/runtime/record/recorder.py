@@ -102,9 +102,8 @@ class Recorder:
         with plan.session.lock, self._lock:
             if not HIDDEN.get():
                 return self._launch(plan, how, args)
-            memories = plan.memories(args)
-            for name in plan.writes & memories.keys():
-                self._keep(memories[name])
+            for memory in plan.written(args):
+                self._keep(memory)
             return how(*args)
 
     def _launch(self, plan: Plan, how: Launch, args: tuple[Any, ...]) -> Any:

@@ -49,7 +49,7 @@ class Calls(Observer):
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         name = plan.kernel.name
-        if any(a is not None and memory.foreign for a in args if (memory := memory_of(a)) is not None):
+        if any(memory is not None and memory.foreign for memory in map(memory_of, args)):
             self.why_not = f"kernel {name} uses memory of another library"
         elif any(isinstance(a, np.ndarray) for a in args):
             self.why_not = f"kernel {name} uses a numpy array"

@@ -170,7 +170,7 @@ class Launches(Keeper):
                 if value is not NotImplemented:
                     self._add(self._ended(summary, args, pending, failed), pending)
                 else:  # nothing was launched
-                    for write in pending[0]:
+                    for write in pending.writes:
                         write.tracked.version = write.tracked.memory.version
         return value
 

@@ -36,8 +36,7 @@ class Depends:
         session = self.session
         if default() is not session or session.placements != self.placements:
             return False
-        same = (MODE.get(), CONSTANT.get(), CHECKS.get()) == self.modes
-        return same and (not self.reads or state(self.reads) == self.state)
+        return modes() == self.modes and (not self.reads or state(self.reads) == self.state)
 
 
 def modes() -> tuple[Any, ...]:

@@ -32,9 +32,7 @@ class Writes(Observer):
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         self.kernels.append(plan.kernel.name)
-        for name, memory in plan.memories(args).items():
-            if name in plan.writes:
-                self.written[id(memory)] = memory
+        self.written |= {id(memory): memory for memory in plan.written(args)}
 
 
 class Overwritten:
