@@ -1,4 +1,4 @@
-"""Lowers the indices of an access to the number of the element, counted row by row.
+"""Lowers the indices of an access on a GPU to the number of the element, counted row by row.
 
     load @x[%i, %j]  of a field of 4 x 8 elements    becomes    %n = %i * 8 + %j; load @x[%n]
 """

@@ -126,8 +126,8 @@ class Uniform(Pure):
 
 @dataclass
 class Access(Stmt):
-    """The statement accesses an element of a buffer. ``index`` has one value for each axis, or, in a lowered kernel,
-    the number of the element alone, counted row by row."""
+    """The statement accesses an element of a buffer. ``index`` has one value for each axis, or, in a kernel
+    without parallel tasks but those of a GPU's threads, the number of the element alone, counted row by row."""
 
     __slots__ = ()
     buffer: BufferName

@@ -71,6 +71,8 @@ class _Verifier:
         self.taken: set[int] = set()
         self.stacks: dict[int, DType] = {}  # of the current task
         self.callable: set[str] = set()
+        # as `LowerTasks` leaves a kernel
+        self.lowered = all(isinstance(t, N.Offload) and t.kind in ("serial", "threads") for t in kernel.body)
 
     def fail(self, rule: str, stmt: N.Stmt | None = None) -> VerifyError:
         return VerifyError(rule, self.k.name, stmt)
@@ -313,7 +315,8 @@ class _Verifier:
         b = self.k.buffers.get(s.buffer)
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
-        self.need(len(s.index) in (b.ndim, b.ndim and 1), f"'{s.buffer}' takes {b.ndim} indices", s)
+        number = self.lowered and b.ndim > 0 and len(s.index) == 1  # of the element, as `LowerOffsets` leaves it
+        self.need(number or len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
         self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
         types = [self.visible[s.value]] if isinstance(s, N.Write) else []
         types += [s.type] if isinstance(s, N.Value) else []

@@ -151,6 +151,7 @@ WRONG = {
     # memory
     "no such buffer": ("%3: f32 = load @z[]", "there is no buffer 'z'"),
     "too many indices": ("%3: f32 = load @x[%0, %0]", "'x' takes 1 indices"),
+    "too few indices": ("%3: i32 = load @c[%0]", "'c' takes 2 indices"),
     "index of a 0-d buffer": ("store @y[%0], %1", "'y' takes 0 indices"),
     "float index": ("%3: f32 = load @x[%1]", "an index is not an integer"),
     "truth value as index": ("%3: f32 = load @x[%2]", "an index is not an integer"),
