@@ -1,6 +1,7 @@
 """For pytest, `pytest -p quadrants_lab.pytest_plugin --cov`: with QD_KERNEL_COVERAGE=1 the report of pytest-cov has the
 lines that ran in kernels, too."""
 
+import atexit
 import os
 import sys
 from collections.abc import Iterator
@@ -15,3 +16,4 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     if coverage is not None:
         folder, name = os.path.split(os.environ.get("COVERAGE_FILE", ".coverage"))
         coverage.write(os.path.join(folder, f"{name}.kernels.{os.getpid()}"))
+        atexit.unregister(coverage.at_exit)

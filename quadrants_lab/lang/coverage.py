@@ -65,8 +65,8 @@ class Watched(S.FunctionSource):
             field.allocate((max(len(self.marked), 1),))
             now.before_end.append(lambda: self.collect(field))
             # what is registered last runs first: before the device, which exists by now, is destroyed
-            atexit.unregister(_at_exit)
-            atexit.register(_at_exit)
+            atexit.unregister(at_exit)
+            atexit.register(at_exit)
         return self.fields[now]
 
     def collect(self, field: ScalarField) -> None:
@@ -94,7 +94,8 @@ def write(path: str) -> None:
     data.write()
 
 
-def _at_exit() -> None:
+def at_exit() -> None:
+    """For a process whose runner does not ask for the data, as `quadrants_lab.pytest_plugin` does."""
     write(f"_qd_kcov.{os.getpid()}")
 
 
@@ -107,4 +108,4 @@ def start() -> None:
             help="pip install coverage",
         ) from None  # fmt: skip
     S.WATCHING.append(watched)
-    atexit.register(_at_exit)
+    atexit.register(at_exit)
