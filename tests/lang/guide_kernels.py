@@ -436,7 +436,7 @@ def casts(qd):
     k(3.7)
     return y.to_numpy()
 
-@row(1.5, 6, 2, 1)
+@row(1.5, 6, 2, 1, peer="")
 def types_of_values(qd):
     y = qd.field(qd.f32, shape=4)
     @qd.kernel

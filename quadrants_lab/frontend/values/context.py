@@ -19,6 +19,7 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRunt
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values.packed import memory_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
@@ -280,6 +281,9 @@ class Context:
             self._check_placed(value, text, node)
             shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())
             return V.Mem(self.field(value, text), text, shape, offset)
+        if getattr(value, "__qd_packed__", False) is True:
+            self._check_placed(value, text, node)
+            return memory_of(self, value, text)
         if getattr(value, "__qd_entry__", False) is True:
             self._check_placed(value.field, text, node)
             whole = value.field
