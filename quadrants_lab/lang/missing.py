@@ -5,18 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 NOT_YET: dict[str, tuple[str, ...]] = {
-    "hardware counters, and times of the compiler's parts": (
-        "CuptiMetric", "clear_scoped_profiler_info", "print_scoped_profiler_info",
-    ),
     "running kernels as plain Python": ("python",),
-    "extensions and tools": ("interop",),
     "tiles of registers": ("Tile16x16", "Tile32x32"),
 }  # fmt: skip
 
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "addresses of elements": ("get_addr",),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
-    "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz"),
 }  # fmt: skip
 
 _WHY = {name: f"is not supported: {what} are outside of quadrants_lab" for what in OUTSIDE for name in OUTSIDE[what]}
