@@ -166,6 +166,63 @@ def blocks() -> None:
             print(f"{what}, {name}: {took * 1e3:.3f} ms, CuPy's over it {cupys / took:.2f}", flush=True)
 
 
+def jax_ops(n: int = 1 << 22) -> None:
+    """`qd.jax_op` under jit, beside the same launches alone: value and gradient of n sines of 64 trips. It counts copies
+    between host and GPU."""
+    import jax
+    import numpy as np
+
+    start()
+    driver, copies = import_module("quadrants_lab.backends.cuda.driver").Driver, [0]
+    for name in ("upload", "download"):
+
+        def counted(*args: Any, real: Any = getattr(driver, name)) -> Any:
+            copies[0] += args[-1] > 64  # more than a status
+            return real(*args)
+
+        setattr(driver, name, counted)
+
+    @qd.kernel
+    def loop(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in x:
+            v = x[i]
+            for _ in range(64):
+                v = qd.sin(v) + 0.1
+            y[i] = v
+
+    op = qd.jax_op(loop, outputs={"y": "x"})
+    value_and_grad = jax.jit(jax.value_and_grad(lambda x: op(x).sum()))
+    given = jax.numpy.linspace(0.0, 1.0, n, dtype=np.float32)
+    x, y = (qd.ndarray(qd.f32, n, needs_grad=True) for _ in range(2))
+    x.from_numpy(np.asarray(given))
+
+    def alone() -> None:
+        """The launches of an operation and its derivative."""
+        loop(x, y)
+        loop(x, y)
+        x.grad.fill(0.0)
+        y.grad.fill(1.0)
+        loop.grad(x, y)
+
+    alone()
+    want = x.grad.to_numpy()
+    found = value_and_grad(given)[1]
+    np.testing.assert_allclose(np.asarray(found), want, rtol=1e-6)
+    batch = jax.numpy.stack([given[:1000], given[-1000:]])
+    slopes = jax.vmap(jax.grad(lambda x: op(x).sum()))(batch)
+    np.testing.assert_allclose(np.asarray(slopes), np.stack([want[:1000], want[-1000:]]), rtol=1e-6)
+    last, copies[0] = [found], 0
+
+    def in_jax() -> None:
+        last[0] = value_and_grad(given)[1]
+
+    theirs = clock(in_jax, lambda: last[0].block_until_ready())
+    assert not copies[0], f"{copies[0]} copies between host and GPU"
+    ours = clock(alone, qd.sync)
+    print(f"jax_op, value and gradient of {n} x 64 sines: {theirs * 1e3:.3f} ms, alone {ours * 1e3:.3f} ms, "
+          f"ratio {theirs / ours:.2f}, no copy through the host")  # fmt: skip
+
+
 def scatter() -> None:
     """Additions at places from data, beside the same one by one: each thread asks for what was there."""
     import numpy as np
