@@ -174,10 +174,10 @@ def _selections(n: int) -> dict[str, tuple[Callable[[], Any], list[Callable[[], 
     A, rng = qd.algorithms, cupy.random.default_rng(0)
     x = rng.random(n, dtype=cupy.float32)
     flags, keys = x > 0.5, cupy.arange(n, dtype=cupy.int32) // 7
-    held, chosen, runs, sums = (qd.ndarray(t, n) for t in (qd.f32, qd.i32, qd.i32, qd.f32))
+    held, chosen, runs, sums = (qd.ndarray(t, n) for t in (qd.f32, qd.u8, qd.i32, qd.f32))
     out, found, number = qd.ndarray(qd.f32, n), qd.ndarray(qd.i32, n), qd.ndarray(qd.i32, 1)
     scratch = qd.ndarray(qd.u32, A.select_scratch_slots(n))
-    for to, array in ((held, x), (chosen, flags.astype(cupy.int32)), (runs, keys)):
+    for to, array in ((held, x), (chosen, flags.astype(cupy.uint8)), (runs, keys)):
         to.from_numpy(cupy.asnumpy(array))
 
     @qd.kernel
@@ -211,6 +211,90 @@ def _selections(n: int) -> dict[str, tuple[Callable[[], Any], list[Callable[[], 
     return {what: (theirs, [ours]) for what, (theirs, ours) in runs_of.items()}
 
 
+_BY_HAND = r"""
+extern "C" __global__ void forward(const T* x, T* y, const int* trips, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  T v = x[i];
+  for (int k = 0; k < trips[i & MASK]; k++) v = SIN(v) + (T)0.1;
+  atomicAdd(y + (i & 1023), v);
+}
+extern "C" __global__ void gradient(const T* x, T* dx, const int* trips, T* stack, int n) {
+  int t = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
+  for (int i = t; i < n; i += all) {
+    T v = x[i], g = 1;
+    int m = trips[i & MASK];
+    for (int k = 0; k < m; k++) { stack[k * all + t] = v; v = SIN(v) + (T)0.1; }
+    for (int k = m - 1; k >= 0; k--) g *= COS(stack[k * all + t]);
+    dx[i] += g;
+  }
+}
+extern "C" __global__ void scatter(const T* px, const T* py, T* mass, int grid, int n) {
+  int p = blockIdx.x * blockDim.x + threadIdx.x;
+  if (p >= n) return;
+  T sx = px[p] * grid, sy = py[p] * grid;
+  int bx = (int)(sx - (T)0.5), by = (int)(sy - (T)0.5);
+  T fx = sx - bx, fy = sy - by;
+  T wx[3] = {(T)0.5 * ((T)1.5 - fx) * ((T)1.5 - fx), (T)0.75 - (fx - 1) * (fx - 1),
+             (T)0.5 * (fx - (T)0.5) * (fx - (T)0.5)};
+  T wy[3] = {(T)0.5 * ((T)1.5 - fy) * ((T)1.5 - fy), (T)0.75 - (fy - 1) * (fy - 1),
+             (T)0.5 * (fy - (T)0.5) * (fy - (T)0.5)};
+  for (int a = 0; a < 3; a++) for (int b = 0; b < 3; b++) atomicAdd(mass + (bx + a) * grid + by + b, wx[a] * wy[b]);
+}
+"""
+
+
+def by_hand() -> None:
+    """Loops and their gradients, and particles in one cell of a grid, beside CUDA C by hand: the better of the exact
+    and the fast sine, and of two numbers of threads."""
+    import cupy
+    import numpy as np
+
+    start()
+    n, finish = 1 << 20, cupy.cuda.runtime.deviceSynchronize
+    stacks: dict[str, Any] = {}
+
+    def best(name: str, t: str, trips: Any) -> float:
+        x, dx = cupy.full(n, 0.3, t), cupy.zeros(n, t)
+        times = []
+        for sine, cosine in (("sin", "cos"), ("__sinf", "__cosf")) if t == "float32" else (("sin", "cos"),):
+            c = "float" if t == "float32" else "double"
+            options = (f"-DT={c}", f"-DSIN={sine}", f"-DCOS={cosine}", f"-DMASK={len(trips) - 1}")
+            kernel = cupy.RawModule(code=_BY_HAND, options=options).get_function(name)
+            if name == "forward":
+                times.append(clock(lambda k=kernel: k((n // 256,), (256,), (x, dx, trips, np.int32(n))), finish))
+                continue
+            for threads in (1 << 17, 1 << 18):
+                stack = stacks.setdefault(t, cupy.zeros(64 << 18, t))
+                grid = (threads // 256,), (256,)
+                times.append(clock(lambda k=kernel, g=grid: k(*g, (x, dx, trips, stack, np.int32(n))), finish))
+        return min(times)
+
+    L = benchmark_cases("cases.loops")
+    for name, dtype in (("sin", "f32"), ("sin", "f64"), ("trips", "f32")):
+        make = L.own_trips if name == "trips" else L.one
+        loop = L.Loop(make, n, 64, getattr(qd, dtype))
+        trips = np.full(1, 64) if name == "sin" else np.random.default_rng(0).integers(0, 65, n)
+        counts, t = cupy.asarray(trips.astype(np.int32)), {"f32": "float32", "f64": "float64"}[dtype]
+        for mode, run in (("forward", loop.kernel), ("gradient", loop.kernel.grad)):
+            ours, theirs = clock(run, qd.sync), best(mode, t, counts)
+            print(f"1M x 64, {name}, {dtype}, {mode}: {ours * 1e3:.3f} ms, by hand {theirs * 1e3:.3f} ms, "
+                  f"ratio {ours / theirs:.2f}")  # fmt: skip
+
+    T = benchmark_cases("cases.throughput")
+    for where, spread in (("in all cells", True), ("in one cell", False)):
+        timed = T.particles_to_grid(spread)
+        px, py = (0.05 + 0.9 * cupy.random.random(T.PARTICLES, dtype=cupy.float32) if spread
+                  else cupy.full(T.PARTICLES, 0.4, cupy.float32) for _ in range(2))  # fmt: skip
+        mass = cupy.zeros((T.GRID, T.GRID), cupy.float32)
+        kernel = cupy.RawModule(code=_BY_HAND, options=("-DT=float", "-DSIN=sin", "-DCOS=cos", "-DMASK=0"))
+        scatter = kernel.get_function("scatter")
+        arguments = px, py, mass, np.int32(T.GRID), np.int32(T.PARTICLES)
+        theirs = clock(lambda: scatter((T.PARTICLES // 256,), (256,), arguments), finish)
+        ours = clock(timed.run, qd.sync)
+        print(f"1M particles {where}: {ours * 1e3:.3f} ms, by hand {theirs * 1e3:.3f} ms, ratio {ours / theirs:.2f}")
+
+
 def jax_ops(n: int = 1 << 22) -> None:
     """`qd.jax_op` under jit, beside the same launches alone: value and gradient of n sines of 64 trips. It counts the
     copies between host and GPU."""
@@ -222,7 +306,7 @@ def jax_ops(n: int = 1 << 22) -> None:
 
     def counting(real: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any) -> Any:
-            copies[0] += args[-1] > 64  # bytes: more than the status of a launch
+            copies[0] += args[-1] >= n  # bytes; the arguments and the status of a launch are a few hundred
             return real(*args)
 
         return counted
@@ -586,8 +670,8 @@ def threads(times: int = 10, limit: int = 60) -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "jax": jax_ops, "scatter": scatter, "sums": sums,
-    "vulkan": vulkan, "threads": threads,
+    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "by_hand": by_hand, "jax": jax_ops,
+    "scatter": scatter, "sums": sums, "vulkan": vulkan, "threads": threads,
     "endurance": endurance, "memory": memory,
     "differences": differences, "small": small,
 }  # fmt: skip

@@ -20,7 +20,15 @@ from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.ir.weak import Table, weakly
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.derivatives import Companion
-from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
+from quadrants_lab.lang.exchange import (
+    from_cupy,
+    from_torch,
+    numpy_dtype,
+    shared,
+    to_cupy,
+    to_numpy,
+    to_torch,
+)
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.memory.fitting import LIMITS, check, fitted
@@ -219,6 +227,16 @@ class Dense:
         """Copies a torch tensor of the same shape, on any device, into the memory, as `from_numpy` does."""
         self.from_numpy(from_torch(arr))
 
+    def to_cupy(self) -> Any:
+        """A copy of the data as a CuPy array, made on the GPU where the session is on CUDA."""
+        return to_cupy(self._live(), self._shapes()[-1])
+
+    def from_cupy(self, arr: Any) -> None:
+        """Copies a CuPy array of the same shape into the memory: on the GPU where the session is on CUDA and the dtypes
+        are the same, otherwise as `from_numpy` does."""
+        if self._active_mask() is not None or not from_cupy(self._live(), arr, self._shapes()):
+            self.from_numpy(arr.get())
+
     def to_dlpack(self, versioned: bool = False) -> Any:
         """A DLPack capsule over the memory; with ``versioned``, one of DLPack 1."""
         return self.__dlpack__(max_version=(1, 0) if versioned else None)
@@ -257,7 +275,9 @@ class Dense:
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
-        else:
+            return
+        plain = same and self.dtype is other.dtype and self._active_mask() is None
+        if not (plain and self._live().take(other._live())):
             self.from_numpy(other._live().values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:

@@ -179,6 +179,11 @@ class Memory:
         """Writes elements, as `assign` writes all."""
         self.array[where] = values
 
+    def take(self, source: Memory) -> bool:
+        """Writes the content of another memory of the same shape and dtype, on the device; False where it is not that
+        simple."""
+        return False
+
     def reader(self) -> Callable[[Any], Any]:
         """A function from an index to the element as a Python number."""
         return self.array.item
@@ -276,6 +281,31 @@ class HostMirrored(Memory):
             if not self._elements:
                 self.on_device.device.ahead.append(ref(self))
             self._elements[at] = values
+
+    def take(self, source: Memory) -> bool:
+        if not isinstance(source, HostMirrored) or source.session is not self.session:
+            return False
+        if self.foreign or self.watchers or self.recorded is not None:  # these want to know the values
+            return False
+        with self.session.lock:
+            self.fill_from(source)
+            self.filled_on_device()
+        return True
+
+    def fill_from(self, source: HostMirrored) -> None:
+        """Copies the content of another memory of the session, on the device. Nobody is told that it was written."""
+        with self.session.lock:
+            source.upload()
+            if source is not self and self.on_device.nbytes:
+                self.on_device.restore(0, source.on_device)
+
+    def filled_on_device(self) -> None:
+        """To be called after all of the memory was written on the device by anything but a launch."""
+        self._host_newer = False
+        self._copied_at = -1
+        self._elements.clear()
+        self.python_filled = self.python_wrote = self.version = self.version + 1
+        self.owner = THREAD.number
 
     def reader(self) -> Callable[[Any], Any]:
         if self.on_device.nbytes <= _SMALL:
