@@ -21,7 +21,10 @@ from time import perf_counter
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from gpu_parts import PARTS  # noqa: E402  # it finds the package by the line above
+import gpu_parts  # noqa: E402  # it finds the package by the line above
+import gpu_rivals  # noqa: E402
+
+PARTS = {**gpu_parts.PARTS, **gpu_rivals.RIVALS}
 
 DTYPES = ["tests/backends/test_dtypes.py", "-k", "cuda or vulkan"]
 

@@ -20,15 +20,7 @@ from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.ir.weak import Table, weakly
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.derivatives import Companion
-from quadrants_lab.lang.exchange import (
-    from_cupy,
-    from_torch,
-    numpy_dtype,
-    shared,
-    to_cupy,
-    to_numpy,
-    to_torch,
-)
+from quadrants_lab.lang.exchange import Exchanged, numpy_dtype, to_numpy
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.memory.fitting import LIMITS, check, fitted
@@ -48,7 +40,7 @@ UNPLACED = _Unplaced()
 UNPLACED.session = UNPLACED
 
 
-class Dense:
+class Dense(Exchanged):
     """Base of fields and ndarrays.
 
     ``shape`` has the number of elements along each axis; ``element_shape`` is () for numbers, (n,) for vectors, (n, m)
@@ -218,34 +210,6 @@ class Dense:
         (ValueError where that is impossible). None: the memory itself where that is possible. An array over the memory
         stays usable after `qd.reset`, and then shares it with no field."""
         return to_numpy(self._live(), numpy_dtype(dtype), copy)
-
-    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
-        """The data as a torch tensor, on ``device`` if one is given; ``copy`` as that of `to_numpy`."""
-        return to_torch(self.to_numpy(copy=copy), device, copy)
-
-    def from_torch(self, arr: Any) -> None:
-        """Copies a torch tensor of the same shape, on any device, into the memory, as `from_numpy` does."""
-        self.from_numpy(from_torch(arr))
-
-    def to_cupy(self) -> Any:
-        """A copy of the data as a CuPy array, made on the GPU where the session is on CUDA."""
-        return to_cupy(self._live(), self._shapes()[-1])
-
-    def from_cupy(self, arr: Any) -> None:
-        """Copies a CuPy array of the same shape into the memory: on the GPU where the session is on CUDA and the dtypes
-        are the same, otherwise as `from_numpy` does."""
-        if self._active_mask() is not None or not from_cupy(self._live(), arr, self._shapes()):
-            self.from_numpy(arr.get())
-
-    def to_dlpack(self, versioned: bool = False) -> Any:
-        """A DLPack capsule over the memory; with ``versioned``, one of DLPack 1."""
-        return self.__dlpack__(max_version=(1, 0) if versioned else None)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return shared(self._live()).__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return shared(self._live()).__dlpack_device__()
 
     def from_numpy(self, arr: npt.NDArray[Any]) -> None:
         """Copies ``arr``, of the same shape, into the memory. The dtype must be able to hold every value; real numbers
