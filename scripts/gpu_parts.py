@@ -247,6 +247,30 @@ def vulkan() -> None:
     for what, (limit, cuda, other) in found.items():
         most = f" (at most {limit})" if limit < math.inf else ""
         print(f"{what}: {other * 1e3:.3f} ms, CUDA {cuda * 1e3:.3f} ms, ratio {other / cuda:.2f}{most}")
+    for mode, seconds in unrolled_sines().items():
+        print(f"300 unrolled sines, first {mode}: {seconds:.2f} s (at most 3)")
+
+
+def unrolled_sines(count: int = 300) -> dict[str, float]:
+    """Seconds of the first launch and of the first gradient of a kernel with so many sines in a row."""
+    x, y = (qd.field(qd.f32, shape=64, needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def sines():
+        for i in x:
+            v = x[i]
+            for _ in qd.static(range(count)):
+                v = qd.sin(v) + 0.1
+            y[i] = v
+
+    y.grad.fill(1.0)
+    found = {}
+    for mode, run in ("launch", sines), ("gradient", sines.grad):
+        begin = perf_counter()
+        run()
+        qd.sync()
+        found[mode] = perf_counter() - begin
+    return found
 
 
 def endurance() -> None:

@@ -179,7 +179,10 @@ class Dense(Exchanged):
         if memory.watchers or memory.recorded is not None:
             memory.write_number(key, value)
         else:
-            memory.put(key, value)
+            if memory.on_device is None:  # what `put` does, without the call
+                memory.array[key] = value
+            else:
+                memory.put(key, value)
             memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:

@@ -12,7 +12,7 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsError, QuadrantsWarning
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import (
     Lowered,
