@@ -84,9 +84,10 @@ class Session:
     notice the numbers that it reads; ``unobserved``: there are none of either, and the session is alive. ``exported``:
     other libraries have got memory of fields or ndarrays, which may come back as arguments.
 
-    ``fast_paths`` are objects whose ``forget()`` drops a specialised launch path. It is called at the end of the
-    session; while launches are observed or another session is the default one, they are ``suspended``. ``epoch``
-    counts the tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
+    ``fast_paths`` are objects with a specialised launch path, which ``take_path()`` drops and returns. They are dropped
+    at the end of the session; while launches are observed or another session is the default one, the paths are
+    suspended. ``epoch`` counts the tasks of launches that watch for races, and starts again with each ``generation`` of
+    their marks.
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
     kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
@@ -104,8 +105,7 @@ class Session:
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
-        self.suspended: list[Callable[[], None]] = []
-        self.set_aside: list[list[Callable[[], None]]] = []  # what was `suspended` before `other_fast_paths`
+        self.set_aside: list[list[tuple[Any, Any]]] = []  # those from before `other_fast_paths`
         self.fields, self.differentiable, self.plans = Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.before_end: list[Callable[[], None]] = []
@@ -165,11 +165,16 @@ class Session:
                 self._device.finish()
 
     def forget_fast_paths(self) -> None:
-        for path in list(self.fast_paths):
-            path.forget()
+        with self.lock:
+            for paths in self.set_aside:
+                paths.clear()
+            self._take_fast_paths()
+
+    def _take_fast_paths(self) -> list[tuple[Any, Any]]:
+        """Drops them; `Specialised.use_path` sets one of them again."""
+        found = [(one, one.take_path()) for one in list(self.fast_paths)]
         self.fast_paths.clear()
-        for paths in (self.suspended, *self.set_aside):
-            paths.clear()
+        return found
 
     def recompile(self) -> None:
         """Makes kernels compile again, because fields got gradients or lost their memory, or options changed."""
@@ -181,31 +186,29 @@ class Session:
     def suspend_fast_paths(self) -> None:
         if len(self.fast_paths):
             with self.lock:
-                self.suspended += [path.suspend() for path in list(self.fast_paths)]
-                self.fast_paths.clear()
+                for one in list(self.fast_paths):
+                    one.suspend()
 
     def resume_fast_paths(self) -> None:
-        if not self.suspended:
-            return
-        with self.lock:
-            resumed, self.suspended = self.suspended, []
-            for resume in resumed:
-                resume()
+        if len(self.fast_paths):
+            with self.lock:
+                for one in list(self.fast_paths):
+                    one.resume()
 
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
-        """Within the with there are other fast paths than before and after it. Those from before stay suspended."""
+        """Within the with there are other fast paths than before and after it."""
         with self.lock:
-            self.suspend_fast_paths()
-            before, self.suspended = self.suspended, []
+            before = self._take_fast_paths()
             self.set_aside.append(before)
         try:
             yield
         finally:
             with self.lock:
-                self.suspend_fast_paths()
                 self.set_aside.remove(before)
-                self.suspended = before
+                self._take_fast_paths()
+                for one, path in before:
+                    one.use_path(path)
 
     def end(self) -> None:
         """Waits for all launches and ends the session; raises errors of launches that nobody has waited for."""

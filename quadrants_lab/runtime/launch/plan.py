@@ -221,7 +221,7 @@ class Plan(F.Buffers):
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def _again(self, *args: Any) -> Any:
-        self.owner.forget()
+        self.here.take_path()
         return self.call(*args)
 
     @property

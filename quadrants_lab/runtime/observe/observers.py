@@ -150,7 +150,7 @@ def recorded(by: Recording) -> Iterator[None]:
     last = session.default()
     if last is not None and last is not now:
         last.forget_fast_paths()
-    elif last is not None and not _watching:
+    elif last is not None:
         last.resume_fast_paths()
 
 
