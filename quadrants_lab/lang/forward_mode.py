@@ -18,8 +18,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
-from quadrants_lab.runtime.observe import tape_numbers
-from quadrants_lab.runtime.observe.observers import MODE, launching, watch
+from quadrants_lab.runtime.observe.observers import MODE, Scope, launching, watch
 from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning
@@ -123,9 +122,7 @@ class FwdMode:
         self._writes.clear()
         self._open = ExitStack()
         self._open.enter_context(launching("dual"))
-        self._open.enter_context(watch(self._writes))
-        now = session.current()
-        self._open.callback(tape_numbers.end, tape_numbers.begin("FwdMode", "dual", now), now)
+        self._open.enter_context(watch(self._writes, Scope("FwdMode", "dual")))
         return self
 
     def __exit__(
