@@ -121,16 +121,17 @@ class Tape:
             clear_all("grad", THREAD.number)
         self._differentiated = False
         memory.write(..., 0)
-        now = memory.session
-        with now.lock:
-            known = self.loss.recordings
-            self._key = memory.serial, modes(), self.memory, self.validation, bool(self.grad_check)
-            found = None if known is None else known.get(self._key)
-            if found is not None and not found.in_use:
-                self._recorder = found
-            launches = self._launches
-            launches.began, launches.clears, launches.in_use = next(TIMES), self.clear_gradients, True
-            now.taping.append(launches)
+        known = self.loss.recordings
+        self._key = memory.serial, modes(), self.memory, self.validation, bool(self.grad_check)
+        found = None if known is None else known.get(self._key)
+        if found is not None and found.take_up():
+            self._recorder = found
+        elif self._recorder is None or not self._recorder.take_up():
+            self._recorder = Launches(repeatable=bool(self.grad_check), memory=self.memory)
+            self._recorder.take_up()
+        launches = self._recorder
+        launches.began, launches.clears = next(TIMES), self.clear_gradients
+        memory.session.taping.append(launches)
         self._open = self._record(launches)
         return self
 
@@ -147,7 +148,7 @@ class Tape:
                     rested = not self.validation and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
-            launches.in_use = False
+            launches.put_down()
             if rested:
                 self._recorder = None
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -87,9 +88,8 @@ class Specialised:
 
     def install(self, path: Callable[..., Any]) -> None:
         """Installs a fast path."""
-        assert self.session is not None
-        self.session.fast_paths.add(self)
-        self.path = self.owner.call = path
+        self.use_path((path, self.paths))
+        self.owner.call = path
 
     def suspend(self) -> None:
         """Lets calls go through `Dispatcher.resolve`, until `resume`."""
@@ -111,7 +111,7 @@ class Specialised:
     def use_path(self, path: tuple[Any, ...]) -> None:
         """Takes a fast path back, suspended."""
         assert self.session is not None
-        self.session.fast_paths.add(self)
+        self.session.fast_paths.put(id(self), ref(self), [self])
         self.path, self.paths = path
 
 
@@ -208,10 +208,9 @@ class Dispatcher:
     def note(self, plan: Plan) -> None:
         """Notes that the plan is launched. The fast path of the mode that was launched before goes: it would not note
         that its plan is the last one again."""
-        self.here.last_plan = plan.weak
-        last = plan.noted.plan
-        if last is not plan:
-            plan.noted.plan = plan
+        self.here.last_plan, noted = plan.weak, plan.noted
+        if noted.plan is not plan:
+            last, noted.plan = noted.plan, plan
             if last is not None:
                 last.here.take_path()
 

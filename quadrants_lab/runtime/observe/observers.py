@@ -192,17 +192,20 @@ class _WithoutFastPaths:
 
     def __enter__(self) -> None:
         global _watching
-        now = self.now = session.default()  # a later session installs none while `_watching`
+        now, scope = session.default(), self.scope  # a later session installs none while `_watching`
+        self.now = now
         if now is None:
             _watching += 1
         else:
             with now.lock:
                 _watching += 1
-                now.suspend_fast_paths()
-                if self.scope is not None:
-                    now.notice_reads(1)
-        if self.scope is not None:
-            self.token_of_scope = SCOPE.set(self.scope)
+                if now.fast_paths:
+                    now.suspend_fast_paths()
+                if scope is not None:
+                    now.tapes += 1
+                    now.unobserved = False
+        if scope is not None:
+            self.token_of_scope = SCOPE.set(scope)
         self.token = self.variable.set(self.value)
         if self.variable is not OBSERVERS:
             session.changed()
@@ -221,6 +224,8 @@ class _WithoutFastPaths:
             if self.variable is not OBSERVERS:
                 session.changed()
             if now is not None and self.scope is not None:
-                now.notice_reads(-1)
+                with now.lock:
+                    now.tapes -= 1
+                    now.unobserved = now.alive and not (now.tapes or now.field_observers)
             if now is not None and not _watching and now is session.default():  # else `swap` resumes them
                 now.resume_fast_paths()

@@ -59,23 +59,33 @@ class Launches(Keeper):
     It records into ``steps`` until `clear`. `for_the_next_run` keeps a recording for the next run of a program. During
     that run ``rerun`` compares each launch with ``steps``, which do not change. At the first difference `Rerun.end`
     records the steps that were the same (`repeated`), and recording continues after them. If all were the same, the
-    rerun becomes ``finished_rerun``. ``in_use``: a Tape that has not ended records into it.
+    rerun becomes ``finished_rerun``.
     """
 
     rerun: Rerun | None = None
-    in_use = False
 
     def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
         self.repeatable = repeatable
         self.memory = memory
         self.writes = Writes()
+        self.free = [True]  # empty while a Tape that has not ended records into it
         self.forget()
         self.clear()
 
     def ended(self) -> None:
         """To be called when something has ended that the recording needs for another run."""
-        if not self.in_use:
+        if self.free:
             self.clear()
+
+    def take_up(self) -> bool:
+        """Whether a Tape may record into it, of which there is one at a time, until `put_down`."""
+        try:
+            return self.free.pop()  # in one step, for other threads may try, too
+        except IndexError:
+            return False
+
+    def put_down(self) -> None:
+        self.free.append(True)
 
     def clear(self) -> None:
         self._unwatch()

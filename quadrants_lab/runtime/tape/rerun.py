@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from operator import add, attrgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 import numpy as np
 
+from quadrants_lab.analysis.facts import draws
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.weak import has_weak, weakly
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.slots import TemplateSlot
+from quadrants_lab.runtime.arguments.slots import ScalarSlot, TemplateSlot
 from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
 from quadrants_lab.runtime.memory.memory import THREAD
 from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, open_recording
@@ -31,7 +32,7 @@ from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step, called
-from quadrants_lab.runtime.tape.tracked import Tracked
+from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -50,19 +51,26 @@ class Expected:
 
     Of a launch with ``arity`` arguments, ``objects``: its arrays, and fields and objects among its template arguments,
     by position, as weak references; ``shapes``: dtypes and shapes of numpy arrays; ``numbers``: those on which indices
-    depend. ``quick``: these and what its `Depends` lists decide by which plan it is launched; ``steady``: it reads no
-    attributes; ``inner``: it is made within a function with a custom gradient."""
+    depend; ``reals``: positions of real numbers. ``quick``: all these and what its `Depends` lists decide by which plan
+    it is launched; ``steady``: it reads no attributes; ``inner``: it is made within a function with a custom gradient;
+    ``plain``: nothing but the plan is to be called; ``draws``: its gradient repeats its random draws."""
 
     summary: Callable[[], AccessSummary | None]
     objects: Sequence[tuple[int, Callable[[], Any]]] = ()
     shapes: Sequence[tuple[int, Any, tuple[int, ...]]] = ()
     numbers: Sequence[tuple[int, Any]] = ()
+    reals: Sequence[int] = ()
     arity: int = 0
     quick: bool = False
     steady: bool = False
     inner: bool = False
+    plain: bool = False
+    draws: bool = False
     function: Callable[[], Any] | None = None
     touched: frozenset[int] = frozenset()
+
+
+Way = tuple[Step, "Sequence[Part]", Found, "Sequence[Part]"]
 
 
 def _nothing() -> None:
@@ -84,10 +92,13 @@ def _expected(step: Step) -> Expected:
         [(n, ref(args[n])) for n in (*summary.arrays, *known) if n not in foreign],
         [(n, args[n].dtype, args[n].shape) for n in foreign],
         [(n, args[n]) for n in summary.scalars],
+        [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, ScalarSlot) and slot.dtype.is_float],
         len(args),
         len(known) == len(templates),
         not summary.depends.reads,
         step.inner_launch is not None,
+        not (step.changes or step.by_data or summary.keeps) and summary.recomputable,
+        summary.reverse is not None and summary.plan.facts.of(draws),
     )
 
 
@@ -105,8 +116,11 @@ def _is_same(then: Expected, args: Sequence[Any]) -> bool:
     for n, dtype, shape in then.shapes:
         if args[n].__class__ is not np.ndarray or args[n].dtype != dtype or args[n].shape != shape:
             return False
-    for n, number in then.numbers:  # noqa: SIM110 - in each launch
+    for n, number in then.numbers:
         if args[n] != number:
+            return False
+    for n in then.reals:  # noqa: SIM110 - in each launch
+        if args[n].__class__ is TapeNumber:
             return False
     return True
 
@@ -147,9 +161,9 @@ def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
 class Rerun(Recording):
     """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far; ``launched``:
     the summary, arguments and number of each of them, and the arguments of its gradient; of a call, no summary and the
-    arguments of `Launches.insert`. ``then``: what was recorded. ``memories``: what the run tracks; each is written by
-    so many launches (``writes``), and has the version ``after`` when the run ends. ``report``: of the last gradients.
-    Between two runs it refers weakly to plans, arrays and functions."""
+    arguments of `Launches.insert`. ``then``: what was recorded. ``memories``: what the run tracks, ``followed``: with
+    its gradient, its watcher, and how many launches write it; each has the version ``after`` when the run ends.
+    ``report``: of the last gradients. Between two runs it refers weakly to plans, arrays and functions."""
 
     def __init__(self, launches: Launches, steps: Sequence[Step]) -> None:
         self.launches = launches
@@ -178,12 +192,14 @@ class Rerun(Recording):
             self.capture = None
         tracked = launches.tracked.values()
         self.memories = [one.memory for one in tracked]
-        self.writes = [writes[id(memory)] for memory in self.memories]
-        self.followed = [(one, (partial(weakly(self._interrupted), one),)) for one in tracked]
+        self.followed = [
+            (one, one.memory, one.grad, (partial(weakly(self._interrupted), one),), writes[id(one.memory)])
+            for one in tracked
+        ]
         self.after: list[int] = []
         self.puts_back = any(step.changes for step in steps)
-        # of each gradient, the last first, what to restore before it, its stand-ins, and what to restore after it
-        self.way: list[tuple[Sequence[Part], Found, Sequence[Part]]] = []
+        # the steps, last first, with what to restore before a gradient, its stand-ins, and what to restore after it
+        self.way: list[Way] = []
         self.final: list[Part] = []  # copies of all that the gradients restore
         self.report: Callable[[], Report] | None = None
         self.observers: tuple[Any, ...] = ()
@@ -230,7 +246,7 @@ class Rerun(Recording):
                 summary = then.summary()
                 if then.quick and summary is not None and summary.plan.owner is dispatcher and len(args) == then.arity:
                     holds = (then.steady and S.changes == self.changes) or summary.depends.holds()
-                    if holds and _is_same(then, args) and not (summary.numbers and TapeNumber in map(type, args)):
+                    if holds and _is_same(then, args):
                         plan = summary.plan
                         dispatcher.note(plan)
                         value = self._launch(then, summary, args)
@@ -252,12 +268,13 @@ class Rerun(Recording):
             self.end()
             return NotImplemented
         step, kept = self.steps[at], args
-        for part in step.changes:
-            part.keep()
-        if summary.keeps and self.lends:
-            plan.scratch.give(step.kept)
-        if not summary.recomputable:
-            kept = self.launches.copied(summary, args)[0]
+        if not then.plain:
+            for part in step.changes:
+                part.keep()
+            if summary.keeps and self.lends:
+                plan.scratch.give(step.kept)
+            if not summary.recomputable:
+                kept = self.launches.copied(summary, args)[0]
         try:
             value = plan.call(*args)
         except BaseException:
@@ -269,7 +286,8 @@ class Rerun(Recording):
             return value
         if summary.keeps:
             step.kept = plan.scratch.take()
-        self.launched.append((summary, args, plan.frame.launch_number, kept))
+        number = 1 if self.lends and not then.draws else plan.frame.launch_number
+        self.launched.append((summary, args, number, kept))
         self.at = at + 1
         return value
 
@@ -290,24 +308,23 @@ class Rerun(Recording):
 
     def _watch(self) -> bool:
         """Follows the memory from now on; False where others may write to some of it."""
-        launches, mine = self.launches, THREAD.number
-        if self.session.exported and any(tracked.memory.foreign for tracked, _ in self.followed):
+        launches, mine, after = self.launches, THREAD.number, self.after
+        if self.session.exported and any(memory.foreign for memory in self.memories):
             return False
-        for tracked, watcher in self.followed:
-            tracked.attach(watcher)
-            grad = tracked.grad
+        for tracked, memory, grad, watcher, writes in self.followed:
+            attach(memory, watcher)
+            after.append(memory.version + writes)
             if grad is not None:
-                if tracked.memory.unseen > launches.began:
+                if memory.unseen > launches.began:
                     raise tracked.unseen()
                 if grad.owner != mine:
                     launches.take(grad)
-        self.after = list(map(add, map(_version, self.memories), self.writes))
         return True
 
     def unwatch(self) -> None:
         self.after.clear()
-        for tracked, watcher in self.followed:
-            tracked.detach(watcher)
+        for _, memory, _, watcher, _ in self.followed:
+            detach(memory, watcher)
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
@@ -330,8 +347,7 @@ class Rerun(Recording):
         with nullcontext() if self.calls else self.session.lock:  # functions of the program may wait for other threads
             seed()
             if self.capture is None:
-                self._ready()
-                self._differentiate()
+                self._ready()()
                 return True
             given = [_given(summary, args) for summary, args, _, _ in self.launched if summary is not None]
             if not self.start(self._ready, given):
@@ -346,30 +362,24 @@ class Rerun(Recording):
 
     def _ready(self) -> Callable[[], None]:
         """Allocates what the backward pass needs."""
-        if not self.puts_back:
-            return self._differentiate
-        if not self.final:
+        if self.puts_back and not self.final:
             self.final = backward.snapshot(self.steps)
-        if not self.way or self.takes_arrays:  # whose gradients may be others now
+        if not self.way or (self.puts_back and self.takes_arrays):  # whose gradients may be others now
             self.way, now = [], StandIns()
             for step, (summary, _, _, args) in zip(reversed(self.steps), reversed(self.launched), strict=True):
                 before = (now.flushed(), []) if summary is None else now.before(summary, args)
-                self.way.append((*before, now.after(step.changes)))
+                self.way.append((step, *before, now.after(step.changes)))
         return self._differentiate
 
     def _differentiate(self) -> None:
         """Runs the gradients, last first, each on memory as its launch left it."""
         for part in self.final:
             part.keep()
-        way = iter(self.way)
-        before: Sequence[Part] = ()
-        found: Found = []
-        after: Sequence[Part] = ()
-        token = PUT_BACK.set(True)
+        token = PUT_BACK.set(True) if self.calls else None
         try:
-            for step, (summary, args, number, kept) in zip(reversed(self.steps), reversed(self.launched), strict=True):
-                if self.puts_back:
-                    before, found, after = next(way)
+            for (step, before, found, after), launched in zip(self.way, reversed(self.launched), strict=True):
+                summary, args, number, kept = launched
+                if before:
                     restore(before)
                 if summary is None:
                     function, given, named, _ = args
@@ -388,8 +398,10 @@ class Rerun(Recording):
                 if after:
                     restore(after)
         finally:
-            PUT_BACK.reset(token)
-            restore(self.final)
+            if token is not None:
+                PUT_BACK.reset(token)
+            if self.final:
+                restore(self.final)
 
     def end(self) -> None:
         """Continues recording after the steps that were the same."""
@@ -415,7 +427,7 @@ class Rerun(Recording):
             return
         launches.finished_rerun = self
         for tracked, version in zip(launches.tracked.values(), after, strict=True):
-            tracked.attach((tracked.watch,))
+            attach(tracked.memory, (tracked.watch,))
             tracked.version = version
 
     def let_go(self) -> None:

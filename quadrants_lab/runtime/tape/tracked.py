@@ -69,18 +69,9 @@ class Tracked:
         else:
             self.shadow = memory.copy()
 
-    def attach(self, watcher: Watcher) -> None:
-        """Lets Python's writes to the memory be told to a function, from now on until `detach`."""
-        watchers = self.memory.watchers
-        self.memory.watchers = (*watchers, *watcher) if watchers else watcher
-
-    def detach(self, watcher: Watcher) -> None:
-        watchers = self.memory.watchers
-        self.memory.watchers = () if watchers == watcher else tuple([one for one in watchers if one != watcher[0]])
-
     def unfollow(self) -> None:
         """Ends what `follow` began."""
-        self.detach((self.watch,))
+        detach(self.memory, (self.watch,))
 
     def unseen(self) -> QuadrantsRuntimeError:
         """The error about a launch in another thread that wrote it."""
@@ -121,8 +112,19 @@ def follow(
     found = Tracked(memory, name, memory.version, account_for=account_for)
     if memory.foreign and not isinstance(memory.foreign, trusted):
         found.follow_others()
-    found.attach((found.watch,))
+    attach(memory, (found.watch,))
     return found
+
+
+def attach(memory: Memory, watcher: Watcher) -> None:
+    """Lets Python's writes to the memory be told to a function, from now on until `detach`."""
+    watchers = memory.watchers
+    memory.watchers = (*watchers, *watcher) if watchers else watcher
+
+
+def detach(memory: Memory, watcher: Watcher) -> None:
+    watchers = memory.watchers
+    memory.watchers = () if watchers == watcher else tuple([one for one in watchers if one != watcher[0]])
 
 
 @dataclass(slots=True)
