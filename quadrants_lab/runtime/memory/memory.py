@@ -77,9 +77,9 @@ class Memory:
     """
 
     __slots__ = (
-        "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "dtype", "foreign",
-        "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "recorded",
-        "serial", "session", "unseen", "version", "watchers",
+        "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "cleared", "dtype",
+        "foreign", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote",
+        "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -99,6 +99,7 @@ class Memory:
         self.unseen = 0
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
+        self.cleared = -1  # the version after a Tape or FwdMode has last set it to 0
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
         self.noted: Callable[[tuple[Any, ...]], None] | None = None
@@ -137,6 +138,10 @@ class Memory:
             with self.writing():
                 self.before_write(where, values)
                 self._write(where, values)
+        elif where is ...:  # without a call: each Tape does this a few times
+            self.assign(values)
+            self.version = self.python_wrote = self.python_filled = self.version + 1
+            self.owner = THREAD.number
         else:
             self._write(where, values)
 
