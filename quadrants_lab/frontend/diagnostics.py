@@ -128,9 +128,9 @@ TABLE: dict[str, Row] = {
                   "write {text}.shape[{k}] - {back}"),
     "QL1504": Row(_S, "a field or array cannot be sliced in a kernel", "a slice here", "loop over the elements; "
                   "a tile takes rows and columns of numbers, t[:] = a[i:j, k:l], and a column is a[i:j, k]"),
-    "QL1510": Row(_S, "a slice for a tile has a begin and an end, and no step", "this one",
+    "QL1511": Row(_S, "a slice for a tile has a begin and an end, and no step", "this one",
                   "write a[row:row + n, column:column + n]"),
-    "QL1511": Row(_S, "a tile has no elements that a subscript names", "indexed here",
+    "QL1512": Row(_S, "a tile has no elements that a subscript names", "indexed here",
                   "load it with t[:] = a[i:j, k:l], and store it with a[i:j, k:l] = t"),
     "QL1505": Row(_T, "{what} cannot be indexed", "indexed here", "fields, ndarrays, shapes and constants can"),
     "QL1506": Row(_I, "index {index} does not exist: there are {count} entries"),
@@ -203,6 +203,11 @@ TABLE: dict[str, Row] = {
                   "write t -= qd.outer(a, b) or t += qd.outer(a, b) for a tile t, a statement for each product"),
     "QL1721": Row(_T, "solve_triangular_ solves with lower triangles only", "asked for the other here",
                   "leave lower out, or give lower=True"),
+    "QL1722": Row(_T, "{what} cannot be assigned to {target}", "given here",
+                  "write t[:] = a[i:j, k:l], a[i:j, k:l] = t, or t = u of tiles of one size"),
+    "QL1723": Row(_T, "{what} is not a number", "used as a number here", "{cure}"),
+    "QL1724": Row(_T, "each row of a tile of {n} rows needs a thread of a subgroup", "the last subgroup of a block of "
+                  "{threads} threads has {last}", "write qd.loop_config(block_dim=...) with a multiple of {n}"),
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
                   "def {name}(...) -> qd.f32:"),

@@ -298,3 +298,72 @@ def test_a_tile_is_a_value_that_its_methods_change():
     one, ones = np.eye(16), np.ones((16, 16))
     want = [0 * ones, 0 * ones, one, 2 * ones, 2 * ones, one, one + 3, one, one - 1]
     np.testing.assert_array_equal(y.to_numpy(), np.array(want))
+
+
+# --- gradients ------------------------------------------------------------------------------------------------------
+
+@qd.kernel
+def products(x: qd.template(), y: qd.template()):
+    """x[0] @ x[1].T, less a column that a loop updates in place."""
+    tile = qd.simt.Tile16x16
+    qd.loop_config(block_dim=16)
+    for _ in range(16):
+        t = tile.zeros(qd.f64)
+        t[:] = x[1, 0:16, 0:16]
+        for k in range(5):
+            v = x[0, 0:16, k]
+            t += qd.outer(v * v, x[1, 0:16, k])
+            t -= qd.outer(v, qd.sin(v))
+        y[0, 0:16, 0:16] = t
+
+@qd.kernel
+def factorised(x: qd.template(), y: qd.template()):
+    tile = qd.simt.Tile16x16
+    qd.loop_config(block_dim=32)
+    for _ in range(32):
+        t, u = tile.zeros(qd.f64), tile.zeros(qd.f64)
+        t[:] = x[0, 0:16, 0:16]
+        t.cholesky_(1e-9)
+        u[:] = x[1, 0:16, 0:16]
+        t.solve_triangular_(u)
+        y[0, 0:16, 0:16] = t
+        y[1, 0:16, 0:16] = u
+
+@qd.kernel
+def vectors(x: qd.template(), y: qd.template()):
+    """Through shared memory of vectors, in which threads meet."""
+    qd.loop_config(block_dim=16)
+    for i in range(16):
+        held = block.SharedArray(16, qd.types.vector(3, qd.f64))
+        for k in qd.static(range(3)):
+            held[i][k] = x[0, i, k] * x[1, k, i]
+        block.sync()
+        held[i % 3].yz += x[0, i, 4]
+        block.sync()
+        y[0, 0, i] = held[15 - i].dot(held[i]) * held[(i + 2) % 16].x
+
+
+@NEEDS_F64
+@pytest.mark.parametrize("program", [products, factorised, vectors], ids=lambda f: f.__name__)
+def test_gradients(session, program):
+    """Of a random weighting of the results, along random directions, against differences; twice."""
+    x, y = (qd.field(qd.f64, (2, 16, 16), needs_grad=True) for _ in range(2))
+    start = np.stack([positive(1, 16)[0], RNG.random((16, 16))])
+    weights = np.tril(RNG.random((2, 16, 16)))
+
+    def value(a):
+        x.from_numpy(a)
+        y.fill(0)
+        program(x, y)
+        return (y.to_numpy() * weights).sum()
+
+    value(start)
+    for _ in range(2):
+        x.grad.fill(0)
+        y.grad.from_numpy(weights)
+        program.grad(x, y)
+        found = x.grad.to_numpy()
+        for step in 1e-5 * RNG.standard_normal((4, 2, 16, 16)):
+            want = (value(start + step) - value(start - step)) / 2
+            np.testing.assert_allclose((found * step).sum(), want, rtol=1e-6, atol=1e-12)
+        value(start)

@@ -49,13 +49,12 @@ def store(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: A
 
 
 @helper
-def add_outer(tile: Any, a: Any, b: Any) -> Any:
-    """Adds the product of the column ``a`` and the row ``b``, of which each thread gives its element."""
-    row = _shared(b)
+def add_outer(tile: Any, a: Any, row: Any) -> Any:
+    """Adds the product of the column ``a``, of which each thread gives its element, and of the subgroup's elements of
+    ``row``, shared memory with an element of each thread."""
     t = _thread()
     for c in range(_columns(tile)):
         tile[t, c] = tile[t, c] + a * row[t - t % 32 + c]
-    _sync()
 
 
 @helper

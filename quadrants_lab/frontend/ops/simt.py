@@ -12,7 +12,7 @@ from quadrants_lab.frontend.ops import tiles
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.struct import type_of
-from quadrants_lab.frontend.values.tile import SUBGROUP, shared_array, thread, use_blocks
+from quadrants_lab.frontend.values.tile import SUBGROUP, of_threads, shared_array, use_blocks
 from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32
@@ -74,10 +74,8 @@ def _shared(cx: Context, call: ast.Call, value: Value) -> Value:
     """Shared memory with the value of each thread; the size is rounded up to whole subgroups."""
     number = value.number(cx, call)
     use_blocks(cx, call)
-    array = shared_array(cx, (-(-cx.block_threads // SUBGROUP) * SUBGROUP,), cx.type_of(number))
-    cx.b.store(array.buffer, (thread(cx),), cx.to(number, array.buffer.dtype))
-    cx.b.add(N.Barrier(cx.b.fresh()))
-    return array
+    dtype = cx.type_of(number)
+    return of_threads(cx, cx.to(number, dtype), dtype)
 
 
 def _arch_uses_spv(cx: Context, call: ast.Call, arch: Value) -> Value:

@@ -15,14 +15,13 @@ SIZES = {"Tile16x16": 16, "Tile32x32": 32}
 
 
 def _made(size: int, fill: Any) -> Lower:
-    """A new tile that ``fill`` fills; QL1714 where a subgroup has fewer threads than it has rows."""
+    """A new tile that ``fill`` fills; QL1724 where a subgroup has fewer threads than it has rows."""
 
     def lower(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
         use_blocks(cx, call)
         last = cx.block_threads % SUBGROUP or SUBGROUP
         if last < size:
-            threads = f"a block of {cx.block_threads} threads, whose last subgroup has {last}"
-            raise cx.fail("QL1714", call, what=f"a tile of {size} rows", where=threads)
+            raise cx.fail("QL1724", call, n=size, threads=cx.block_threads, last=last)
         of = cx.options.default_fp if dtype is None else cx.dtype(dtype, argument_node(call, 0))
         tile = Tile(shared_array(cx, (cx.block_threads, size), of), call)
         inlined(cx, call, fill, tile.mem)

@@ -6,8 +6,10 @@ from typing import Any
 from quadrants_lab.frontend.library import tiles
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.tile import Outer, Slab, Tile, use_blocks
-from quadrants_lab.frontend.values.values import Num, Tuple, Value
+from quadrants_lab.frontend.values.tile import Outer, Slab, Tile, of_threads, use_blocks
+from quadrants_lab.frontend.values.values import Mem, Num, Tuple, Value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
 
 
 def inlined(cx: Context, node: Any, fn: Any, *args: Value) -> None:
@@ -31,8 +33,7 @@ def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.exp
         use_blocks(cx, node)
         place.overwrite(cx, value)
     else:
-        what, target = value.describe(), place.describe()
-        raise cx.fail("QL1417", source, what=what[0].lower() + what[1:], target=target)
+        raise cx.fail("QL1722", source, what=value.describe(), target=place.describe())
 
 
 def _transfer(cx: Context, node: ast.expr, fn: Any, tile: Tile, slab: Slab) -> None:
@@ -43,11 +44,22 @@ def update(cx: Context, place: Value, op: type, value: Value, node: ast.stmt, so
     """``tile += qd.outer(a, b)`` or ``tile -= ...``."""
     tile: Tile | None = place.tile
     if tile is None or not isinstance(value, Outer) or op not in (ast.Add, ast.Sub):
-        what, text = value.describe().rstrip(","), place.describe()
-        raise cx.fail("QL1720", source, text=text, what=what)
+        raise cx.fail("QL1720", source, text=place.describe(), what=value.describe())
     cx.at(node)
     dtype = tile.mem.buffer.dtype
     a, b = (cx.to(x.number(cx, source), dtype) for x in (value.a, value.b))
     if op is ast.Sub:
         a = cx.b.op("neg", a)
-    inlined(cx, source, tiles.add_outer, tile.mem, Num(a, dtype), Num(b, dtype))
+    use_blocks(cx, source)
+    inlined(cx, source, tiles.add_outer, tile.mem, Num(a, dtype), _row(cx, b, dtype))
+
+
+def _row(cx: Context, number: int, dtype: DType) -> Mem:
+    """Shared memory with the number of each thread, made once in a block of statements: several tiles may take it. The
+    threads wait before they write it, because in the last trip of a loop others read it."""
+    block, row = cx.rows.get(number, (None, None))
+    if row is None or block is not cx.b.stmts:
+        cx.b.add(N.Barrier(cx.b.fresh()))
+        row = of_threads(cx, number, dtype)
+        cx.rows[number] = cx.b.stmts, row
+    return row

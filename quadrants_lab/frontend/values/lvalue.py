@@ -107,7 +107,7 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
     found: list[tuple[V.Num, ...]] = []
     for k, p in enumerate(parts):
         if isinstance(p, ast.Slice) and (p.lower is None or p.upper is None or p.step is not None):
-            raise cx.fail("QL1510", p)
+            raise cx.fail("QL1511", p)
         ends: Any = (p.lower, p.upper) if isinstance(p, ast.Slice) else (p,)
         numbers = [_index(cx, e, k, base.text, cx.expr(e)) for e in ends]
         cx.at(p)
@@ -120,7 +120,7 @@ def _whole_tile(cx: Context, base: Place, value: V.Tile, node: ast.Subscript) ->
     """``t[:]``, the tile itself."""
     p = node.slice
     if not isinstance(p, ast.Slice) or (p.lower, p.upper, p.step) != (None, None, None):
-        raise cx.fail("QL1511", node)
+        raise cx.fail("QL1512", node)
     return value
 
 

@@ -38,8 +38,26 @@ def thread(cx: Lowering) -> int:
     return cx.b.add(N.Builtin(cx.b.fresh(), i32, "thread"))  # type: ignore[no-any-return]  # of a `Builder`
 
 
+def of_threads(cx: Lowering, number: int, dtype: DType) -> Mem:
+    """Emits shared memory with the number of each thread; the size is rounded up to whole subgroups."""
+    made = shared_array(cx, (-(-cx.block_threads // SUBGROUP) * SUBGROUP,), dtype)
+    cx.b.store(made.buffer, (thread(cx),), number)
+    cx.b.add(N.Barrier(cx.b.fresh()))
+    return made
+
+
+class _NoNumber(Value):
+    """The answers of what only statements about tiles take. ``cure`` says which."""
+
+    __slots__ = ()
+    cure: str
+
+    def number(self, cx: Lowering, node: ast.expr) -> Any:
+        raise cx.fail("QL1723", node, what=self.describe(), cure=self.cure)
+
+
 @dataclass(slots=True, eq=False)
-class Tile(Value):
+class Tile(_NoNumber):
     """A square of numbers. ``mem`` is shared memory of the shape (threads of the block, columns): thread t holds row
     t % 32 of the tile of its subgroup in row t, which no other thread accesses. Devices may keep it in registers.
     ``maker`` is the call that has made the tile, as long as no variable holds it."""
@@ -47,6 +65,7 @@ class Tile(Value):
     mem: Mem
     maker: ast.expr | None = None
     is_alias = True
+    cure = "compute with t += qd.outer(a, b), t -= qd.outer(a, b) and the tile's methods"
 
     @property
     def size(self) -> int:
@@ -79,7 +98,7 @@ class Tile(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Slab(Value):
+class Slab(_NoNumber):
     """``mem[at, begin:end, ..]``: consecutive rows of a field or array, of which thread t of a subgroup takes number
     t. ``columns`` are the begin and end of the columns that a tile takes, or the one column that is one number for each
     thread, 0 in threads beyond the last row."""
@@ -88,7 +107,8 @@ class Slab(Value):
     at: tuple[Num, ...]
     rows: tuple[Num, Num]
     columns: tuple[Num, ...]
-    words = "rows and columns for a tile"
+    words = "a slice of an array"
+    cure = "load it into a tile, t[:] = a[i:j, k:l]; a column a[i:j, k] is a number in each thread"
 
     @property
     def is_column(self) -> bool:
@@ -113,9 +133,10 @@ class Slab(Value):
 
 
 @dataclass(slots=True, eq=False)
-class Outer(Value):
+class Outer(_NoNumber):
     """``qd.outer(a, b)``, which a tile can subtract or add: its element (r, c) is a of thread r times b of thread c."""
 
     a: Any
     b: Any
-    words = "qd.outer(...), which a tile can only subtract or add,"
+    words = "qd.outer(...)"
+    cure = "write t += qd.outer(a, b) or t -= qd.outer(a, b) for a tile t, a statement for each product"
