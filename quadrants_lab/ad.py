@@ -130,7 +130,7 @@ class Tape:
             clear_all("grad", THREAD.number)
         self._differentiated = False
         memory.write(..., 0)
-        self._key = memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
+        self._key = memory.serial, MODE.get(), self.memory, self.validation, self._repeatable
         lent = None if self.loss.recordings is None else self.loss.recordings.lend(self._key)
         self._recorder, self._proof = (self._recorder, None) if lent is None else lent
         launches = self._launches
@@ -147,7 +147,7 @@ class Tape:
         try:
             if kind is None:
                 reaches = self._finish()
-                rested = not self.validation and self._rest(launches, reaches)
+                rested = not self.validation and not self._finds_lost and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
             if rested:
@@ -205,9 +205,18 @@ class Tape:
         return self._report()
 
     @property
+    def _finds_lost(self) -> bool:
+        """Whether the session looks for gradients that are lost, see `qd.init`."""
+        return self.loss._memory.session.settings.options.get("check") == "gradients"  # type: ignore[no-any-return]
+
+    @property
+    def _repeatable(self) -> bool:
+        return bool(self.grad_check) or self._finds_lost
+
+    @property
     def _launches(self) -> Launches:
         if self._recorder is None:
-            self._recorder = Launches(repeatable=bool(self.grad_check), memory=self.memory)
+            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
         return self._recorder
 
     def grad(self) -> None:
@@ -261,8 +270,13 @@ class Tape:
             caller, levels = self._caller
             warn_unreached(caller, self.loss, launches.writes, levels, launches.read_without_gradient())
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
-        self._differentiate(forget=self.memory is not None and not self.grad_check)
+        self._differentiate(forget=self.memory is not None and not self._repeatable)
         self.kept = launches.report()
+        if self._finds_lost and reaches:
+            # imported here, because it loads the compiler
+            from quadrants_lab.runtime.check.checked_session import tell_lost_gradients
+
+            tell_lost_gradients(loss.session, launches, self.loss)
         if self.validation:
             for kept in self.kept:
                 warnings.warn(str(kept), QuadrantsWarning, stacklevel=3)
