@@ -86,6 +86,21 @@ class Launchable:
 
         return schedule_text(self._dispatch)
 
+    def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
+        """Writes a script with the kernel's source, its data and one launch, which shows in a process of its own what
+        is wrong. The launch runs with all checks; for a gradient (``k.grad.reproduce``) the script compares it with
+        finite differences and forward mode. Data of more than 32 numbers go to an .npz file beside it.
+
+        With arguments, the data are those of now. Without, it is the last launch in a ``%%qdkernel`` cell, or in a
+        session with ``qd.init(check="nan")`` or more, with the data from before it. Returns the absolute path. QL0716
+        if the kernel uses something that a script cannot make again."""
+        return self._reproduce(path, args, kwargs)
+
+    def _reproduce(self, path: str | Path, args: Any, kwargs: Any, instance: Any = None) -> Path:
+        from quadrants_lab.lang.reproduce import reproduce
+
+        return reproduce(path, self, args, kwargs, self._side > 0, instance)
+
     @property
     def dispatcher(self) -> Dispatcher:
         return self._dispatch
@@ -101,6 +116,10 @@ class BoundKernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel(self.__self__, *args, **kwargs)
+
+    def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
+        """`Launchable.reproduce` of the method."""
+        return self.kernel._reproduce(path, args, kwargs, self.__self__)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.kernel, name)
