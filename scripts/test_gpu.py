@@ -54,6 +54,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "speed": (own("speed"), 120),
         "tapes": (own("tapes"), 60),
         "blocks": (own("blocks"), 90),
+        "jax": (own("jax"), 90),
         "scatter": (own("scatter"), 60),
         "sums": (own("sums"), 60),
         "vulkan": (own("vulkan"), 90),
