@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial, wraps
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -31,14 +32,23 @@ from quadrants_lab.runtime.interop.gradients import settle_argument
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
 from quadrants_lab.runtime.observe import tape_numbers
-from quadrants_lab.runtime.observe.observers import MODE, OBSERVERS, open_recording, unwatched, watch
+from quadrants_lab.runtime.observe.observers import (
+    MODE,
+    OBSERVERS,
+    Observer,
+    open_recording,
+    unwatched,
+    watch,
+)
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
+from quadrants_lab.runtime.tape.tracing import Tracing
 from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:
+    from quadrants_lab.ir.dot import Drawing
     from quadrants_lab.runtime.check.report import Report as Checked
 
 __all__ = [
@@ -69,6 +79,7 @@ class Tape:
     state. If it is less than the program needs at least, an error at the end says how much that is.
     `kept_bytes` and `made_again` say how much was saved and run again, and `report`, a timeline in a notebook, says
     where and why.
+    ``trace``: launches are timed, one after the other, for `trace`.
     ``grad_check``: fields (f64) whose gradients are compared with finite differences. If they differ, a
     QuadrantsAssertionError names field, index and both values.
     """
@@ -84,7 +95,7 @@ class Tape:
 
     def __init__(
         self, loss: Any = None, clear_gradients: bool = True, validation: bool = False,
-        grad_check: Sequence[Any] | None = None, memory: int | None = None,
+        grad_check: Sequence[Any] | None = None, memory: int | None = None, trace: bool = False,
     ) -> None:  # fmt: skip
         self._given = loss  # a torch tensor must live as long as its Tape
         if not isinstance(loss, Dense):
@@ -114,6 +125,8 @@ class Tape:
             )
         self.memory = memory
         self.kept: list[Kept] = []
+        self.traces = trace
+        self._tracing: Tracing | None = None
 
     def __enter__(self) -> Tape:
         if self._open is not None:
@@ -130,11 +143,12 @@ class Tape:
             clear_all("grad", THREAD.number)
         self._differentiated = False
         memory.write(..., 0)
-        self._key = memory.serial, MODE.get(), self.memory, self.validation, self._repeatable
+        self._key = memory.serial, MODE.get(), self.memory, self.validation, self._repeatable, self.traces
         lent = None if self.loss.recordings is None else self.loss.recordings.lend(self._key)
         self._recorder, self._proof = (self._recorder, None) if lent is None else lent
         launches = self._launches
         launches.began, launches.clears = next(TIMES), self.clear_gradients
+        self._tracing = launches.tracing = Tracing(launches.account) if self.traces else None
         now.taping.append(launches)
         self._open = self._record(launches, now)
         return self
@@ -146,8 +160,10 @@ class Tape:
         launches, rested = self._launches, False
         try:
             if kind is None:
-                reaches = self._finish()
-                rested = not self.validation and not self._finds_lost and self._rest(launches, reaches)
+                with nullcontext() if self._tracing is None else watch(self._tracing):
+                    reaches = self._finish()
+                once = self.validation or self.traces or self._finds_lost
+                rested = not once and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
             if rested:
@@ -160,7 +176,8 @@ class Tape:
     def _record(self, launches: Launches, now: session.Session) -> _Open:
         """Begins to record launches; `_close` ends that."""
         numbers = tape_numbers.begin("Tape", "grad", now)
-        watching, rerun = watch(launches), launches.rerun
+        watching = watch(launches) if self._tracing is None else _watched(self._tracing, launches)
+        rerun = launches.rerun
         checking = session.checking("check_races") if self.validation else None
         watching.__enter__()
         if rerun is not None:
@@ -199,6 +216,33 @@ class Tape:
         rerun.let_go()
         return True
 
+    def __repr__(self) -> str:
+        """The loss, how many launches there were, the most bytes that were kept, the budget."""
+        if self._open is not None:
+            said = f"recording, {sum(1 for _ in self._launches.leaves())} launches so far"
+        elif not (report := self.report).steps:
+            said = "no launches"
+        else:
+            budget = "no budget" if report.budget is None else f"a budget of {report.budget:,} bytes"
+            said = f"{len(report.steps):,} launches under {budget}, {report.kept()}"
+        return f"<qd.ad.Tape of {self.loss!r}: {said}>"
+
+    def graph(self) -> Drawing:
+        """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a
+        launch overwrote it. Launches that repeat are folded. ``.source`` is DOT text; `Report.program` has the data."""
+        return self.report.graph()
+
+    def trace(self, path: str | Path) -> Path:
+        """Writes a timeline of launches, gradients and bytes kept, which Perfetto (https://ui.perfetto.dev) and
+        chrome://tracing open, and returns its absolute path. The Tape must have been made with ``trace=True``."""
+        if self._tracing is None:
+            untimed = "the launches under this Tape were not timed"
+            what = "this Tape recorded nothing yet" if self.traces else untimed
+            help = f"with qd.ad.Tape({self.loss.name or 'loss'}, trace=True) as tape: ..."
+            raise QuadrantsRuntimeError(what, code="QL2104", help=help)
+        about = {"loss": repr(self.loss), "launches": len(self._tracing.ran), "kept_bytes": self.kept_bytes}
+        return self._tracing.write(path, about)
+
     @property
     def report(self) -> Report:
         """What was saved and run again for the last gradient, and why, with a row for each launch."""
@@ -229,7 +273,7 @@ class Tape:
             clear_all("grad", THREAD.number)
         self._differentiated = True
         self._seed()
-        with unwatched(self._launches):
+        with unwatched(self._launches), nullcontext() if self._tracing is None else self._tracing.gradients():
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
@@ -309,6 +353,13 @@ class Tape:
                     code="QL2099",
                     help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
                 )
+
+
+@contextmanager
+def _watched(first: Observer, second: Observer) -> Iterator[None]:
+    """Within the with, both see every launch; ``first`` is the inner one."""
+    with watch(first), watch(second):
+        yield
 
 
 def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:

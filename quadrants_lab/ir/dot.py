@@ -20,13 +20,11 @@ _BOXES = {  # kind of a node -> its attributes
     "entry": 'fillcolor="#eef1f6"',
     "exit": 'fillcolor="#eef1f6"',
     "field": 'shape=ellipse, fillcolor="#eef6ef"',
-    "loss": 'shape=ellipse, fillcolor="#fbe3e4"',
-    "python": 'style="filled,dashed"',
 }
 _ARROWS = {  # kind of an edge -> its attributes
     "back": 'style=dashed, color="#b4530a"',
-    "kept": 'color="#c98a1a", penwidth=2',
-    "gradient": 'style=dashed, color="#b4530a", dir=back',
+    "kept": 'dir=both, arrowtail=empty, color="#c98a1a", penwidth=2',
+    "both": "dir=both, arrowtail=empty",
 }
 
 

@@ -25,7 +25,7 @@ from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.recording import Recording, modes
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
-from quadrants_lab.runtime.tape.step import Step
+from quadrants_lab.runtime.tape.step import Step, uses
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Rerun(Recording):
             writes.update(id(memory_at(place, args)) for _, place, _, _ in summary.writes)
             plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
             self.then.append(_launch(summary, args))
-            step.what, step.repeat = summary.name, None
+            step.what, step.uses, step.repeat = summary.name, uses(step, launches.names), None
         super().__init__(plans[0].session, plans)
         self.kernels = list(dict.fromkeys(launch.summary for launch in self.then))
         tracked = launches.tracked.values()

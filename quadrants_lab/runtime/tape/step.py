@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 MANY = 1 << 30  # boxes that stay apart, because a box around them has other elements, too
 
 
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """What a launch does with a memory: its serial, and its name in the first kernel that used it."""
+
+    serial: int
+    name: str
+    reads: bool
+    writes: bool
+    differentiable: bool
+
+
 @dataclass(slots=True)
 class Step:
     """Something that changed memory: a launch, a function with a custom gradient, or writes from Python.
@@ -36,7 +47,8 @@ class Step:
     the memory that Python wrote to, and (index into the array, values) of each write. ``summary``: set for a launch
     that can be repeated on the same memory. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
     ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program, set when there are
-    segments. ``what``: what the report calls a step that is no launch, or is one no more.
+    segments. ``what``: what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what
+    it used.
     """
 
     gradient: Callable[[], None] | None = None
@@ -53,6 +65,7 @@ class Step:
     inner_launch: tuple[Plan, tuple[Any, ...], int] | None = None
     by_data: bool = False
     what: str = "Python"
+    uses: tuple[Uses, ...] = ()
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -100,6 +113,21 @@ class Step:
         if self.summary is not None:
             for _, place, elements in self.summary.own_reads if own else self.summary.reads:
                 yield memory_at(place, self.args), elements(self.args)
+
+
+def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
+    """What a step uses; ``names``: id of a memory -> its name in the first kernel that used it."""
+    launch = step.launch or step.inner_launch
+    if launch is None:
+        memory = None if step.write is None else step.write[0]
+        named = () if memory is None else (Uses(memory.serial, names.get(id(memory), "a field"), False, True, False),)
+        return step.uses or named
+    plan, args, _ = launch
+    return tuple([
+        Uses(memory.serial, names.get(id(memory), buffer), buffer in plan.reads, buffer in plan.writes,
+             plan.gradient_of(buffer, args) is not None)
+        for buffer, memory in plan.memories(args).items()
+    ])  # fmt: skip
 
 
 def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
