@@ -38,6 +38,7 @@ from quadrants_lab.runtime.tape.written import Overwritten, Writes
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.tape.tracing import Tracing
 
 
 class Pending(NamedTuple):
@@ -63,6 +64,7 @@ class Launches(Keeper):
     """
 
     rerun: Rerun | None = None
+    tracing: Tracing | None = None  # what times launches that are made again
 
     def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
         self.repeatable = repeatable
@@ -344,7 +346,8 @@ class Launches(Keeper):
             raise recomputation.not_recomputable("of them failed")
         else:
             hold = self.account.hold(step.own)
-            kept = again(step.launch[0].owner.launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
+            launch = step.launch[0].owner.launch if self.tracing is None else self.tracing.launch
+            kept = again(launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
             if keep:
                 step.kept, step.holds = kept, [hold]
         return step

@@ -31,7 +31,7 @@ from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
-from quadrants_lab.runtime.tape.step import Step, called
+from quadrants_lab.runtime.tape.step import Step, called, uses
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ class Rerun(Recording):
         writes: Counter[int] = Counter()
         plans = []
         for step in steps:
+            step.uses = uses(step, launches.names)
             summary, launch = step.known, step.launch or step.inner_launch
             if summary is not None and launch is not None:
                 writes.update(id(memory_at(place, launch[1])) for _, place, _, _ in summary.writes)
