@@ -340,8 +340,9 @@ def _fast_circle(s: Scope, x: X, quarters: int) -> X:
     p = s.lit(last)
     for c in reversed(others):
         p = p * z + c
-    y = r + r * z * p
-    return (y.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
+    # the sign of r, which processors find while they compute p: what waits for each other is fewer operations
+    r = (r.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
+    return r + r * z * p
 
 
 SMALL = 0.0113  # x - sin x is 2**-22 there

@@ -115,6 +115,7 @@ PIPELINES: dict[str, Passes] = {
     "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), lower_failures, 1),
     "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, False, _FAST),
     "metal": devices.metal(lower_failures),
+    "wasm": devices.wasm(lower_failures, _FAST),
 }
 _NAMES = re.compile(r"\s*([\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")
 
