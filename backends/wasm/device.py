@@ -28,6 +28,7 @@ from quadrants_lab.backends.wasm.module import PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _TICK, _IDLE = 0.02, 50  # seconds between two ticks; how many of them without a launch end the ticking
+_MOST = 1 << 16  # pages of a memory
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _awake = threading.Event()
 Stopped = wasmtime.Trap | wasmtime.WasmtimeError | None
@@ -90,7 +91,7 @@ class Device(GpuDevice):
 
     def _reserve(self) -> tuple[wasmtime.Memory, int]:
         """The largest memory that the process gets. Its pages take memory only once they are used."""
-        for pages in (1 << 16, 1 << 14, 1 << 12, 1 << 10):
+        for pages in (_MOST, _MOST // 4, _MOST // 16, _MOST // 64):
             try:
                 limits = wasmtime.Limits(pages, pages)
                 return wasmtime.Memory(self.store, wasmtime.MemoryType(limits)), pages * PAGE

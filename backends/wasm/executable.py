@@ -14,7 +14,6 @@ from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends.disk_cache import Keep, forget
-from quadrants_lab.backends.host import ALIGNMENT
 from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.backends.wasm.device import Device, engine
 from quadrants_lab.backends.wasm.emitter import module
@@ -61,7 +60,7 @@ class Executable(GpuExecutable):
         frames = why.frames if isinstance(why, wasmtime.Trap) else []
         at = module(self.kernel, self.options).at(frames[0].module_offset) if frames else N.NO_ID
         span = next((s.span for s in walk(self.kernel.body) if s.id == at), self.kernel.span)
-        words = str(getattr(why, "message", why)).strip()
+        words = str(why).strip().splitlines()[-1].rpartition("wasm trap: ")[2]
         return QuadrantsRuntimeError(
             f"WebAssembly stopped kernel '{self.kernel.name}': {words}",
             code="QL3042",
@@ -87,8 +86,7 @@ class Frame(GpuFrame):
             if self.words.task_of[s.id] != task:
                 task, here = self.words.task_of[s.id], 0
             at[s.id] = here
-            slots = 0 if s.count_only else elements(s.type, cap) * element_bytes(s.type)
-            here += -(-slots // ALIGNMENT) * ALIGNMENT
+            here += 0 if s.count_only else elements(s.type, cap) * element_bytes(s.type)
             most = max(most, here)
         return HeapPlan(1, at, most, most)
 
