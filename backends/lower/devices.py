@@ -125,11 +125,11 @@ def metal(lower_failures: Pass) -> Passes:
     )  # fmt: skip
 
 
-def wasm(lower_failures: Pass, options: CompileOptions) -> Passes:
+def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passes:
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        lower_local_arrays, LowerAdstacks(lanes=False, numbered=True), lower_random,
+        lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
         LowerMath(MATH, near=options.fast_math), LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp")),
         LowerDivision(), lower_integers, lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures,
         LowerAtomics(alone=True),

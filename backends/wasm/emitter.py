@@ -3,6 +3,10 @@
 The argument of each is the address of the launch frame (`_gpu.layout`). Values are local variables, and control flow is
 structured in both languages. One thread runs the kernel, the iterations of a parallel task in row-major order. An
 integer of fewer than 32 bits is an i32 within its limits, a u1 is 0 or 1, an f16 is an f32 that f16 has, too.
+
+In a task with lanes (`lanes`) the last axis runs in groups of iterations, and then one by one. In a group, values that
+differ between its iterations are vectors, and a u1 is -1 or 0 in each lane; what counts up from lane to lane is the
+number of the first lane.
 """
 
 from __future__ import annotations
@@ -11,11 +15,13 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.stage import Stage
-from quadrants_lab.backends.wasm import ops
+from quadrants_lab.backends.wasm import lanes, ops
+from quadrants_lab.backends.wasm.lanes import LaneSchedule, NoLanes
 from quadrants_lab.backends.wasm.module import Function, Instruction, Local, Module
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -28,7 +34,11 @@ PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all 
 
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
-    return devices.wasm(lower_failures, options)
+    return devices.wasm(LaneSchedule(options.fast_math), lower_failures, options)
+
+
+def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    return {"wat": lambda: module(kernel, options).stage()}
 
 
 @deeply_recursive
@@ -39,14 +49,10 @@ def module(kernel: N.Kernel, options: CompileOptions) -> Module:
     for n, task in enumerate(kernel.tasks):
         body = Body(unit, Function(f"task{n}", ("i32",), ("i32",)), (task,))
         body.task(task)
-        for instruction in (("local.get", run.locals[0]), ("call", unit.add(body.fn)), ("if",), ("return",), ("end",)):
-            run.put(N.NO_ID, *instruction)  # a task returns whether an assert has failed
+        for i in (("local.get", run.locals[0]), ("call", unit.add(body.fn)), ("if",), ("return",), ("end",)):
+            run.put(N.NO_ID, *i)  # a task returns whether an assert has failed
     unit.add(run)
     return Module(unit.functions)
-
-
-def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    return {"wat": lambda: module(kernel, options).stage()}
 
 
 class Unit:
@@ -64,13 +70,9 @@ class Unit:
                 self.private[b.name] = at
                 at += -(-prod(b.shape or ()) * b.dtype.nbytes // 8) * 8
         if at > FIRST:
-            raise QuadrantsRuntimeError(
-                f"local arrays of kernel '{kernel.name}' take {at - PRIVATE} bytes, which are more than "
-                f"WebAssembly has for them here ({FIRST - PRIVATE})",
-                code="QL3040",
-                labels=(Label(kernel.span),),
-                help="use smaller vectors and matrices, or fields",
-            )
+            what = f"local arrays of kernel '{kernel.name}' take {at - PRIVATE} bytes, {FIRST - PRIVATE} is the most"
+            help = "use smaller vectors and matrices, or fields"
+            raise QuadrantsRuntimeError(what, code="QL3040", labels=(Label(kernel.span),), help=help)
 
     def add(self, fn: Function) -> int:
         """The number of the function, which the module has once."""
@@ -82,7 +84,8 @@ class Unit:
 
 class Body:
     """Emits blocks into ``fn``. ``values`` maps ids to locals, or to the instruction that makes a constant, ``types``
-    to dtypes. ``known``: locals that are set at the start, by what they hold."""
+    to dtypes. ``known``: locals that are set at the start, by what they hold. ``lanes``: the iterations of a group, 1
+    outside of groups; ``vectors``: the ids of vectors; ``linear``: of what counts up from lane to lane."""
 
     handlers: dict[type, Callable[[Any, Any], None]] = {}
 
@@ -96,27 +99,45 @@ class Body:
         self.known: dict[str, Local] = {}
         self.uses = uses(block)
         self.fresh: tuple[int, Local | None] = 0, None  # a local that the last instruction set, and where
+        self.lanes = 1
+        self.vectors: set[int] = set()
+        self.linear: set[int] = set()
 
     # --- values -----------------------------------------------------------------------------------------------------
 
     def put(self, *instruction: Any) -> None:
         self.fn.put(self.stmt, *instruction)
 
+    def emit(self, *instructions: Instruction | str) -> None:
+        """A text is an instruction without immediates."""
+        for i in instructions:
+            self.put(*((i,) if isinstance(i, str) else i))
+
+    def value(self, id: int) -> Instruction:
+        """The instruction that pushes a value."""
+        value = self.values[id]
+        return ("local.get", value) if isinstance(value, Local) else value
+
     def get(self, *ids: int) -> None:
         """Pushes values. One that was defined right before, and is read once, has been pushed already."""
         for id in ids:
-            value = self.values[id]
-            if isinstance(value, Local):
-                if self.uses.get(id) == 1 and self.fresh == (len(self.fn.code), value):
-                    self.fn.drop()
-                else:
-                    self.put("local.get", value)
+            if self.uses.get(id) == 1 and self.fresh == (len(self.fn.code), self.values[id]):
+                self.fn.drop()
             else:
-                self.put(*value)
+                self.put(*self.value(id))
+
+    def push(self, id: int, vector: bool) -> None:
+        """Pushes a value, as a vector if that is wanted."""
+        if vector:
+            lanes.push_vector(self, id)
+        elif id in self.vectors:
+            raise NoLanes
+        else:
+            self.get(id)
 
     def variable(self, id: int, t: DType, name: str) -> Local:
         self.types[id] = t
-        found = self.values[id] = self.fn.local(ops.TYPES[t.name], name)
+        found = self.values[id] = self.fn.local("v128" if id in self.vectors else ops.TYPES[t.name], name)
         return found
 
     def define(self, s: N.Value) -> None:
@@ -125,9 +146,12 @@ class Body:
         self.put("local.set", v)
         self.fresh = len(self.fn.code), v
 
-    def set(self, params: tuple[N.Param, ...], ids: tuple[int, ...]) -> None:
+    def set(self, params: tuple[N.Param, ...], ids: tuple[int, ...], declare: bool = False) -> None:
         """Sets variables to values at the same time."""
-        self.get(*ids)
+        for p, id in zip(params, ids, strict=True):
+            self.push(id, p.id in self.vectors)
+        for p in params if declare else ():
+            self.variable(p.id, p.type, p.name)
         for p in reversed(params):
             self.put("local.set", self.values[p.id])
 
@@ -143,10 +167,11 @@ class Body:
         if name not in self.unit.numbers:
             f = ops.half(name)
             (p,) = f.params
-            inner = Body(self.unit, Function(name, (ops.TYPES[p.type.name],), (ops.TYPES[f.type.name],)), f.body)
-            inner.values[p.id], inner.types[p.id], inner.own = inner.fn.locals[0], p.type, set()
+            fn = Function(name, (ops.TYPES[p.type.name],), (ops.TYPES[f.type.name],))
+            inner = Body(self.unit, fn, f.body)
+            inner.values[p.id], inner.types[p.id], inner.own = fn.locals[0], p.type, set()
             inner.get(*inner.block(f.body))
-            self.unit.add(inner.fn)
+            self.unit.add(fn)
         self.put("call", self.unit.numbers[name])
 
     # --- memory -----------------------------------------------------------------------------------------------------
@@ -157,51 +182,50 @@ class Body:
 
     def base(self, b: N.Buffer) -> Instruction:
         """The instruction that pushes the address of a buffer's first element, but for what `place` adds."""
-        layout = self.unit.layout
         if b.kind == "private":
             return "i32.const", self.unit.private[b.name]
         if b.in_frame:
             return "local.get", self.fn.locals[0]
-        own = self.word(layout.buffers[b.of or b.name])
+        own = self.word(self.unit.layout.buffers[b.of or b.name])
         if b.kind != "heap":
             return "local.get", own
         heap = self.word(L.HEAP)
-        total = ("local.get", heap), ("local.get", own), ("i32.add",)
-        return "local.get", self.once(b.name, "i32", *total)
+        return "local.get", self.once(b.name, "i32", ("local.get", heap), ("local.get", own), ("i32.add",))
 
     def stride(self, b: N.Buffer, axis: int) -> Instruction:
         """The instruction that pushes the distance of neighbours along an axis, in bytes."""
-        behind = [b.known_extent(k) for k in range(axis + 1, b.ndim)]
-        size = prod(n for n in behind if n is not None) * b.dtype.nbytes
-        free = [k for k, n in enumerate(behind, axis + 1) if n is None]
-        if not free:
-            return "i32.const", ops.constant(u32, size)
-        product: list[Instruction] = [("i32.const", ops.constant(u32, size))]
-        for k in free:
-            product += [("local.get", self.extent(b, k)), ("i32.mul",)]
-        return "local.get", self.once(f"{b.name}.stride{axis}", "i32", *product)
+        size, product = b.dtype.nbytes, list[Instruction]()
+        for k in range(axis + 1, b.ndim):
+            n = self.slot_lanes if b.kind == "heap" else b.known_extent(k)
+            size *= 1 if n is None else n
+            product += [("local.get", self.extent(b, k)), ("i32.mul",)] if n is None else []
+        first = "i32.const", ops.constant(u32, size)
+        return ("local.get", self.once(f"{b.name}.stride{axis}", "i32", first, *product)) if product else first
 
     def extent(self, b: N.Buffer, axis: int, t: str = "i32") -> Local:
         return self.word(self.unit.layout.extents[b.name] + 8 * axis, t)
 
-    def place(self, s: N.Access) -> int:
-        """Pushes the address of an element; what is left to be added to it is returned."""
+    def place(self, s: N.Access) -> tuple[int, int]:
+        """Pushes the address of an element, in a group that of the first lane. Returns what is to be added to it, and
+        how far it is from lane to lane."""
         b = self.unit.kernel.buffers[s.buffer]
-        rest = self.unit.layout.buffers[b.name] if b.in_frame else 0
+        rest, apart = self.unit.layout.buffers[b.name] if b.in_frame else 0, 0
         self.put(*self.base(b))
         for axis, id in enumerate(s.index):
-            value, step = self.values[id], self.stride(b, axis)
-            if not isinstance(value, Local) and step[0] == "i32.const" and 0 <= (more := value[1] * step[1]) < FIRST:
+            value, step = self.value(id), self.stride(b, axis)
+            if self.lanes > 1 and id in self.linear:
+                if step[0] != "i32.const" or apart:
+                    raise NoLanes
+                apart = step[1]
+            if value[0] != "local.get" and step[0] == "i32.const" and 0 <= (more := value[1] * step[1]) < FIRST:
                 rest += more
                 continue
-            self.get(id)
-            if self.types[id].bits == 64:
-                self.put("i32.wrap_i64")
+            self.push(id, False)
+            self.emit(*["i32.wrap_i64"] * (self.types[id].bits == 64))
             if step != ("i32.const", 1):
-                self.put(*step)
-                self.put("i32.mul")
+                self.emit(step, "i32.mul")
             self.put("i32.add")
-        return rest
+        return rest, apart
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
@@ -219,56 +243,67 @@ class Body:
 
     def task(self, task: N.Offload) -> None:
         """A function that returns whether an assert has failed."""
-        self.stmt = task.id
+        self.stmt, self.slot_lanes = task.id, max(1, task.lanes)
         ends, k = self.block(task.bounds), len(task.indices)
-        bounds = [self.fn.local(ops.TYPES[self.types[i].name], "bound") for i in ends]
-        for id, v in zip(ends, bounds, strict=True):
+        bounds = [("local.get", self.fn.local(ops.TYPES[self.types[i].name], "bound")) for i in ends]
+        for id, (_, v) in zip(ends, bounds, strict=True):
             self.get(id)
             self.put("local.set", v)
-        count = self.once("iteration", "i64") if k and any(isinstance(s, N.Builtin) for s in walk(task.body)) else None
+        counts = k and any(isinstance(s, N.Builtin) and s.what == "iteration" for s in walk(task.body))
+        count = self.once("iteration", "i64") if counts else None
 
-        def nest(axis: int) -> None:
-            if axis < k:
-                p = task.indices[axis]
-                self.trips(p, ("local.get", bounds[axis]), ("local.get", bounds[k + axis]), lambda: nest(axis + 1))
-                return
+        def iteration() -> None:
             self.block(task.body)
             if count:
-                for i in (("local.get", count), ("i64.const", 1), ("i64.add",), ("local.set", count)):
-                    self.put(*i)
+                self.emit(("local.get", count), ("i64.const", 1), "i64.add", ("local.set", count))
+
+        def nest(axis: int) -> None:
+            if axis == k:
+                iteration()
+                return
+            p, begin, end = task.indices[axis], bounds[axis], bounds[k + axis]
+            if axis == k - 1 and task.lanes > 1:
+                begin = self.groups(task, p, begin, end)
+            self.trips(p, begin, end, lambda: nest(axis + 1))
 
         nest(0)
         self.put("i32.const", 0)
 
+    def groups(self, task: N.Offload, p: N.Param, begin: Instruction, end: Instruction) -> Instruction:
+        """Emits groups of iterations, as far as there are whole ones; what pushes the number of the next iteration. If
+        the body cannot run in groups, all iterations are left."""
+        found = divergence(task.body, [p.id], [b.name for b in self.unit.kernel.buffers.values() if b.kind == "local"])
+        if found.per_lane:
+            return begin
+        self.linear = counting(task.body, p.id, found.divergent)
+        self.linear |= {s.id for s in walk(task.body) if isinstance(s, N.Lane)}
+        t, last = ops.TYPES[p.type.name], self.fn.local(ops.TYPES[p.type.name], "last")
+        here = len(self.fn.code)
+        self.emit(begin, end, begin, f"{t}.sub", (f"{t}.const", -task.lanes), f"{t}.and", f"{t}.add")
+        self.put("local.set", last)
+        self.lanes, self.vectors = task.lanes, found.divergent - self.linear
+        try:
+            self.trips(p, begin, ("local.get", last), lambda: self.block(task.body))
+        except NoLanes:
+            del self.fn.code[here:], self.fn.ids[here:]
+            return begin
+        finally:
+            self.lanes, self.vectors = 1, set()
+        self.emit(("local.get", last), begin, begin, ("local.get", last), f"{t}.lt_s", "select", ("local.set", last))
+        return "local.get", last
+
     def trips(
-        self, p: N.Param, begin: Instruction, end: Instruction, body: Callable[[], None], down: bool = False
+        self, p: N.Param, begin: Instruction, end: Instruction, body: Callable[[], object], down: bool = False
     ) -> None:
         """A loop over begin .. end, which have been computed; ``body`` emits its iterations."""
-        t = ops.TYPES[p.type.name]
-        signed = "_s" if p.type.kind == "i" else "_u"
-        index = self.variable(p.id, p.type, p.name)
-        self.put(*begin)
-        self.put(*end)
-        self.put(f"{t}.lt{signed}")
-        self.put("if")
-        self.put(*(end if down else begin))
-        self.put("local.set", index)
-        self.put("loop")
-        if down:
-            self.step(index, "sub")
+        t, signed = ops.TYPES[p.type.name], "_s" if p.type.kind == "i" else "_u"
+        index, step = self.variable(p.id, p.type, p.name), self.lanes if p.id in self.linear else 1
+        move = ("local.get", index), (f"{t}.const", -1 if down else step), f"{t}.add", ("local.set", index)
+        self.emit(begin, end, f"{t}.lt{signed}", "if", end if down else begin, ("local.set", index), "loop")
+        self.emit(*move if down else ())
         body()
-        if not down:
-            self.step(index, "add")
-        self.put("local.get", index)
-        self.put(*(begin if down else end))
-        self.put(f"{t}.{'gt' if down else 'lt'}{signed}")
-        self.put("br_if", 0)
-        self.put("end")
-        self.put("end")
-
-    def step(self, index: Local, how: str) -> None:
-        for i in (("local.get", index), (f"{index.type}.const", 1), (f"{index.type}.{how}",), ("local.set", index)):
-            self.put(*i)
+        self.emit(*() if down else move, ("local.get", index), begin if down else end)
+        self.emit(f"{t}.{'gt' if down else 'lt'}{signed}", ("br_if", 0), "end", "end")
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
@@ -279,26 +314,32 @@ def _const(b: Body, s: N.Const) -> None:
 
 
 def _op(b: Body, s: N.Op) -> None:
-    ops.emit(b, s.prim, s.type, b.types[s.args[-1]], s.args)
+    emit = lanes.emit_vector if s.id in b.vectors else ops.emit
+    emit(b, s.prim, s.type, b.types[s.args[-1]], s.args)
     b.define(s)
 
 
 def _call(b: Body, s: N.Call) -> None:
     """The function becomes part of the caller."""
     f = b.unit.kernel.functions[s.function]
-    outer, b.fresh = (b.values, b.types, b.uses), (0, None)
-    args = [(b.values[i], b.types[i]) for i in s.args]
-    b.values, b.types, b.uses = {}, {}, uses(f.body)
-    for p, (value, t) in zip(f.params, args, strict=True):
+    args = [(b.values[i], b.types[i], i in b.vectors, i in b.linear) for i in s.args]
+    outer, b.fresh = (b.values, b.types, b.uses, b.own, b.vectors, b.linear), (0, None)
+    b.values, b.types, b.uses, b.own, b.vectors, b.linear = {}, {}, uses(f.body), set(), set(), set()
+    for p, (value, t, vector, linear) in zip(f.params, args, strict=True):
         b.values[p.id], b.types[p.id] = value, t
-    own, b.own = b.own, set()
-    b.get(*b.block(f.body))
-    (b.values, b.types, b.uses), b.own = outer, own
+        b.vectors |= {p.id} if vector else set()
+        b.linear |= {p.id} if linear and b.lanes > 1 else set()
+    if b.lanes > 1:
+        b.vectors |= divergence(f.body, b.vectors | b.linear).divergent - b.linear
+    (result,) = b.block(f.body)
+    b.push(result, s.id in outer[4])
+    b.values, b.types, b.uses, b.own, b.vectors, b.linear = outer
     b.define(s)
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
-    _loaded(b, s.type, b.unit.layout.args[s.arg], ("local.get", b.fn.locals[0]))
+    b.put("local.get", b.fn.locals[0])
+    _loaded(b, s.type, b.unit.layout.args[s.arg])
     b.define(s)
 
 
@@ -313,13 +354,10 @@ def _builtin(b: Body, s: N.Builtin) -> None:
     b.values[s.id] = b.word(at[s.what], "i64") if s.what in at else b.once("iteration", "i64")
 
 
-def _loaded(b: Body, t: DType, offset: int, *address: Instruction) -> None:
-    for instruction in address:
-        b.put(*instruction)
+def _loaded(b: Body, t: DType, offset: int) -> None:
     b.put(ops.LOADS[t.name], offset)
     if t is u1:
-        b.put("i32.const", 0)
-        b.put("i32.ne")
+        b.emit(("i32.const", 0), "i32.ne")
     elif t.name == "f16":
         b.helper("half_value")
 
@@ -328,26 +366,36 @@ def _load(b: Body, s: N.Load) -> None:
     buffer = b.unit.kernel.buffers[s.buffer]
     if buffer.kind == "local":
         b.put("local.get", b.once(buffer.name, ops.TYPES[buffer.dtype.name]))
+    elif s.id in b.vectors:
+        lanes.load_vector(b, s.type, *b.place(s))
     else:
-        _loaded(b, s.type, b.place(s))
+        _loaded(b, s.type, b.place(s)[0])
     b.define(s)
 
 
 def _store(b: Body, s: N.Store) -> None:
     buffer = b.unit.kernel.buffers[s.buffer]
     if buffer.kind == "local":
-        b.get(s.value)
+        b.push(s.value, False)
         b.put("local.set", b.once(buffer.name, ops.TYPES[buffer.dtype.name]))
         return
-    offset = b.place(s)
-    b.get(s.value)
+    offset, apart = b.place(s)
+    if apart:
+        lanes.store_vector(b, buffer.dtype, offset, apart, s.value)
+        return
+    if b.lanes > 1 and s.value in b.linear and buffer.kind != "frame":
+        raise NoLanes
+    b.push(s.value, False)
     if buffer.dtype.name == "f16":
         b.helper("half_bits")
     b.put(ops.STORES[buffer.dtype.name], offset)
 
 
 def _if(b: Body, s: N.If) -> None:
-    b.get(s.cond)
+    if s.cond in b.vectors:
+        _both(b, s)
+        return
+    b.push(s.cond, False)
     for r in s.results:
         b.variable(r.id, r.type, r.name)
     b.put("if")
@@ -359,48 +407,47 @@ def _if(b: Body, s: N.If) -> None:
     b.put("end")
 
 
+def _both(b: Body, s: N.If) -> None:
+    """Lanes part: both arms run, and each lane chooses."""
+    if not all(isinstance(x, (N.Op, N.Uniform, N.Call, N.If, N.Yield)) for x in walk((*s.then, *s.orelse))):
+        raise NoLanes
+    for r, x, y in zip(s.results, b.block(s.then), b.block(s.orelse), strict=True):
+        for id in (x, y, s.cond):
+            b.push(id, True)
+        b.emit("v128.bitselect", ("local.set", b.variable(r.id, r.type, r.name)))
+
+
 def _for(b: Body, s: N.For) -> None:
-    ends = [b.values[i] for i in (s.begin, s.end)]
-    begin, end = (("local.get", v) if isinstance(v, Local) else v for v in ends)
-    _carry(b, s)
-    b.trips(s.index, begin, end, lambda: b.set(s.carried, b.block(s.body)), s.reverse)
+    if not b.vectors.isdisjoint((s.begin, s.end)) or (b.lanes > 1 and not b.linear.isdisjoint((s.begin, s.end))):
+        raise NoLanes
+    b.set(s.carried, s.inits, declare=True)
+    b.trips(s.index, b.value(s.begin), b.value(s.end), lambda: b.set(s.carried, b.block(s.body)), s.reverse)
     _results(b, s)
 
 
 def _while(b: Body, s: N.While) -> None:
-    _carry(b, s)
-    b.put("block")
-    b.put("loop")
-    b.get(*b.block(s.cond))
-    b.put("i32.eqz")
-    b.put("br_if", 1)
+    b.set(s.carried, s.inits, declare=True)
+    b.emit("block", "loop")
+    (more,) = b.block(s.cond)
+    b.push(more, False)
+    b.emit("i32.eqz", ("br_if", 1))
     b.set(s.carried, b.block(s.body))
-    b.put("br", 0)
-    b.put("end")
-    b.put("end")
+    b.emit(("br", 0), "end", "end")
     _results(b, s)
-
-
-def _carry(b: Body, s: N.For | N.While) -> None:
-    b.get(*s.inits)
-    for p in s.carried:
-        b.variable(p.id, p.type, p.name)
-    for p in reversed(s.carried):
-        b.put("local.set", b.values[p.id])
 
 
 def _results(b: Body, s: N.For | N.While) -> None:
     """The results are the variables of the carried values."""
     for r, p in zip(s.results, s.carried, strict=True):
+        if (r.id in b.vectors) != (p.id in b.vectors):
+            raise NoLanes
         b.types[r.id], b.values[r.id] = r.type, b.values[p.id]
-
-
-def _exit(b: Body, s: N.ThreadExit) -> None:
-    b.put("i32.const", 1)
-    b.put("return")
 
 
 Body.handlers = {
     N.Const: _const, N.Op: _op, N.Call: _call, N.ArgLoad: _arg, N.ShapeOf: _shape, N.Builtin: _builtin, N.Load: _load,
-    N.Store: _store, N.If: _if, N.For: _for, N.While: _while, N.ThreadExit: _exit,
+    N.Store: _store, N.If: _if, N.For: _for, N.While: _while,
+    N.ThreadExit: lambda b, s: b.emit(("i32.const", 1), "return"),
+    N.Lane: lambda b, s: b.emit(("i32.const", 0)) or b.define(s),
+    N.GroupReduce: lanes.reduce,
 }  # fmt: skip

@@ -17,6 +17,7 @@ from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.backends.wasm.device import Device, engine
 from quadrants_lab.backends.wasm.emitter import module
+from quadrants_lab.backends.wasm.lanes import LaneSchedule
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -32,6 +33,7 @@ class Executable(GpuExecutable):
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
     ) -> None:
         self.options = options
+        kernel = LaneSchedule(options.fast_math)(kernel)
         super().__init__(kernel, self._compiled, cached, keep)
 
     def _compiled(self) -> bytes:
@@ -81,14 +83,16 @@ class Frame(GpuFrame):
     def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
         """The stacks of one iteration. Tasks use the same memory one after the other."""
         at: dict[int, int] = {}
-        most, here, task = 0, 0, -1
+        most, lanes, here, task = 0, 1, 0, -1
         for s, cap in zip(self.words.stacks, caps, strict=True):
             if self.words.task_of[s.id] != task:
                 task, here = self.words.task_of[s.id], 0
+                own = max(1, self.exe.tasks[task].lanes)
+                lanes = max(lanes, own)
             at[s.id] = here
-            here += 0 if s.count_only else elements(s.type, cap) * element_bytes(s.type)
+            here += 0 if s.count_only else elements(s.type, cap) * element_bytes(s.type) * own
             most = max(most, here)
-        return HeapPlan(1, at, most, most)
+        return HeapPlan(lanes, at, most // lanes, most)
 
     def launch(self) -> int:
         if self._grid_is_old:

@@ -24,7 +24,7 @@ PAGE = 1 << 16
 def _numbered(first: int, text: str) -> dict[str, int]:
     """Consecutive opcodes. ``i32.[a b]`` stands for ``i32.a i32.b``."""
     names = re.sub(r"(\S+)\[([^]]*)\]", lambda m: " ".join(m[1] + name for name in m[2].split()), text).split()
-    return {name: n for n, name in enumerate(names, first) if not name.startswith("-")}
+    return {name: n for n, name in enumerate(names, first)}
 
 
 _ORDER = "eq ne lt_s lt_u gt_s gt_u le_s le_u ge_s ge_u"
@@ -46,6 +46,17 @@ OPCODES = {
     **_numbered(0xBB, "f64.promote_f32 i32.reinterpret_f32 i64.reinterpret_f64 f32.reinterpret_i32"),
     **_numbered(0xBF, "f64.reinterpret_i64 i32.extend8_s i32.extend16_s"),
     **_numbered(0xFC00, f"i32.trunc_sat_[{_TO_INT}] i64.trunc_sat_[{_TO_INT}]"),
+    "v128.load": 0xFD00, "v128.store": 0xFD0B, "v128.const": 0xFD0C,
+    **_numbered(0xFD11, "i32x4.splat i64x2.splat f32x4.splat f64x2.splat"),
+    **_numbered(0xFD1B, " ".join(f"{t}.[extract_lane replace_lane]" for t in ("i32x4", "i64x2", "f32x4", "f64x2"))),
+    **_numbered(0xFD37, f"i32x4.[{_ORDER}] f32x4.[{_COMPARED}] f64x2.[{_COMPARED}]"),
+    **_numbered(0xFD4D, "v128.[not and andnot or xor bitselect]"), **_numbered(0xFD67, "f32x4.[ceil floor trunc]"),
+    **_numbered(0xFD74, "f64x2.[ceil floor]"), "f64x2.trunc": 0xFD7A, "i32x4.neg": 0xFDA1, "i64x2.neg": 0xFDC1,
+    **_numbered(0xFDAB, "i32x4.[shl shr_s shr_u add - - sub - - - mul]"),
+    **_numbered(0xFDCB, "i64x2.[shl shr_s shr_u add - - sub - - - mul eq ne lt_s gt_s le_s ge_s]"),
+    **_numbered(0xFDE0, "f32x4.[abs neg - sqrt add sub mul div]"),
+    **_numbered(0xFDEC, "f64x2.[abs neg - sqrt add sub mul div]"),
+    **_numbered(0xFDF8, "i32x4.trunc_sat_f32x4_[s u] f32x4.convert_i32x4_[s u]"), "f64x2.convert_low_i32x4_s": 0xFDFE,
 }  # fmt: skip
 _OPENS, _CLOSES = ("block", "loop", "if", "else"), ("end", "else")
 
@@ -148,7 +159,9 @@ class Module:
 
     def _shown(self, instruction: Instruction) -> str:
         name, *given = instruction
-        if name == "call":
+        if name == "v128.const":
+            given = ["i32x4", *given]
+        elif name == "call":
             given = [f"${self.functions[given[0]].name}"]
         elif ".load" in name or ".store" in name:
             given = [f"offset={given[0]}"] if given[0] else []
@@ -223,6 +236,10 @@ def _encoded(instruction: Instruction) -> bytes:
     if ".load" in name or ".store" in name:
         width = re.sub(r"^.(\d+)\.\D+|_.$", r"", name) or name[1:].partition(".")[0]
         return out + unsigned((int(width) // 8).bit_length() - 1) + unsigned(given[0])
+    if name == "v128.const":
+        return out + b"".join(struct.pack("<I", n & 0xFFFFFFFF) for n in given)
+    if name.endswith("_lane"):
+        return out + bytes(given)
     if name.endswith(".const"):
         forms = {"f32": lambda x: struct.pack("<f", x), "f64": lambda x: struct.pack("<d", x)}
         return out + forms.get(name[:3], _signed)(given[0])
