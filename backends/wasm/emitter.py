@@ -4,14 +4,14 @@ The argument of each is the address of the launch frame (`_gpu.layout`). Values 
 structured in both languages. One thread runs the kernel, the iterations of a parallel task in row-major order. An
 integer of fewer than 32 bits is an i32 within its limits, a u1 is 0 or 1, an f16 is an f32 that f16 has, too.
 
-In a task with lanes (`lanes`) the last axis runs in groups of iterations, and then one by one. In a group, values that
-differ between its iterations are vectors, and a u1 is -1 or 0 in each lane; what counts up from lane to lane is the
-number of the first lane.
+In a task with lanes (`lanes`) the last axis runs in groups of iterations, and then one by one. In a group, a value that
+differs between its iterations is a list of vectors, where a u1 is -1 or 0 in each lane; what counts up from lane to
+lane is the number of the first lane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -28,7 +28,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u32, u64
-from quadrants_lab.ir.walk import uses, walk
+from quadrants_lab.ir.walk import types_of, uses, walk
 
 PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all other memory begins
 
@@ -83,9 +83,12 @@ class Unit:
 
 
 class Body:
-    """Emits blocks into ``fn``. ``values`` maps ids to locals, or to the instruction that makes a constant, ``types``
-    to dtypes. ``known``: locals that are set at the start, by what they hold. ``lanes``: the iterations of a group, 1
-    outside of groups; ``vectors``: the ids of vectors; ``linear``: of what counts up from lane to lane."""
+    """Emits blocks into ``fn``. ``values`` maps ids to locals, to the locals of several vectors, or to the instruction
+    that makes a constant, ``types`` to dtypes. ``known``: locals that are set at the start, by what they hold.
+
+    ``lanes``: the lanes of a vector, 1 outside of groups; ``parts``: the vectors of a value, and ``part`` the one that
+    is being emitted; ``vectors``: the ids of values that are vectors; ``linear``: of what counts up from lane to lane.
+    """
 
     handlers: dict[type, Callable[[Any, Any], None]] = {}
 
@@ -94,12 +97,13 @@ class Body:
         self.fn = fn
         self.stmt = N.NO_ID
         self.own = {s.id for s in walk(block)}  # the others are statements of functions
-        self.values: dict[int, Local | Instruction] = {}
+        self.values: dict[int, Local | list[Local] | Instruction] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[str, Local] = {}
         self.uses = uses(block)
         self.fresh: tuple[int, Local | None] = 0, None  # a local that the last instruction set, and where
-        self.lanes = 1
+        self.lanes = self.parts = 1
+        self.part = 0
         self.vectors: set[int] = set()
         self.linear: set[int] = set()
 
@@ -114,17 +118,19 @@ class Body:
             self.put(*((i,) if isinstance(i, str) else i))
 
     def value(self, id: int) -> Instruction:
-        """The instruction that pushes a value."""
+        """The instruction that pushes a value, or the current part of one."""
         value = self.values[id]
+        value = value[self.part] if isinstance(value, list) else value
         return ("local.get", value) if isinstance(value, Local) else value
 
     def get(self, *ids: int) -> None:
         """Pushes values. One that was defined right before, and is read once, has been pushed already."""
         for id in ids:
-            if self.uses.get(id) == 1 and self.fresh == (len(self.fn.code), self.values[id]):
+            value = self.value(id)
+            if self.uses.get(id) == 1 and self.fresh == (len(self.fn.code), value[-1]):
                 self.fn.drop()
             else:
-                self.put(*self.value(id))
+                self.put(*value)
 
     def push(self, id: int, vector: bool) -> None:
         """Pushes a value, as a vector if that is wanted."""
@@ -135,25 +141,42 @@ class Body:
         else:
             self.get(id)
 
-    def variable(self, id: int, t: DType, name: str) -> Local:
+    def variables(self, id: int, t: DType, name: str) -> list[Local]:
+        """Declares the variable of a value, or those of its parts."""
         self.types[id] = t
-        found = self.values[id] = self.fn.local("v128" if id in self.vectors else ops.TYPES[t.name], name)
-        return found
+        if id in self.vectors:
+            made = self.values[id] = [self.fn.local("v128", name) for _ in range(self.parts)]
+            return made
+        self.values[id] = v = self.fn.local(ops.TYPES[t.name], name)
+        return [v]
 
-    def define(self, s: N.Value) -> None:
-        """The value of a statement is what was pushed."""
-        v = self.variable(s.id, s.type, s.name)
-        self.put("local.set", v)
-        self.fresh = len(self.fn.code), v
+    def define(self, s: N.Value | N.Param, emit: Callable[[], object] = lambda: None) -> None:
+        """The value of a statement is what was pushed, and what ``emit`` pushes for each part."""
+        for part, v in enumerate(self.variables(s.id, s.type, s.name)):
+            self.part = part
+            emit()
+            self.put("local.set", v)
+            self.fresh = len(self.fn.code), v
+        self.part = 0
+
+    def each(self, vector: bool) -> Iterator[None]:
+        """Goes through the parts of a vector."""
+        for part in range(self.parts if vector else 1):
+            self.part = part
+            yield
+        self.part = 0
 
     def set(self, params: tuple[N.Param, ...], ids: tuple[int, ...], declare: bool = False) -> None:
         """Sets variables to values at the same time."""
         for p, id in zip(params, ids, strict=True):
-            self.push(id, p.id in self.vectors)
+            for _ in self.each(p.id in self.vectors):
+                self.push(id, p.id in self.vectors)
         for p in params if declare else ():
-            self.variable(p.id, p.type, p.name)
+            self.variables(p.id, p.type, p.name)
         for p in reversed(params):
-            self.put("local.set", self.values[p.id])
+            found = self.values[p.id]
+            for v in reversed(found) if isinstance(found, list) else [found]:
+                self.put("local.set", v)
 
     def once(self, key: str, type: str, *instructions: Instruction) -> Local:
         """A local that is set at the start of the function."""
@@ -278,17 +301,19 @@ class Body:
         self.linear = counting(task.body, p.id, found.divergent)
         self.linear |= {s.id for s in walk(task.body) if isinstance(s, N.Lane)}
         t, last = ops.TYPES[p.type.name], self.fn.local(ops.TYPES[p.type.name], "last")
-        here = len(self.fn.code)
+        here, types = len(self.fn.code), types_of((task,))
         self.emit(begin, end, begin, f"{t}.sub", (f"{t}.const", -task.lanes), f"{t}.and", f"{t}.add")
         self.put("local.set", last)
-        self.lanes, self.vectors = task.lanes, found.divergent - self.linear
+        self.vectors = found.divergent - self.linear
+        self.lanes = 2 if any(types[i].bits == 64 for i in self.vectors if i in types) else 4
+        self.parts = max(1, task.lanes // self.lanes)
         try:
             self.trips(p, begin, ("local.get", last), lambda: self.block(task.body))
         except NoLanes:
             del self.fn.code[here:], self.fn.ids[here:]
             return begin
         finally:
-            self.lanes, self.vectors = 1, set()
+            self.lanes, self.parts, self.part, self.vectors = 1, 1, 0, set()
         self.emit(("local.get", last), begin, begin, ("local.get", last), f"{t}.lt_s", "select", ("local.set", last))
         return "local.get", last
 
@@ -297,7 +322,8 @@ class Body:
     ) -> None:
         """A loop over begin .. end, which have been computed; ``body`` emits its iterations."""
         t, signed = ops.TYPES[p.type.name], "_s" if p.type.kind == "i" else "_u"
-        index, step = self.variable(p.id, p.type, p.name), self.lanes if p.id in self.linear else 1
+        (index,) = self.variables(p.id, p.type, p.name)
+        step = self.lanes * self.parts if p.id in self.linear else 1
         move = ("local.get", index), (f"{t}.const", -1 if down else step), f"{t}.add", ("local.set", index)
         self.emit(begin, end, f"{t}.lt{signed}", "if", end if down else begin, ("local.set", index), "loop")
         self.emit(*move if down else ())
@@ -315,8 +341,7 @@ def _const(b: Body, s: N.Const) -> None:
 
 def _op(b: Body, s: N.Op) -> None:
     emit = lanes.emit_vector if s.id in b.vectors else ops.emit
-    emit(b, s.prim, s.type, b.types[s.args[-1]], s.args)
-    b.define(s)
+    b.define(s, lambda: emit(b, s.prim, s.type, b.types[s.args[-1]], s.args))
 
 
 def _call(b: Body, s: N.Call) -> None:
@@ -332,9 +357,11 @@ def _call(b: Body, s: N.Call) -> None:
     if b.lanes > 1:
         b.vectors |= divergence(f.body, b.vectors | b.linear).divergent - b.linear
     (result,) = b.block(f.body)
-    b.push(result, s.id in outer[4])
+    for _ in b.each(s.id in outer[4]):
+        b.push(result, s.id in outer[4])
     b.values, b.types, b.uses, b.own, b.vectors, b.linear = outer
-    b.define(s)
+    for v in reversed(b.variables(s.id, s.type, s.name)):
+        b.put("local.set", v)
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
@@ -367,7 +394,8 @@ def _load(b: Body, s: N.Load) -> None:
     if buffer.kind == "local":
         b.put("local.get", b.once(buffer.name, ops.TYPES[buffer.dtype.name]))
     elif s.id in b.vectors:
-        lanes.load_vector(b, s.type, *b.place(s))
+        b.define(s, lambda: lanes.load_vector(b, s.type, *b.place(s)))
+        return
     else:
         _loaded(b, s.type, b.place(s)[0])
     b.define(s)
@@ -381,7 +409,10 @@ def _store(b: Body, s: N.Store) -> None:
         return
     offset, apart = b.place(s)
     if apart:
-        lanes.store_vector(b, buffer.dtype, offset, apart, s.value)
+        for _ in b.each(True):
+            if b.part:
+                b.place(s)
+            lanes.store_vector(b, buffer.dtype, offset, apart, s.value)
         return
     if b.lanes > 1 and s.value in b.linear and buffer.kind != "frame":
         raise NoLanes
@@ -397,7 +428,7 @@ def _if(b: Body, s: N.If) -> None:
         return
     b.push(s.cond, False)
     for r in s.results:
-        b.variable(r.id, r.type, r.name)
+        b.variables(r.id, r.type, r.name)
     b.put("if")
     b.set(s.results, b.block(s.then))
     b.put("else")
@@ -411,10 +442,14 @@ def _both(b: Body, s: N.If) -> None:
     """Lanes part: both arms run, and each lane chooses."""
     if not all(isinstance(x, (N.Op, N.Uniform, N.Call, N.If, N.Yield)) for x in walk((*s.then, *s.orelse))):
         raise NoLanes
-    for r, x, y in zip(s.results, b.block(s.then), b.block(s.orelse), strict=True):
+
+    def choose(x: int, y: int) -> None:
         for id in (x, y, s.cond):
             b.push(id, True)
-        b.emit("v128.bitselect", ("local.set", b.variable(r.id, r.type, r.name)))
+        b.put("v128.bitselect")
+
+    for r, x, y in zip(s.results, b.block(s.then), b.block(s.orelse), strict=True):
+        b.define(r, lambda: choose(x, y))
 
 
 def _for(b: Body, s: N.For) -> None:

@@ -83,7 +83,7 @@ class Frame(GpuFrame):
     def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
         """The stacks of one iteration. Tasks use the same memory one after the other."""
         at: dict[int, int] = {}
-        most, lanes, here, task = 0, 1, 0, -1
+        most, lanes, here, own, task = 0, 1, 0, 1, -1
         for s, cap in zip(self.words.stacks, caps, strict=True):
             if self.words.task_of[s.id] != task:
                 task, here = self.words.task_of[s.id], 0
@@ -91,8 +91,8 @@ class Frame(GpuFrame):
                 lanes = max(lanes, own)
             at[s.id] = here
             here += 0 if s.count_only else elements(s.type, cap) * element_bytes(s.type) * own
-            most = max(most, here)
-        return HeapPlan(lanes, at, most // lanes, most)
+            most = max(most, here // own)
+        return HeapPlan(lanes, at, most, most * lanes)
 
     def launch(self) -> int:
         if self._grid_is_old:

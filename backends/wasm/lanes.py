@@ -31,6 +31,7 @@ _FORMULAS = ("isnan", "isinf", "rsqrt", "round", "custom_jvp")  # which `lower` 
 _OF_FLOATS = ("floordiv", "mod", *_FORMULAS)
 _COMPARISONS = ("lt", "le", "gt", "ge")
 _BITS = {"and": "v128.and", "or": "v128.or", "xor": "v128.xor", "not": "v128.not"}
+_SHORT = 80  # statements of a task that computes two vectors of each value
 _SHIFTS = ("shl", "shr", "lshr")
 
 
@@ -85,12 +86,13 @@ def _vector_of(b: Body, t: DType) -> str:
 
 def push_vector(b: Body, id: int) -> None:
     """Pushes a value as a vector."""
-    value, t = b.value(id), b.types[id]
+    value, t, first = b.value(id), b.types[id], b.part * b.lanes
+    numbers = range(first, first + b.lanes)  # of the lanes
     if id in b.vectors:
         b.get(id)
     elif t is i32 and b.lanes == 2:  # to be converted to an f64
         b.get(id)
-        b.emit("i32x4.splat", ("v128.const", *(k * (id in b.linear) for k in range(4))), "i32x4.add")
+        b.emit("i32x4.splat", ("v128.const", *(k * (id in b.linear) for k in numbers), 0, 0), "i32x4.add")
     elif value[0].endswith(".const"):
         own = _vector_of(b, t)
         form = {"f32x4": "<f", "f64x2": "<d", "i32x4": "<i", "i64x2": "<q"}[own]
@@ -102,7 +104,7 @@ def push_vector(b: Body, id: int) -> None:
         b.get(id)
         b.emit(*["i32.sub"] * (t is u1), *["i64.extend_i32_s"] * (t is u1 and b.lanes == 2), f"{own}.splat")
         if id in b.linear:
-            b.emit(("v128.const", *((0, 1, 2, 3) if b.lanes == 4 else (0, 0, 1, 0))), f"{own}.add")
+            b.emit(("v128.const", *(numbers if b.lanes == 4 else (first, 0, first + 1, 0))), f"{own}.add")
 
 
 def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...]) -> None:
@@ -132,7 +134,7 @@ def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...])
 
 def load_vector(b: Body, t: DType, offset: int, apart: int) -> None:
     """Loads from an address that has been pushed; lanes are so many bytes apart."""
-    own, load = _vector_of(b, t), LOADS[t.name]
+    own, load, offset = _vector_of(b, t), LOADS[t.name], offset + b.part * b.lanes * apart
     if t is u1 or not apart:
         raise NoLanes
     if apart == t.nbytes:
@@ -146,7 +148,7 @@ def load_vector(b: Body, t: DType, offset: int, apart: int) -> None:
 
 def store_vector(b: Body, t: DType, offset: int, apart: int, id: int) -> None:
     """Stores a value to an address that has been pushed."""
-    own = _vector_of(b, t)
+    own, offset = _vector_of(b, t), offset + b.part * b.lanes * apart
     if t is u1:
         raise NoLanes
     if apart == t.nbytes:
@@ -168,10 +170,13 @@ def reduce(b: Body, s: N.GroupReduce) -> None:
         b.get(s.value)
     else:
         own, vector = _vector_of(b, s.type), b.fn.local("v128")
-        push_vector(b, s.value)
-        b.emit(("local.tee", vector), (f"{own}.extract_lane", 0))
-        for k in range(1, b.lanes):
-            b.emit(("local.get", vector), (f"{own}.extract_lane", k), f"{TYPES[s.type.name]}.{s.op}")
+        for _ in b.each(True):
+            push_vector(b, s.value)
+            b.put("local.set", vector)
+            for k in range(b.lanes):
+                b.emit(("local.get", vector), (f"{own}.extract_lane", k))
+                if b.part or k:
+                    b.put(f"{TYPES[s.type.name]}.{s.op}")
     b.define(s)
 
 
@@ -191,7 +196,7 @@ class LaneSchedule(Parametrised):
         return replace(kernel, body=body, next_id=b.next_id)
 
     def _scheduled(self, kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
-        if task.kind not in ("range_for", "struct_for"):
+        if task.kind not in ("range_for", "struct_for") or task.why:  # it has its schedule
             return task
         look = _Look(kernel, task, self.near)
         why = look.hindrance()
@@ -207,8 +212,10 @@ class LaneSchedule(Parametrised):
             b.span, b.adjoint_of = s.span, s.adjoint_of
             return b.made(lambda: b.add(replace(s, value=b.add(N.GroupReduce(b.fresh(), s.type, "add", s.value)))))
 
-        why = f"{look.lanes} lanes: {128 // look.lanes} bits a value"
-        return replace(rewrite_in(task, summed), lanes=look.lanes, why=why)
+        group = look.group(task.lanes)
+        why = f"{group} lanes: {group // look.lanes} x 128 bits, as qd.loop_config says"
+        why = why if task.lanes else why.partition(",")[0]
+        return replace(rewrite_in(task, summed), lanes=group, why=why)
 
 
 class _Look:
@@ -225,6 +232,17 @@ class _Look:
         self.uses = uses(task.body)
         wide = any(self.types[i].bits == 64 for i in self.divergent - self.linear if i in self.types)
         self.lanes = 2 if wide else 4
+
+    def group(self, asked: int) -> int:
+        """How many iterations run side by side. While the results of one vector are on their way, the processor
+        computes another one; too much code for its registers gains nothing."""
+        body = [*walk(self.task.body)]
+        two = 2 * self.lanes
+        if asked:
+            return min(max(asked, self.lanes), two)
+        total = fixed_total(self.task)
+        long = any(isinstance(s, N.Loop) for s in body) and (total is None or total >= 4 * two)
+        return two if long and len(body) <= _SHORT else self.lanes
 
     def varies(self, id: int) -> bool:
         return id in self.divergent

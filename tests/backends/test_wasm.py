@@ -10,6 +10,7 @@ from typing import Any
 import child
 import numpy as np
 import pytest
+from running import define
 from sessions import ended, sessions
 
 import quadrants_lab as qd
@@ -178,6 +179,71 @@ def test_chromium_computes_the_same(jobs: list[dict[str, Any]]) -> None:
         page = browser.new_page()
         assert [page.evaluate(RUN, job) for job in jobs] == [[]] * len(jobs)
         browser.close()
+
+
+# --- lanes ----------------------------------------------------------------------------------------------------------
+
+
+def schedule(kernel: Any) -> str:
+    return kernel.schedule().partition(": ")[2]
+
+
+@pytest.mark.parametrize(("fp", "lanes"), [(qd.f32, 8), (qd.f64, 4)])
+@pytest.mark.parametrize("size", [1, 3, 7, 8, 17, 1000])
+def test_lanes_compute_what_one_iteration_does(device: Device, fp: Any, lanes: int, size: int) -> None:
+    """Values, gradients and sums, also where groups do not fill the row; one thing at a time rounds the same."""
+    found = []
+    for asked in (0, 1):
+        x, y = (qd.field(fp, size, needs_grad=True) for _ in range(2))
+        pairs = qd.Vector.field(2, fp, size, needs_grad=True)
+        total = qd.field(fp, (), needs_grad=True)
+
+        @qd.kernel
+        def wave():
+            qd.loop_config(lanes=asked)
+            for i in x:
+                v = x[i]
+                for _ in range(9):
+                    v = qd.sin(v) + 0.1
+                    if v > 0.5:
+                        v -= 0.25
+                pairs[i] = [v, v * i]
+                y[i] = v * v
+                total[None] += v
+
+        x.from_numpy(np.linspace(-2, 2, size).astype(np.float32 if fp is qd.f32 else np.float64))
+        wave()
+        total.grad[None] = 1.0
+        y.grad.fill(0.5)
+        pairs.grad.fill(0.25)
+        wave.grad()
+        found.append([a.to_numpy() for a in (y, pairs, x.grad, total)])
+        many = "no lanes" if asked else f"{lanes} lanes" if size >= 4 * lanes else "lanes"
+        assert many in schedule(wave)
+    for one, other in zip(*(f[:3] for f in found), strict=True):
+        assert np.array_equal(one, other)
+    np.testing.assert_allclose(found[0][3], found[1][3], rtol=1e-5)
+
+
+# why a task has none -> its body
+NO_LANES = {
+    "iterations part": "if x[i] > 0.0: x[i] = 1.0",
+    "places in x depend on data": "y[i] = x[qd.cast(y[i], qd.i32)]",
+    "iterations change one element of x": "qd.atomic_max(x[0], y[i])",
+    "vectors have no floordiv of i32": "y[i] = qd.cast(x[i], qd.i32) // 3",
+    "Random runs one by one": "x[i] = qd.random()",
+    "vectors do not have u8 in memory": "short[i] += qd.u8(1)",
+}
+
+
+@pytest.mark.parametrize("why", NO_LANES)
+def test_what_has_no_lanes_runs_one_by_one_and_says_why(device: Device, why: str) -> None:
+    x, y, short = qd.field(qd.f32, N), qd.field(qd.f32, N), qd.field(qd.u8, N)
+    function = define(f"def k():\n    for i in range({N}):\n        {NO_LANES[why]}\n")["k"]
+    function.__globals__.update(x=x, y=y, short=short)
+    made = qd.kernel(function)
+    made()
+    assert schedule(made) == f"no lanes: {why}"
 
 
 # --- accesses outside -----------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def test_loop_config_is_about_the_next_loop_and_says_what_has_no_effect() -> Non
     assert "2 lanes, as qd.loop_config says; qd.loop_config(colours=2) has no effect: no sums of " in third
 
 
-@pytest.mark.parametrize("options", sessions("c", "cuda", "vulkan", "metal", "amdgpu", "wasm"))
+@pytest.mark.parametrize("options", sessions("c", "cuda", "vulkan", "metal", "amdgpu"))
 def test_loop_config_has_no_effect_on_other_devices(options: Any) -> None:
     qd.init(**options)
     x = qd.field(qd.f32, (400, 400))
