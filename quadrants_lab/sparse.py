@@ -29,7 +29,8 @@ def usage(x: Any) -> float:
         x = next(iter(x.members.values()))
     if getattr(x, "__qd_field__", False) is not True:
         raise QuadrantsRuntimeTypeError(f"{x!r} is not a field", code="QL2012")
-    return 1.0 if x.snode is None else float(x.snode.active().sum()) / prod(x.shape)
+    active = x._active()
+    return 1.0 if active is None else len(active[0]) / prod(x.shape)
 
 
 def __getattr__(name: str) -> Any:

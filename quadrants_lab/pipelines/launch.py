@@ -14,6 +14,7 @@ from quadrants_lab.passes.licm import licm
 from quadrants_lab.passes.lower_prims import lower_custom_jvp
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells
+from quadrants_lab.passes.spare_pages import spare_pages
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.trust_bounds import trust_bounds
@@ -39,7 +40,7 @@ TASKS: Passes = (plain_atomics,)
 MARKS: Passes = (privatize_atomics, mark_distances)
 
 # The last passes for backends of the host: they lower sparse layouts and blocks of threads.
-ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)
+ON_HOST: Passes = (over_cells, spare_pages, unroll_whiles, thread_rows)
 
 
 def front(options: CompileOptions) -> Passes:

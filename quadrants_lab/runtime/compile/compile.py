@@ -107,7 +107,7 @@ def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: Traced
         made = pipeline.run(kernel, primal(options), options.verify, trace)
     else:
         made = _in_derivative_mode(kernel, mode, options, trace)
-    nested = options.on_host and any(b.role == "block" or counts_cells(b) for b in made.buffers.values())
+    nested = options.on_host and any(b.role == "block" or counts_cells(b) or b.order for b in made.buffers.values())
     return pipeline.run(made, ON_HOST, options.verify, trace) if nested else made
 
 
