@@ -313,7 +313,8 @@ class SNode:
 
     def deactivate_all(self) -> None:
         """Deactivates the cells of all nodes from here downwards that can be inactive, and sets their data to 0."""
-        for node in self._all():
+        top = self.above if self.above.kind == "group" else self
+        for node in top._all():
             if node.kind in SPARSE:
                 node.activity.fill(0)
                 for _, field, _ in node.contents():
