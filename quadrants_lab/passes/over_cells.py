@@ -6,21 +6,34 @@ from math import prod
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import map_offloads, of_kind, rewrite_in, substitute, types_of, walk
+from quadrants_lab.ir.sizeexpr import SizeConst
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import emit_copy, of_kind, rewrite_in, substitute, types_of, walk
 from quadrants_lab.passes.merged_branches import merged, written
 
 FEWEST = 64  # fewest iterations of a task, so that all threads of the host have work
 ENOUGH = 1024  # iterations of a task whose active cells may all lie side by side
 SMALL = 4096  # elements of an iteration that need not be shared any further
+_PLAIN = (N.Const, N.Op, N.Load)
+_IDLE = (N.Const, N.Yield)
 _PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # depend on what one iteration is
 
 
 def over_cells(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that a parallel task whose iterations do nothing unless a cell of a sparse layout is active runs
-    over the cells, with serial loops over the cells in an active cell, and over the elements of these."""
+    """Guarantees that a parallel task whose iterations do nothing unless a cell of a sparse layout is active runs over
+    the cells, with serial loops over the cells in an active cell, and over the elements of these. A task with adstacks,
+    which are those of one element, runs over the elements of the active cells, of which tasks in front make a list."""
     b = Builder(kernel.next_id, types_of(kernel.body))
-    made = map_offloads(kernel, lambda task: _task(kernel, task, b))
-    return kernel if made is kernel else replace(made, next_id=b.next_id)
+    buffers = dict(kernel.buffers)
+    body: list[N.Stmt] = []
+    for task in kernel.body:
+        made: list[N.Stmt] = [task]
+        if isinstance(task, N.Offload) and task.kind == "struct_for":
+            made = [*_listed(kernel, task, b, buffers)] or [_task(kernel, task, b)]
+        body += made
+    if len(body) == len(kernel.body) and all(x is y for x, y in zip(body, kernel.body, strict=True)):
+        return kernel
+    return replace(kernel, body=tuple(body), buffers=buffers, next_id=b.next_id)
 
 
 def counts_cells(buffer: N.Buffer) -> bool:
@@ -34,7 +47,8 @@ class _Level:
     """A block that does nothing unless a cell is active. ``test``: the statements that find out; ``guard``: the branch,
     whose arm number ``arm`` does all the rest; ``rest``: statements in front of the branch that are not for the test.
     ``sizes``: along each axis the elements of a cell, 1 where the test reads the index itself, 0 where it does not read
-    it. ``ids``: the values in the test that are the number of the cell along an axis."""
+    it. ``ids``: the values in the test that are the number of the cell along an axis. ``what``: the test as an
+    expression, to be compared."""
 
     test: tuple[N.Stmt, ...]
     guard: N.If
@@ -42,6 +56,7 @@ class _Level:
     rest: tuple[N.Stmt, ...]
     sizes: list[int]
     ids: dict[int, int]
+    what: object
 
     @property
     def inner(self) -> N.Block:
@@ -62,12 +77,15 @@ class _Nest:
     def level(self, block: N.Block) -> _Level | None:
         """The block as a level; None if it does something for every element."""
         *before, guard, _ = block if len(block) > 1 else (None, None)
-        if not isinstance(guard, N.If) or guard.results:
+        if not isinstance(guard, N.If) or guard.results or not all(isinstance(s, _PLAIN) for s in before):
             return None
-        arms = [guard.then, guard.orelse]
-        idle = [n for n, arm in enumerate(arms) if len(arm) == 1]
-        made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
-        if len(idle) != 1 or len(made) < len(before):
+        return self.guarded(tuple(before), guard)
+
+    def guarded(self, before: N.Block, guard: N.If) -> _Level | None:
+        """A branch, and the statements before it, as a level; None if it does not test whether a cell is active."""
+        idle = [n for n, arm in enumerate((guard.then, guard.orelse)) if all(isinstance(s, _IDLE) for s in arm)]
+        made = {s.id: s for s in before if isinstance(s, _PLAIN)}
+        if len(idle) != 1:
             return None
         test, divided, direct = self._test(guard.cond, made)
         loads = [s for s in before if s.id in test and isinstance(s, N.Load)]
@@ -80,7 +98,7 @@ class _Nest:
             ids.update(dict.fromkeys(found if sizes[-1] > 1 else (), len(sizes) - 1))
         return _Level(
             tuple(s for s in before if s.id in test and s.id not in ids), guard, 1 - idle[0],
-            tuple(s for s in before if s.id not in test and s.id not in ids), sizes, ids,
+            tuple(s for s in before if s.id not in test and s.id not in ids), sizes, ids, _expression(guard.cond, made),
         )  # fmt: skip
 
     def _test(
@@ -206,6 +224,117 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     return replace(task, bounds=tuple(bounds), indices=indices, body=substitute(whole, nest.same))
 
 
+def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.Buffer]) -> list[N.Stmt]:
+    """A task with adstacks as one over the elements of a list of cells, with the tasks before it that make the list;
+    nothing where there is no such list. The list's buffers are added to ``buffers``."""
+    ends = _ends(task)
+    alone = {type(s) for s in walk(task.body) if isinstance(s, _PER_ITERATION)} == {N.AdStackAlloca}
+    if ends is None or not alone or any(p.type is not i32 for p in task.indices):
+        return []
+    b.span, b.adjoint_of = task.span, N.NO_ID
+    nest = _Nest(kernel, task, b, [low for low, _ in ends], {})
+    levels = _levels(nest, task.body)
+    if not _behind(nest, task.body, levels, written(task.body), [], {}):
+        return []
+    extents = [high - low for low, high in ends]
+    while levels and any(extent % (n or extent) for extent, n in zip(extents, levels[-1].sizes, strict=True)):
+        levels.pop()
+    if not levels:
+        return []
+    sizes = [n or extent for n, extent in zip(levels[-1].sizes, extents, strict=True)]
+    counts = [extent // n for extent, n in zip(extents, sizes, strict=True)]
+    name = f"cells{b.fresh()}"
+    count = N.Buffer(f"{name}.count", "scratch", i32, 0, None, role="work")
+    extent = SizeConst(prod(counts)), SizeConst(len(counts))
+    found = N.Buffer(name, "scratch", i32, 2, None, role="work", extents=extent)
+    buffers.update({count.name: count, found.name: found})
+    tasks: list[N.Stmt] = []
+    with b.block() as none:
+        b.store(count, (), b.const(0, i32))
+        b.yield_()
+    tasks.append(N.Offload(b.fresh(), "serial", b.nothing(), (), tuple(none), span=task.span))
+    tasks.append(_task(kernel, _listing(nest, levels, sizes, counts, count, found), b))
+    inside = [k for k, n in enumerate(sizes) if n > 1]
+    place, within = b.param(i32), {k: b.param(i32, task.indices[k].name) for k in inside}
+    with b.block() as bounds:
+        zero = b.const(0, i32)
+        b.yield_(*[zero] * (1 + len(inside)), b.load(count, ()), *(b.const(sizes[k], i32) for k in inside))
+    with b.block() as indices:
+        for k, p in enumerate(task.indices):
+            at = b.load(found, (place.id, b.const(k, i32)))
+            if k in within:
+                at = b.op("add", b.op("mul", at, b.const(sizes[k], i32)), within[k].id)
+            b.add(N.Op(p.id, i32, "add", (at, b.const(nest.begins[k], i32)), name=p.name))
+    task = rewrite_in(task, _by_any)
+    stacks = [s for s in task.body if isinstance(s, N.AdStackAlloca)]
+    body = (*stacks, *indices, *(s for s in task.body if not isinstance(s, N.AdStackAlloca)))
+    tasks.append(replace(task, bounds=tuple(bounds), indices=(place, *within.values()), body=body))
+    return tasks
+
+
+def _levels(nest: _Nest, block: N.Block, outer: N.Block = ()) -> list[_Level]:
+    """The tests of a branch of the block, the widest cells first. ``outer``: the statements around the block."""
+    for n, s in enumerate(block):
+        before = (*outer, *block[:n])
+        if isinstance(s, N.If) and (level := nest.guarded(before, s)) is not None:
+            return [level, *_levels(nest, (s.then, s.orelse)[level.arm], before)]
+    return []
+
+
+def _behind(
+    nest: _Nest, block: N.Block, levels: list[_Level], changed: set[str], seen: list[N.Stmt], same: dict[int, int]
+) -> bool:
+    """Whether the block does nothing but behind the tests of these levels, which read no buffer in ``changed``.
+    ``seen`` gets its arithmetic and loads; ``same``: what the results of branches are behind the tests."""
+    for s in block if levels else ():
+        if isinstance(s, N.If):
+            level = nest.guarded(tuple(seen), replace(s, cond=same.get(s.cond, s.cond)))
+            if level is None or (level.what, level.arm) != (levels[0].what, levels[0].arm):
+                return False
+            if any(load.buffer in changed for load in of_kind(level.test, N.Load)):
+                return False
+            arm = (s.then, s.orelse)[level.arm]
+            if not _behind(nest, arm, levels[1:], changed, seen, same):
+                return False
+            same.update((p.id, same.get(v, v)) for p, v in zip(s.results, arm[-1].operands(), strict=True))
+        elif isinstance(s, N.AdStackGuard):
+            if not _behind(nest, s.body, levels, changed, seen, same):
+                return False
+        elif isinstance(s, _PLAIN):
+            seen.append(s)
+        elif not isinstance(s, (N.AdStackAlloca, N.Yield)):
+            return False
+    return True
+
+
+def _listing(
+    nest: _Nest, levels: list[_Level], sizes: list[int], counts: list[int], count: N.Buffer, found: N.Buffer
+) -> N.Offload:
+    """The task that puts the active cells of the last level into the list ``found``."""
+    b = nest.b
+    cells = tuple(b.param(p.type, p.name) for p in nest.task.indices)
+    with b.block() as body:
+        place = b.atomic("add", count, (), b.const(1, i32))
+        for k, p in enumerate(cells):
+            b.store(found, (place, b.const(k, i32)), p.id)
+        b.yield_()
+    inner = tuple(body)
+    for level in reversed(levels):
+        with b.block() as outer:
+            ids = {p.id: cell.id for p, cell in zip(nest.task.indices, cells, strict=True)}
+            for i, axis in level.ids.items():
+                n = level.sizes[axis] // sizes[axis]
+                ids[i] = cells[axis].id if n == 1 else b.op("floordiv", cells[axis].id, b.const(n, i32))
+            cond = emit_copy(b, (*level.test, N.Yield(N.NO_ID, (level.guard.cond,))), ids)[0]
+            arms = (b.nothing(), inner) if level.arm else (inner, b.nothing())
+            b.add(N.If(b.fresh(), cond, *arms, ()))
+            b.yield_()
+        inner = tuple(outer)
+    with b.block() as bounds:
+        b.yield_(*(b.const(0, i32) for _ in counts), *(b.const(n, i32) for n in counts))
+    return N.Offload(b.fresh(), "struct_for", tuple(bounds), cells, inner, span=nest.task.span)
+
+
 def _shared(extents: list[int], sizes: list[int]) -> list[int]:
     """The elements of an iteration along each axis: a cell's, or fewer if there are few cells."""
     shared = list(sizes)
@@ -216,6 +345,18 @@ def _shared(extents: list[int], sizes: list[int]) -> list[int]:
         widest = max(range(len(shared)), key=lambda k: shared[k])
         shared[widest] //= next(k for k in range(2, shared[widest] + 1) if shared[widest] % k == 0)
     return shared
+
+
+def _expression(id: int, made: dict[int, N.Const | N.Op | N.Load]) -> object:
+    """A value as an expression of values that are not in ``made``."""
+    match made.get(id):
+        case N.Const(value=value):
+            return "const", value
+        case N.Op(prim=prim, args=args):
+            return prim, *(_expression(i, made) for i in args)
+        case N.Load(buffer=buffer, index=index):
+            return buffer, *(_expression(i, made) for i in index)
+    return id
 
 
 def _by_rows(s: N.Stmt) -> bool:

@@ -154,7 +154,7 @@ GRIDS = {
     "pointer 128^2, dense 32^2": (Layout(("pointer", "ij", 128), ("dense", "ij", 32)), 32, True),
     "pointer 4096^2": (Layout(("pointer", "ij", SIDE)), 1, False),
     "bitmasked 4096^2": (Layout(("bitmasked", "ij", SIDE)), 1, False),
-    "pointer 64^2, pointer 8^2, dense 8^2": (Layout(("pointer", "ij", 64), ("pointer", "ij", 8), ("dense", "ij", 8)), 8, False),
+    "pointer twice, dense 8^2": (Layout(("pointer", "ij", 64), ("pointer", "ij", 8), ("dense", "ij", 8)), 8, False),
 }  # fmt: skip
 
 

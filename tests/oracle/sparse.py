@@ -12,7 +12,7 @@ Index = tuple[int, ...]
 
 
 class Layout:
-    """``levels``: (kind, axes by letter, extent along each) from the root down, for example ("pointer", "ij", (4, 4))."""
+    """``levels``: (kind, axes, extent along each) from the root down, for example ("pointer", "ij", (4, 4))."""
 
     def __init__(self, *levels: tuple[str, str, Any]) -> None:
         self.levels = [(kind, axes, n if isinstance(n, tuple) else (n,) * len(axes)) for kind, axes, n in levels]
