@@ -24,6 +24,8 @@ def shared(memory: Memory) -> npt.NDArray[Any]:
         raise ValueError(
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
         )
+    if memory.order:
+        raise ValueError("no zero-copy: the elements of a sparse layout are not row by row in memory; copy=True copies")
     if not memory.foreign:
         memory.before_write(SHARED, None)
         memory.foreign = memory.session.exported = True
@@ -36,7 +38,8 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
     same = dtype is None or np.dtype(dtype) == own
     if copy is False and not same:
         raise ValueError(f"copy=False cannot convert {own} to {np.dtype(dtype)}")
-    if copy is False or (copy is None and same and memory.session.backend.CAPABILITIES.on_host):
+    in_place = memory.session.backend.CAPABILITIES.on_host and not memory.order
+    if copy is False or (copy is None and same and in_place):
         return shared(memory)
     return memory.copy() if same else memory.values().astype(dtype)
 

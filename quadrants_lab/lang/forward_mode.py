@@ -161,7 +161,7 @@ def clear_all(which: str, thread: int | None = None) -> None:
         for x in derivatives:
             if x.placed and thread in (None, x._memory.owner):
                 x.fill(0)
-        if not watched and all(x.placed and not x._memory.foreign and x._active_mask() is None for x in derivatives):
+        if not watched and all(x.placed and not x._memory.foreign for x in derivatives):
             found[key] = [x._memory for x in derivatives]
         return
     for memory in compress(known, map(ne, map(_version, known), map(_cleared, known))):

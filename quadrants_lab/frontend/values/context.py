@@ -308,7 +308,7 @@ class Context:
         inner = tuple(getattr(obj, "element_shape", ()))
         offset = tuple(getattr(obj, "offset", None) or ())
         shape, begins = (*obj.shape, *inner), (*offset, *(0 for _ in inner)) if any(offset) else ()
-        buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape, first=begins)
+        buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape, first=begins, order=getattr(obj, "order", ()))
         self.by_field[id(obj)] = self.buffers[name] = buffer
         self.bindings[name] = obj
         if obj.grad:

@@ -19,7 +19,9 @@ import numpy.typing as npt
 from quadrants_lab.backends.host import zeros
 from quadrants_lab.backends.overlap import merged
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import DType, from_numpy
+from quadrants_lab.runtime.memory.cell_array import CellArray
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ class Memory:
         "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
+    order: Order = ()  # see `ir.buffers.Buffer`
     array: npt.NDArray[Any]
     operand: Any
     address: int
@@ -171,6 +174,15 @@ class Memory:
     def values(self) -> npt.NDArray[Any]:
         """The content, for reading only."""
         return self.array
+
+    def part(self, where: Any) -> npt.NDArray[Any]:
+        """The elements at an index, for reading only."""
+        part: npt.NDArray[Any] = self.values()[where]
+        return part
+
+    def any(self) -> bool:
+        """Whether some element is not 0."""
+        return bool(self.values().any())
 
     def copy(self) -> npt.NDArray[Any]:
         out: npt.NDArray[Any] = self.array.copy()
@@ -381,6 +393,47 @@ class Imported(HostMirrored):
         super().flush()
 
 
+class Paged(Memory):
+    """Memory of the host in pages, of a field in a sparse layout. ``array`` and `values` are copies in row-major order,
+    and QL2036 where these would be too large; `part` and `put` are not."""
+
+    __slots__ = ("order",)
+    operand: CellArray
+
+    def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
+        super().__init__(session, dtype)
+        self.order = order
+        self.operand = CellArray(shape, dtype.numpy, order)
+        self.address = self.operand.address
+
+    @property
+    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
+        array = self.operand.read()
+        array.flags.writeable = False
+        return array
+
+    def part(self, where: Any) -> npt.NDArray[Any]:
+        return self.operand[where]
+
+    def any(self) -> bool:
+        return self.operand.pages.any()
+
+    def copy(self) -> npt.NDArray[Any]:
+        return self.operand.read()
+
+    def assign(self, values: Any) -> None:
+        self.operand.write(values)
+
+    def put(self, where: Any, values: Any) -> None:
+        self.operand[where] = values
+
+    def reader(self) -> Callable[[Any], Any]:
+        return self.operand.item
+
+    def truth(self, index: Any) -> int:
+        return int(self.operand.item(index))
+
+
 def _number(where: Any, shape: tuple[int, ...]) -> int | None:
     """The number of the element, row by row; None where the index is another than one of integers within the shape."""
     at, number = where if isinstance(where, tuple) else (where,), 0
@@ -400,8 +453,8 @@ class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
     """A field or an ndarray is larger than what is left of the device's memory."""
 
 
-def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
-    """Memory of zeros on the session's device; NotEnoughMemory where there is not that much."""
+def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order = ()) -> Memory:
+    """Memory of zeros on the session's device, in this order; NotEnoughMemory where there is not that much."""
     nbytes = prod(shape) * dtype.nbytes
     if session.unreachable > _UNREACHABLE:
         session.unreachable = 0
@@ -410,10 +463,10 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
         if nbytes >> 62:
             raise MemoryError("no machine has an address for each of them")
         try:
-            return _allocate(session, dtype, shape)
+            return _allocate(session, dtype, shape, order)
         except MemoryError:
             gc.collect()
-        return _allocate(session, dtype, shape)
+        return _allocate(session, dtype, shape, order)
     except MemoryError as e:
         raise NotEnoughMemory(
             f"{dtype} with shape {shape} takes {nbytes:,} bytes, which {session.settings.backend} does not have: {e}",
@@ -422,7 +475,9 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
         ) from None
 
 
-def _allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
+def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> Memory:
+    if order:
+        return Paged(session, dtype, shape, order)
     if session.backend.CAPABILITIES.on_host:  # without opening the device, which loads the code generator
         return Memory.over(session, zeros(shape, dtype.numpy), None)
     with session.lock:  # allocation may wait for launches, or start some

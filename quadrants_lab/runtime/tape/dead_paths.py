@@ -98,5 +98,5 @@ class DeadPaths:
 
     def differentiated(self) -> None:
         """To be called after the gradients have run: warns of those that are 0 because integers are on the path."""
-        warn([w for grad, w in self.lost.values() if not grad.values().any()])
+        warn([w for grad, w in self.lost.values() if not grad.any()])
         self.lost.clear()

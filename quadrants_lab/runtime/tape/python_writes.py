@@ -44,7 +44,7 @@ def _wrote(launches: Launches, tracked: Tracked) -> None:
         places = [where for where, _ in written]
         step.write = memory, [(where, None) for where in places]
         if launches.recomputes or launches.repeatable:
-            now = [memory.values()[where] for where in places]
+            now = [memory.part(where) for where in places]
             nbytes = sum(values.nbytes for values in now)
             step.holds.append(tracked.account_for(nbytes).hold(nbytes))
             if not launches.account.short:
