@@ -15,8 +15,8 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.op_table import OPS, Builtin
-from quadrants_lab.frontend.ops.simt import SUBGROUP
 from quadrants_lab.frontend.ops.spaces import is_order
+from quadrants_lab.frontend.values.tile import SUBGROUP
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType

@@ -72,6 +72,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         "known = OP(k_known)\nfor j in OP(range(known)):\n    own += j",
         "own += OP(k_known + 1)",
     ),
+    "outer": ("t = qd.simt.Tile16x16.zeros()\nt -= OP(r, 2)",),
     "static_assert": ("OP(k_known == 3)",), "static_print": ("OP(k_known)",), "print": ("OP(k, 'of', r, sep='|')",),
     "range": ("for j in OP(3):\n    own += j", "for j in OP(k, 9, 2):\n    own += j"),
     "ndrange": ("for j, l in OP(3, (k, 9), axes=(1, 0)):\n    own += j * l",),
@@ -85,7 +86,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
 _HIDDEN = (
     "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.get_scalar_field", "Field.parent",
     "custom_jvp", "detached", "only", "constant_like", "epsilon", "Matrix.zero_like", "simt.half", "simt.shared",
-    "simt.threads",
+    "simt.threads", "Tile.eye_", "Tile.cholesky_", "Tile.solve_triangular_",
 )  # fmt: skip
 _OPERATORS = ("Matrix.__matmul__",)
 
