@@ -7,7 +7,7 @@ import gc
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from weakref import ref
 
@@ -16,6 +16,7 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.session import checking
 
 session = session_of(sessions("cpu", "vulkan"), default_fp=qd.f64)
@@ -316,6 +317,24 @@ def test_a_gradient_repeats_the_draws_of_its_run() -> None:
             p.measure()
         x, y = p.x.to_numpy(), p.y.to_numpy()
         np.testing.assert_allclose(p.x.grad.to_numpy(), 2 * y * y / x, rtol=1e-12)
+
+
+def test_other_observers_see_the_launches_of_an_equal_run() -> None:
+    class Seen(Observer):
+        def __init__(self) -> None:
+            self.kernels: list[str] = []
+
+        def after(self, plan, args, token, failed) -> None:
+            self.kernels.append(f"{plan.kernel.name} {plan.owner.mode}")
+
+    p, found = Program(), []
+    for n in range(5):
+        with watch(Seen()) if n % 2 else nullcontext():
+            found += [observer for observer in OBSERVERS.get() if isinstance(observer, Seen)]
+            p.run(tripled)
+    names = "add scale copy norm _copy scale measure"
+    assert [[name.split()[0] for name in seen.kernels if "forward" in name] for seen in found] == [names.split()] * 2
+    assert all(len([name for name in seen.kernels if "reverse" in name]) == 4 for seen in found)
 
 
 def test_what_a_recording_was_made_for_ends_with_the_program() -> None:
