@@ -248,7 +248,8 @@ class Rerun(Recording):
                     holds = (then.steady and S.changes == self.changes) or summary.depends.holds()
                     if holds and _is_same(then, args):
                         plan = summary.plan
-                        dispatcher.note(plan)
+                        if dispatcher.here.last_plan is not plan.weak or plan.noted.plan is not plan:
+                            dispatcher.note(plan)
                         value = self._launch(then, summary, args)
                         if value is not NotImplemented:
                             return value if value is None else returned(value, plan)
@@ -267,8 +268,9 @@ class Rerun(Recording):
         if then.inner is not (self.launches.paused > 0) or (not at and not self._watch()):
             self.end()
             return NotImplemented
-        step, kept = self.steps[at], args
+        kept = args
         if not then.plain:
+            step = self.steps[at]
             for part in step.changes:
                 part.keep()
             if summary.keeps and self.lends:
@@ -278,8 +280,9 @@ class Rerun(Recording):
         try:
             value = plan.call(*args)
         except BaseException:
+            changes = self.steps[at].changes
             self.end()
-            self.launches.failed(step.changes)
+            self.launches.failed(changes)
             raise
         if value is NotImplemented:  # though versions may have grown
             self.end()
@@ -389,7 +392,8 @@ class Rerun(Recording):
                 elif (reverse := summary.reverse) is not None:
                     gradient = reverse.owner
                     gradient.replays, gradient.kept = number, step.kept
-                    gradient.note(reverse)
+                    if gradient.here.last_plan is not reverse.weak or reverse.noted.plan is not reverse:
+                        gradient.note(reverse)
                     try:
                         if reverse.call(*kept) is NotImplemented:
                             gradient.launch(reverse, kept)
