@@ -84,6 +84,11 @@ class Program:
             self.y[i + 1] = self.y[i] * self.y[i] + self.x[i]
 
     @qd.kernel
+    def multiply(self, a: qd.types.ndarray(ndim=1)):
+        for i in range(a.shape[0]):
+            self.y[i] = self.y[i] * self.y[i] * a[i]
+
+    @qd.kernel
     def draw(self):
         for i in self.y:
             self.y[i] += qd.random(qd.f64) * self.x[i]
@@ -218,6 +223,7 @@ CASES: dict[str, tuple[Callable[[Program], object], Callable[[Program], object]]
     "a numpy array of each run": (lambda p: p.add_array(last(p, p.count)), lambda p: p.add_array(last(p, p.count))),
     "dtype of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.host.astype(np.float32))),
     "shape of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(np.tile(p.host, 2))),
+    "how many elements it overwrites": (lambda p: p.multiply(p.host[:2]), lambda p: p.multiply(p.host)),
     "layout of a numpy array": (lambda p: p.add_array(p.host), lambda p: strided(p)),
     "numpy or ndarray": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.arrays[0])),
     "kept values": (lambda p: p.keep(), lambda p: (p.keep(), p.keep())),
