@@ -325,6 +325,20 @@ def test_a_gradient_repeats_the_draws_of_its_run() -> None:
         np.testing.assert_allclose(p.x.grad.to_numpy(), 2 * y * y / x, rtol=1e-12)
 
 
+def test_each_run_warns_of_a_derivative_that_ends_in_a_numpy_array() -> None:
+    p, out = Program(), np.zeros(4)
+
+    @qd.kernel
+    def into(a: qd.types.ndarray(ndim=1)):
+        for i in range(4):
+            a[i] = p.x[i] * 2.0
+
+    for _ in range(3):
+        with pytest.warns(qd.QuadrantsWarning, match="QL0407"):
+            p.run(lambda p: (into(out), p.add_array(out)))
+        p.run(lambda p: p.add_array(out))
+
+
 def test_other_observers_see_the_launches_of_an_equal_run() -> None:
     class Seen(Observer):
         def __init__(self) -> None:

@@ -158,7 +158,7 @@ class Launches(Keeper):
         summary = None if summaries is None or self.repeatable else summaries.find(args, inner)
         if summary is None:
             return NotImplemented
-        if not inner and any(self.dead_paths.follows(memory_at(p, args)) for p in summary.constants):
+        if not inner and self.dead_paths.goes_on(summary.constants, summary.recomputable, args):
             return NotImplemented
         dispatcher.note(summary.plan)
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
