@@ -166,8 +166,7 @@ def clear_all(which: str, thread: int | None = None) -> None:
         return
     for memory in compress(known, map(ne, map(_version, known), map(_cleared, known))):
         if thread is None or memory.owner == thread:
-            memory.write(..., 0)
-            memory.cleared = memory.python_filled  # another thread may have written it since
+            memory.clear()
 
 
 # where a loss was written, what no kernel did with it, and what to do

@@ -102,7 +102,7 @@ class Memory:
         self.unseen = 0
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
-        self.cleared = -1  # the version after a Tape or FwdMode has last set it to 0
+        self.cleared = -1  # the version after the last `clear`
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
         self.noted: Callable[[tuple[Any, ...]], None] | None = None
@@ -141,10 +141,6 @@ class Memory:
             with self.writing():
                 self.before_write(where, values)
                 self._write(where, values)
-        elif where is ...:  # without a call: each Tape does this a few times
-            self.assign(values)
-            self.version = self.python_wrote = self.python_filled = self.version + 1
-            self.owner = THREAD.number
         else:
             self._write(where, values)
 
@@ -156,6 +152,15 @@ class Memory:
         else:
             self.put(where, values)
         self.version = self.python_wrote = self.version + 1
+
+    def clear(self) -> None:
+        """`write` of 0 to all elements, after which the version is ``cleared`` until the next write."""
+        if self.watchers or self.recorded is not None:
+            self.write(..., 0)
+            return
+        self.assign(0)
+        self.version = self.python_wrote = self.python_filled = self.cleared = self.version + 1
+        self.owner = THREAD.number
 
     def write_number(self, where: Any, value: Any) -> None:
         """`write` for one element, with the quicker note."""
