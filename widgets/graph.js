@@ -1,7 +1,7 @@
 // A graph, whose boxes Python has placed (`graph.drawing`). Edges, frames and outlines are a few paths; the text of a box
 // is drawn if it is in view and large enough to read. Of a folded loop only the header stays, and empty space closes up.
 
-const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30, PAD = 8, LINE = 15;
+const NS = "http://www.w3.org/2000/svg", READABLE = 0.92, CLOSED = 30; // of a scale at which 12 px text has 11
 const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"], ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
 const make = (name, attributes = {}) => withAttributes(document.createElementNS(NS, name), attributes);
 
@@ -25,22 +25,13 @@ function closedUp(spans) {
 
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 
-/** A node of `data.nodes` as an object, with its lines parsed like those of a listing. */
-function taken([x, y, w, h, kind, title, note, line, lines, most]) {
-  const { l, s, a, t } = parsed({ t: lines }), ties = l.map((line, k) => ({ line, stmt: s[k], adj: a[k] }));
-  const found = () => [title, note, ...t.map(plain)].join("\n").toLowerCase();
-  return { x, y, w, h, kind, title, note, t, most, ties: [{ line, stmt: -1, adj: -1 }, ...ties], found };
-}
-
-/** The SVG of a node's box, with its upper left corner at the origin. */
-function box({ w, h, kind, title, note, t, most, ties }) {
-  const tied = ({ line, stmt, adj }) => line > 0 ? ` data-span-line="${line}"${stmt >= 0 ? ` data-stmt="${stmt}"` : ""}${adj >= 0 ? ` data-adj="${adj}"` : ""}` : "";
-  const rows = t.slice(0, most).map((text, n) => {
-    const at = PAD + 10 + (n + 1) * LINE;
-    return `<g class="ln"${tied(ties[n + 1])}><rect class="hit" x="2" y="${at - 11}" width="${w - 4}" height="${LINE}"/><text xml:space="preserve" x="${PAD}" y="${at}">${text}</text></g>`;
-  });
-  return `<g class="box ${kind}"${most ? "" : tied(ties[0])}><rect width="${w}" height="${h}" rx="4"/><text class="tt" x="${PAD}" y="${PAD + 10}">${escaped(title)}</text>${rows.join("")}${
-    note ? `<text class="nt" x="${PAD}" y="${PAD + 10 + (most + 1) * LINE}">${escaped(note)}</text>` : ""}</g>`;
+/** A node of `data.nodes` as an object. Its ties stand in its SVG. */
+function taken([x, y, w, h, title, svg, line, rest]) {
+  const numbers = (found) => ({ line: Number(found[1]), stmt: Number(found[2] ?? -1), adj: Number(found[3] ?? -1) });
+  const drawn = [...svg.matchAll(/ data-span-line='(\d+)'(?: data-stmt='(\d+)')?(?: data-adj='(\d+)')?/g)].map(numbers);
+  const hidden = rest.map((row) => numbers(["", ...row.split(" ", 3)]));
+  const text = [plain(svg), ...rest].join("\n").toLowerCase();
+  return { x, y, w, h, title, svg, text, ties: [{ line, stmt: -1, adj: -1 }, ...drawn, ...hidden] };
 }
 
 /** Makes `host` live. `hooks.point` is called with what the user points at. */
@@ -99,14 +90,14 @@ function graph(host, hooks) {
   }
 
   const inView = (x, y, bw, bh) => { const { clientWidth: W, clientHeight: H } = svg; return (x + bw) * scale + x0 > -50 && x * scale + x0 < W + 50 && (y + bh) * scale + y0 > -50 && y * scale + y0 < H + 50; };
-  const boxAt = (b) => `<g role="option" id="${id}-${b.n}" data-node="${b.n}" aria-label="${escaped(nodes[b.n].title)}" transform="translate(${(b.x - b.w / 2).toFixed(1)},${(b.y - b.h / 2).toFixed(1)})">${box(nodes[b.n])}</g>`;
+  const boxAt = (b) => `<g role="option" id="${id}-${b.n}" data-node="${b.n}" aria-label="${escaped(nodes[b.n].title)}" transform="translate(${(b.x - b.w / 2).toFixed(1)},${(b.y - b.h / 2).toFixed(1)})">${nodes[b.n].svg}</g>`;
   const text = (kind, x, y, label, anchor) => `<g class="${kind}"><text x="${x}" y="${y}" text-anchor="${anchor}">${escaped(label)}</text></g>`;
   const words = (all) => frames.filter((f) => all || inView(f.x, f.y, f.w, 20)).map((f) => `<g class="foldable" data-fold="${f.f}">${text("frame", f.x + 8, f.y + 14, `${self.folded.has(f.f) ? "▸" : "▾"} ${f.label}`, "start")}</g>`).join("") +
     edges.filter((e) => e.label && (all || inView(e.x, e.y, 1, 1))).map((e) => text(`edge ${e.kind}`, e.x, e.y + 3, e.label, "middle")).join("");
   self.draw = () => {
     world.setAttribute("transform", `translate(${x0},${y0}) scale(${scale})`);
     const near = shown.filter((b) => inView(b.x - b.w / 2, b.y - b.h / 2, b.w, b.h));
-    const seen = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
+    const seen = scale >= READABLE ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
     if (seen !== drawn) detail.innerHTML = drawn = seen; // the same elements, if a button may be down on one
     tint();
   };
@@ -120,10 +111,10 @@ function graph(host, hooks) {
   }
   function fit() {
     const W = svg.clientWidth || 800;
-    scale = Math.min(1, W / w, 2 * 560 / h > 1 ? 560 / h : 1);
-    scale = Math.max(scale, Math.min(1, W / w, 0.5), 0.02);
+    scale = Math.max(Math.min(1, W / w), READABLE);
     svg.style.height = `${Math.min(560, Math.max(120, h * scale + 8))}px`;
-    x0 = Math.max(0, (W - w * scale) / 2);
+    x0 = (W - w * scale) / 2;
+    if (x0 < 0) x0 = Math.min(8, W / 2 - nodes[0].x * scale); // the first box is in view
     y0 = 4;
     self.draw();
   }
@@ -147,7 +138,7 @@ function graph(host, hooks) {
     self.draw();
   };
   self.search = (wanted) => {
-    self.hits = new Set(wanted ? shown.map((b) => b.n).filter((n) => nodes[n].found().includes(wanted.toLowerCase())) : []);
+    self.hits = new Set(wanted ? shown.map((b) => b.n).filter((n) => nodes[n].text.includes(wanted.toLowerCase())) : []);
     tint();
     return [...self.hits].map((n) => () => self.go(n));
   };
@@ -160,7 +151,7 @@ function graph(host, hooks) {
   };
   const fold = (f) => { self.folded.has(f) ? self.folded.delete(f) : self.folded.add(f); arrange(); self.draw(); };
   /** The whole graph as the text of an SVG file. */
-  self.text = () => `<svg xmlns="${NS}" width="${Math.ceil(w)}" height="${Math.ceil(h)}" viewBox="0 0 ${w} ${h}"><style>${data.css}</style><rect class="bg" width="100%" height="100%"/>${
+  self.text = () => `<svg xmlns="${NS}" width="${Math.ceil(w)}" height="${Math.ceil(h)}" viewBox="0 0 ${w} ${h}"><style>${SAVED}</style><rect class="bg" width="100%" height="100%"/>${
     base.innerHTML.replace(/<g class="box">.*$/, "")}${words(true)}${shown.map(boxAt).join("")}</svg>`;
   function save(kind) {
     const link = document.createElement("a"), url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(self.text())}`;

@@ -11,19 +11,21 @@ export function mount(host, shape, ask) {
   const uid = `qdi${serial++}`;
   const root = element("div", { class: "qdi" });
   root.innerHTML = `<div class="head"><span class="title"></span><div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div>
-    <button type="button" class="ch help" aria-label="Keys">?</button></div>
+    <span class="right"><button type="button" class="ch whole" aria-label="Full window" title="full window (w)"><svg width="12" height="12"
+    aria-hidden="true"><path d="M1 4V1h3M8 1h3v3M11 8v3H8M4 11H1V8"/></svg></button><button type="button" class="ch help" aria-label="Keys">?</button></span></div>
     <div role="tabpanel" tabindex="0" id="${uid}-panel"></div><span class="say" role="status" aria-live="polite"></span>`;
   const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
   const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
-  const state = { kernel: 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null, painted: [] };
+  const state = { kernel: shape.kernel ?? 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null, painted: [] };
   let parts = []; // objects that draw themselves: listings, graphs, sizes
 
   if (shape.kernels.length > 1) {
     const select = element("select", { "aria-label": "Kernel" });
-    shape.kernels.forEach((name, i) => select.add(new Option(name, i)));
+    shape.kernels.forEach((name, i) => select.add(new Option(name, i, i === state.kernel, i === state.kernel)));
     select.addEventListener("change", () => { state.kernel = Number(select.value); state.mark = null; open(); });
     title.append(select);
   } else title.textContent = shape.kernels[0] ?? shape.title;
+  shownWhole(root);
 
   for (const [id, text] of shape.panes) {
     const named = { type: "button", id: `${uid}-${id}`, "data-item": "", "data-pane": id };
@@ -40,14 +42,14 @@ export function mount(host, shape, ask) {
   /** The element inside the slot that has the focus, else null. */
   const focusIn = (into) => { const x = document.activeElement; return into !== x && into.contains(x) ? x : null; };
 
-  /** Fills the slot with the answer, or with its difference from the answer of `to`. A focus inside stays there. */
-  async function load(request, into, to) {
+  /** Fills the slot with the answer to a request, or with what `make` makes of the answers to several. A focus inside
+      stays there. */
+  async function load(request, into, make = ([html]) => html) {
     const had = focusIn(into);
     into.setAttribute("aria-busy", "true");
-    const key = (into.dataset.asked = `${request} ${to}`);
+    const wanted = [request].flat(), key = (into.dataset.asked = wanted.join(" "));
     const get = (what) => ask(what, (meanwhile) => { if (into.dataset.asked === key && meanwhile.parentNode !== into) into.replaceChildren(meanwhile); });
-    const [first, second] = await Promise.all([get(request), to && get(to)]);
-    const html = to ? difference(first, second) : first;
+    const html = make(await Promise.all(wanted.map(get)));
     if (into.dataset.asked !== key) return; // a later request uses the slot
     into.removeAttribute("aria-busy");
     if (!root.contains(into)) return; // its pane was closed
@@ -105,7 +107,12 @@ export function mount(host, shape, ask) {
     }
     for (const x of part.querySelectorAll("[data-stepper]")) stepper(x, ask);
     for (const x of part.querySelectorAll("[data-load]")) load(x.dataset.load, x);
-    for (const x of part.querySelectorAll("[data-from]")) load(x.dataset.from, x, x.dataset.to);
+    for (const x of part.querySelectorAll("[data-from]")) {
+      const { from, to, told } = x.dataset;
+      x.removeAttribute("data-from");
+      load([from, to], x, (both) => compared(both, JSON.parse(told)));
+    }
+    for (const x of part.querySelectorAll(".grip")) resizing(x);
     cancelAnimationFrame(hover); // what the pointer was over may be gone, and with it the event that takes the mark back
     paint(state.mark, true);
   }
@@ -175,8 +182,12 @@ export function mount(host, shape, ask) {
     const { hide, get } = e.target.dataset;
     if (get) { show(get); return; }
     if (hide !== undefined) {
-      const columns = panel.querySelectorAll(".linked .col"), on = columns[hide].hidden;
+      const columns = [...panel.querySelectorAll(".linked .col")], on = columns[hide].hidden;
       columns[hide].hidden = !on;
+      columns.forEach((x, n) => {
+        const grip = x.previousElementSibling;
+        if (grip) grip.hidden = x.hidden || columns.slice(0, n).every((y) => y.hidden);
+      });
       e.target.setAttribute("aria-pressed", on);
       return;
     }
@@ -187,13 +198,13 @@ export function mount(host, shape, ask) {
     pick(x);
   });
   root.addEventListener("change", (e) => {
-    const { toggle, ask: asked, then = "", into, to } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
+    const { toggle, ask: asked, then = "", into } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
     const slot = into && panel.querySelector(`[data-slot="${into}"]`);
     if (asked) load(asked + e.target.value.trim() + then, slot);
     if (slot && option) {
       const group = e.target.parentElement.querySelector("[data-group]");
       if (group) group.textContent = e.target.selectedOptions[0].parentElement.label ?? "";
-      load(option.req, slot, to);
+      load(option.req, slot);
     }
     if (toggle) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(toggle, e.target.checked)); unify(panel); }
   });
@@ -202,8 +213,9 @@ export function mount(host, shape, ask) {
     if (!e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
       const tab = /^[0-9]$/.test(e.key) && tabs.children[(Number(e.key) + 9) % 10];
       if (tab) { focusItem([...tabs.children], tab); pick(tab); } else if (e.key === "?") help(root);
+      else if (e.key === "w") root.querySelector(".whole").click();
       else if (e.key === "/") searchBar(panel, () => parts.filter((p) => panel.contains(p.host) && p.search));
-      if (tab || e.key === "?" || e.key === "/") { e.preventDefault(); return; }
+      if (tab || "?/w".includes(e.key)) { e.preventDefault(); return; }
     }
     const x = e.target.closest("[data-item]");
     const group = x?.closest("[data-roving]");
@@ -227,6 +239,41 @@ export function mount(host, shape, ask) {
   new ResizeObserver(() => requestAnimationFrame(fit)).observe(panel); // in a frame of its own: it changes the height
   open();
   return root;
+}
+
+/** The button that shows the inspector in the full window, above the page; Escape ends that. */
+function shownWhole(root) {
+  const end = (e) => { if (e.key === "Escape") { show(false); e.stopPropagation(); } };
+  function show(on) {
+    if (on) { root.popover = "manual"; root.showPopover(); } else { root.hidePopover(); root.removeAttribute("popover"); }
+    document[on ? "addEventListener" : "removeEventListener"]("keydown", end);
+  }
+  root.querySelector(".whole").addEventListener("click", () => show(!root.hasAttribute("popover")));
+  root.addEventListener("keydown", (e) => { if (root.hasAttribute("popover") && !e.defaultPrevented) end(e); });
+}
+
+/** Makes the bar between two columns move: with the pointer, or with the arrow keys. */
+function resizing(grip) {
+  const STEP = 24, LEAST = 120, columns = () => [...grip.parentElement.querySelectorAll(".col")];
+  const sides = () => {
+    const all = columns(), at = all.indexOf(grip.nextElementSibling);
+    return [all.slice(0, at).filter((x) => !x.hidden).at(-1), all[at]];
+  };
+  function move(by) {
+    const widths = columns().map((x) => x.offsetWidth), [left, right] = sides();
+    columns().forEach((x, n) => { if (!x.hidden) x.style.flexGrow = widths[n]; });
+    const sum = left.offsetWidth + right.offsetWidth;
+    const to = Math.min(Math.max(left.offsetWidth + by, LEAST), sum - LEAST);
+    Object.assign(left.style, { flexGrow: to });
+    Object.assign(right.style, { flexGrow: sum - to });
+  }
+  grip.addEventListener("pointerdown", (e) => { grip.setPointerCapture(e.pointerId); e.preventDefault(); });
+  grip.addEventListener("pointermove", (e) => { if (e.buttons) move(e.clientX - grip.getBoundingClientRect().x - 3); });
+  grip.addEventListener("keydown", (e) => {
+    if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;
+    move(e.key === "ArrowLeft" ? -STEP : STEP);
+    e.preventDefault();
+  });
 }
 
 /** The inspector of a widget: it has the `initial` answers at once and asks the kernel for others. With the first answer

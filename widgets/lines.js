@@ -1,9 +1,12 @@
-// A listing, of which only the rows in view are elements. Data (`html.listing`): t, for each line "source line, statement,
-// statement whose adjoint it computes, HTML"; for a difference (`diff.js`) also r, the right side, and h, the hunks.
+// A listing, of which only the rows in view are elements. Data (`live.lines`): t, for each line "source line, statement,
+// statement whose adjoint it computes, HTML"; folds, [begin, end, text]; for a difference also r, the right side, and
+// h, the hunks.
 
-const ROW = 18, OVERSCAN = 12, CONTEXT = 3, MOST_SELECTED = 5000;
+const ROW = 20, OVERSCAN = 12, CONTEXT = 3, MOST_SELECTED = 5000;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 
+const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
+const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(#?\w+);/g, (_, name) => SIGNS[name]);
 const withAttributes = (x, attributes) => { for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v); return x; };
 /** An element with these attributes, and this text in it. */
 const element = (tag, attributes = {}, text = "") => { const x = withAttributes(document.createElement(tag), attributes); x.textContent = text; return x; };
@@ -30,15 +33,39 @@ function relation(mark, { line, stmt, adj }) {
   return line > 0 && line === mark.line ? side : "";
 }
 
-/** The rows of a listing: [left, right] indices, -1 for none; [-2, hunk, number of lines] for a fold. */
+/** The HTML of two listings and how they differ (`live.difference`): hunks h, and lines m whose words are marked. */
+function compared([before, after], { h, m }) {
+  const box = document.createElement("div");
+  const [left, right] = [before, after].map((html, side) => {
+    box.innerHTML = html;
+    const data = box.querySelector("[data-lines]")?.dataset.lines, own = data && JSON.parse(data);
+    for (const [n, line] of own ? m[side] : []) own.t[n] = line;
+    return own;
+  });
+  const host = box.querySelector("[data-lines]");
+  if (!left || !right) return left ? after : before; // a sentence instead of a listing
+  host.dataset.lines = JSON.stringify({ t: left.t, n: left.n, r: { t: right.t }, h });
+  host.setAttribute("aria-label", `what changed: ${host.getAttribute("aria-label")}`);
+  return host.outerHTML;
+}
+
+/** The rows of a listing: [left, right] indices, -1 for none; [-2, number, text] for a fold or a hunk that is closed. */
 function rowsOf(data, unified, open) {
-  if (!data.h) return data.t.map((_, n) => [n, -1]);
   const rows = [];
+  if (!data.h) {
+    const folds = data.folds ?? [];
+    for (let n = 0, f = 0; n < data.t.length; n++) {
+      while (f < folds.length && folds[f][1] <= n) f++;
+      const [begin, end, text] = folds[f] ?? [];
+      if (n === begin && !open.has(f)) { rows.push([-2, f, `${end - begin} lines: ${text}`]); n = end - 1; } else rows.push([n, -1]);
+    }
+    return rows;
+  }
   data.h.forEach(([tag, a, b, c, d], n) => {
     if (tag === "equal") {
       const head = n ? CONTEXT : 0, tail = n < data.h.length - 1 ? CONTEXT : 0, whole = b - a <= head + tail + 2 || open.has(n);
       for (let k = 0; k < b - a; k++) {
-        if (!whole && k === head) { rows.push([-2, n, b - a - head - tail]); k = b - a - tail - 1; continue; }
+        if (!whole && k === head) { rows.push([-2, n, `${b - a - head - tail} unchanged lines`]); k = b - a - tail - 1; continue; }
         rows.push([a + k, unified ? -1 : c + k]);
       }
     } else if (unified) {
@@ -65,6 +92,8 @@ function lines(host, hooks) {
   const cell = (row) => row[0] >= 0 ? [data, row[0]] : row[1] >= 0 ? [side(true), row[1]] : null;
   const who = (row) => { const c = row && row[0] !== -2 && cell(row); return c ? { line: c[0].l[c[1]], stmt: c[0].s[c[1]], adj: c[0].a[c[1]] } : null; };
   const kin = (row, mark) => { const w = who(row); return w ? relation(mark, w) : ""; };
+  const noted = Object.values(data.notes ?? {}), closed = data.h ?? data.folds ?? [];
+  host.style.setProperty("--gut", Math.max(0, ...noted.map((x) => plain(x).length)));
   const wide = longest(data), wideRight = two ? longest(data.r) : 0;
 
   self.layout = () => {
@@ -81,7 +110,8 @@ function lines(host, hooks) {
     const x = element("span", { class: n < 0 ? "half" : `half ${kind}` });
     if (n < 0) return x;
     const no = data.n === "count" ? n + 1 : d.l[n] || "";
-    x.innerHTML = `<span class="no">${no}</span><span class="tx">${d.t[n] || " "}</span>${data.notes?.[d.l[n]] ?? ""}`;
+    const gutter = noted.length ? `<span class="gut">${data.notes[d.l[n]] ?? ""}</span>` : "";
+    x.innerHTML = `<span class="no">${no}</span>${gutter}<span class="tx">${d.t[n] || " "}</span>`;
     return x;
   };
   function made(n) {
@@ -89,7 +119,8 @@ function lines(host, hooks) {
     const x = element("div", { class: "ln", id: `${id}-${n}`, role: "option", ...place });
     if (row[0] === -2) {
       x.classList.add("folded");
-      x.textContent = `${row[2]} unchanged lines: Enter shows them`;
+      x.textContent = `▸ ${row[2]}`;
+      x.title = "Enter or a click shows them";
       return x;
     }
     const w = who(row);
@@ -164,7 +195,7 @@ function lines(host, hooks) {
   self.search = (text) => {
     const low = text.toLowerCase(), has = (d) => (d.plain ??= d.t.map((x) => plain(x).toLowerCase()));
     self.hits = new Set();
-    if (low && two && self.open.size < data.h.length) { data.h.forEach((_, n) => self.open.add(n)); self.layout(); }
+    if (low && self.open.size < closed.length) { closed.forEach((_, n) => self.open.add(n)); self.layout(); }
     if (low) self.rows.forEach((row, n) => {
       if ((row[0] >= 0 && has(data)[row[0]].includes(low)) || (row[1] >= 0 && two && has(data.r)[row[1]].includes(low))) self.hits.add(n);
     });
@@ -193,5 +224,8 @@ function lines(host, hooks) {
   });
   new ResizeObserver(() => self.draw()).observe(scroller);
   self.layout();
+  // What is shown first: the line of `top`, with two before it.
+  const first = self.rows.findIndex((row) => row[0] >= (data.top ?? 0)) - 2;
+  if (first > 0) scroller.scrollTop = first * ROW + scroller.firstElementChild.offsetTop;
   return self;
 }

@@ -7,6 +7,6 @@ async function unpack(bytes) {
     document.head.append(Object.assign(document.createElement("style"), { id: "qdi-style", textContent: data.style }));
   }
   const url = URL.createObjectURL(new Blob([data.script], { type: "text/javascript" }));
-  const [pieces, made] = data.answers, answers = (request) => made[request]?.map((n) => pieces[n]).join("");
+  const [pieces, made] = data.answers, answers = (request) => made[request]?.map((n) => pieces[n]).join("\n");
   return { ...data, ...(await import(url)), answers };
 }

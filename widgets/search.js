@@ -9,6 +9,8 @@ const HELP = [
   ["/", "search where the focus is; Enter: the next hit, Shift Enter: the hit before, Escape: end the search"],
   ["+ − 0", "in a graph: larger, smaller, all of it; Shift and arrows move it; f folds or opens a loop"],
   ["← →", "on a slider: less, more"],
+  ["w", "the full window; Escape: back into the page"],
+  ["← → on the bar between two columns", "a wider or narrower column"],
   ["?", "these keys; Escape closes them"],
 ];
 

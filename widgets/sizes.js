@@ -74,7 +74,7 @@ function whatIf(host) {
       };
       follow(s.tree, "0");
       const most = Math.max(depth || 0, s.depth ?? 0, s.seen ?? 0, 1);
-      part.querySelector(".depth").textContent = `depth ${text(depth)}, ${bytes(held)} an iteration`;
+      part.querySelector(".depth").textContent = `depth ${text(depth)}, ${bytes(held)} per thread`;
       for (const [name, n] of [["now", depth || 0], ["launch", s.depth ?? 0], ["seen", s.seen ?? 0]]) {
         const bar = part.querySelector(`[data-bar="${name}"]`);
         if (!bar) continue;
@@ -83,10 +83,10 @@ function whatIf(host) {
         bar.querySelector("b").textContent = text(n);
       }
     });
-    host.querySelector(".total").textContent = `${bytes(lane)} an iteration${lane === before ? "" : `; the launch: ${bytes(before)}`}`;
+    host.querySelector(".total").textContent = `${bytes(lane)} per thread${lane === before ? "" : `; the launch: ${bytes(before)}`}`;
     let at = 0;
     host.querySelector(".heap").replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
-      const part = Object.assign(document.createElement("span"), { textContent: name, title: `${name}: bytes ${at.toLocaleString("en")} to ${(at + n).toLocaleString("en")} of an iteration`, className: `seg s${k % 4}` });
+      const part = Object.assign(document.createElement("span"), { textContent: name, title: `${name}: bytes ${at.toLocaleString("en")} to ${(at + n).toLocaleString("en")} of a thread`, className: `seg s${k % 4}` });
       part.style.flexGrow = n;
       at += n;
       return part;

@@ -4,12 +4,12 @@
 
 const BUTTONS = [ // move, text, key, label
   ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ←", "line before"], ["-", "‹ step", "←", "step before"],
-  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"], ["turn", "turn", "t", "where the way back begins"],
+  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"], ["turn", "turn", "t", "where the reverse begins"],
   ["push", "push", "u", "next push of a stack"], ["pop", "pop", "o", "next pop of a stack"], ["lost", "nan", "x", "next NaN or infinity"],
   ["last", "last", "End", "last step"]];
 const MOVE_OF = { Home: "first", End: "last", ArrowLeft: "-", ArrowRight: "+", t: "turn", u: "push", o: "pop", x: "lost" };
 const SPEEDS = [1, 2, 4, 8, 16, 32, 64], MOST_SLOTS = 12, MOST_LINES = 6, CLOSE = 0.01;
-HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"], ["in Steps: t u o x", "where the way back begins; the next push, pop, NaN or infinity"],
+HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"], ["in Steps: t u o x", "where the reverse begins; the next push, pop, NaN or infinity"],
   ["in Steps: p, < >", "play or pause; slower, faster"], ["in Steps: g, i", "go to a step (12) or line (:7); to another iteration"],
   ["in Steps: q, c", "predict the value from a stack, Enter answers; the compiler's own names"], ["in Steps: Enter on a line", "its next step"]);
 
@@ -73,8 +73,9 @@ function stepper(root, ask) {
     const answer = await ask(data.ask + where, (meanwhile) => { if (mine === waits && meanwhile.parentNode !== now) now.replaceChildren(meanwhile); });
     if (mine !== waits) return;
     waits = 0;
-    let given = null;
-    try { given = JSON.parse(answer); } catch { draw(); now.append(...new DOMParser().parseFromString(answer, "text/html").body.childNodes); stop(); return; }
+    const told = new DOMParser().parseFromString(answer, "text/html").body, found = told.querySelector("[data-window]");
+    if (!found) { draw(); now.append(...told.childNodes); stop(); return; }
+    const given = JSON.parse(found.dataset.window);
     if (given.found < 0 && where !== "last") { draw(); say(otherwise); stop(); return; }
     take({ ...given, ask: data.ask });
     go(where === "last" ? end : given.found);
@@ -93,7 +94,7 @@ function stepper(root, ask) {
   }
   const moves = {
     first: () => goTo(0), last: () => data.cut ? fetch("last") : go(end), "-": () => goTo(at - 1), "+": () => step(),
-    turn: () => data.turn >= data.first && data.turn <= end ? go(data.turn) : data.turn < data.first ? goTo(data.turn) : data.cut ? fetch("turn", "there is no way back") : say("there is no way back"),
+    turn: () => data.turn >= data.first && data.turn <= end ? go(data.turn) : data.turn < data.first ? goTo(data.turn) : data.cut ? fetch("turn", "there is no reverse") : say("there is no reverse"),
     "line+": () => { const n = seek((m) => line(m) !== line(at)); goTo(n ?? end + (data.cut ? 1 : 0)); },
     "line-": () => { let n = at; while (n > data.first && line(n) === line(at)) n--; const to = line(n); while (n > data.first && line(n - 1) === to) n--; goTo(n === at ? n - 1 : n); },
     push: (k) => next("push", k), pop: (k) => next("pop", k), lost: () => next("lost"), line: (k) => next("line", k),
