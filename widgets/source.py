@@ -79,12 +79,15 @@ def margin(view: KernelView) -> dict[int, list[Word]]:
 
 
 def _badge(stacks: Sequence[StackView], free: Sequence[Note]) -> Word:
-    """Of one stack its name and depth, of several their number. A name of the compiler's own does not stand there."""
+    """Of one stack its name and depth, of several their number; a narrow column shows the number alone. A name of the
+    compiler's own does not stand there."""
     depths = ["?" if s.depth is None else f"{s.depth:,}" for s in stacks]
     rows = [f"{s.name}: depth {depth}, {s.reason}; {s.how}" for s, depth in zip(stacks, depths, strict=True)]
     rows += [f"{note.name}: no stack, {note.why}" for note in free]
     if not stacks:
-        return Word(free[0].name if len(free) == 1 else f"{len(free)} values", "badge", "\n".join(rows))
+        told: Tree = free[0].name if len(free) == 1 else [str(len(free)), Word(" values", "wide")]
+        return Word(told, "badge", "\n".join(rows))
     name = stacks[0].name if stacks[0].name.isidentifier() else "stack"
-    one = f"{name} {depths[0]}" if len(stacks) == 1 else f"{len(stacks)} stacks"
-    return Word(one, "badge push", "\n".join(rows))
+    one: Tree = [Word(f"{name} ", "wide"), depths[0]]
+    several: Tree = [str(len(stacks)), Word(" stacks", "wide")]
+    return Word(one if len(stacks) == 1 else several, "badge push", "\n".join(rows))

@@ -114,7 +114,7 @@ class Static(Html):
         return {"style": STYLE[kind]} if kind in STYLE and not self.limits.plain else {}
 
     def word(self, x: Word) -> str:
-        if x.kind == "mark" or (self.limits.plain and x.kind != "br"):
+        if x.kind not in ("br", "b", "code", *STYLE) or (self.limits.plain and x.kind != "br"):
             return self.write(x.body)
         return super().word(Word(x.body, x.kind))
 

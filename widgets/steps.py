@@ -7,7 +7,19 @@ from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
-from quadrants_lab.widgets.tree import Control, Lines, Slot, Tree, choices, empty, entry, head, menu, muted
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Lines,
+    Slot,
+    Tree,
+    choices,
+    empty,
+    entry,
+    head,
+    menu,
+    muted,
+)
 
 NONE = "none of its launches was recorded"
 MOST_ROWS = 24  # of the table in the static copy
@@ -113,6 +125,8 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     except QuadrantsError as e:
         return empty(str(e))
     title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
+    steps_known = f"{trace.first + len(trace.events):,}{' and more' if trace.cut else ''} steps"
+    turn = f", the reverse begins at step {trace.turn + 1:,}" if trace.turn > 0 else ""
 
     def div(kind: str, *body: Tree, **more: str) -> Control:
         return Control("div", {"class": kind} | {name.replace("_", "-"): text for name, text in more.items()}, body)
@@ -128,7 +142,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     about = {"role": "group", "tabindex": "0", "aria_label": "Stepper", "data_stepper": data}
     return div(
         "stepper",
-        head(title, [" ", muted(f"of {trace.box}")] if trace.box else ""),
+        Block([f"{title}: {steps_known}{turn} ", muted(f"of {trace.box}") if trace.box else ""], "answer"),
         div("drive", role="group", aria_label="Move"),
         div("drive more", role="group", aria_label="Play, go to, predict"),
         Control("p", {"class": "now", "role": "status", "aria-live": "polite"}),

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from quadrants_lab.widgets.model import KernelView
-from quadrants_lab.widgets.tree import Block, Fold, Picture, Table, Tree, Word, bold, empty, foot, head
+from quadrants_lab.widgets.tree import Block, Fold, Picture, Table, Tree, Word, bold, empty, foot
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report, StepRow
@@ -21,7 +21,7 @@ _ROW = 14  # height of the row of stretches
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """The Tapes of the cell, including the Tape of --grad."""
-    shown = [[head(r.title()), bars(r), launches(r)] for r in view.tapes]
+    shown = [[Block(r.title(), "answer"), bars(r), launches(r)] for r in view.tapes]
     return shown or empty("the cell recorded nothing with qd.ad.Tape or --grad")
 
 
@@ -36,7 +36,7 @@ def bars(report: Report) -> Tree:
     many."""
     steps, why = report.steps, f"{report.why()[0].upper() + report.why()[1:]}."
     if not report.kept_bytes and not report.stretches:
-        return Block(why, "answer")
+        return Block(why)
     together = -(-len(steps) // _COLUMNS) or 1
     columns = [steps[n : n + together] for n in range(0, len(steps), together)]
     width = WIDTH / max(len(columns), 1)
@@ -68,7 +68,7 @@ def bars(report: Report) -> Tree:
         legend += ["; ", Word("■", "orange"), " kept before a stretch; ", Word("■", "blue")]
         legend.append(" steps that run again, the darker the more often")
     drawn = Picture.drawn(report.title(), WIDTH, HEIGHT + _ROW + 8, floor + "".join(parts), wide=True)
-    return [Block(why, "answer"), drawn, foot([*legend, "."])]
+    return [drawn, foot([*legend, "."]), Block(why)]
 
 
 def launches(report: Report, most: int = MOST_ROWS) -> Tree:

@@ -62,6 +62,14 @@ def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> 
     assert "@v$" in re.sub("<[^>]*>", "", html.unescape(html.unescape(write(pane(view, "passes", [*asked, "ir"])))))
 
 
+def test_linked_opens_on_the_last_ir_before_it_is_lowered(view: KernelView) -> None:
+    for mode in ("forward", "gradient"):
+        opened = view.traces[mode][source.last_unlowered(view, mode)]
+        assert not any(line.text.endswith("lanes 8") for line in kernel_lines(opened.after, view.file))
+        assert opened.name not in ("cpu schedule", "lower lanes", "lower adstacks")
+    assert view.traces["forward"][-1].lowering
+
+
 def test_what_other_backends_make_of_a_stack_is_made_when_somebody_looks() -> None:
     qd.init(arch=qd.cpu)
     x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)

@@ -10,6 +10,7 @@ from notebook.sample import cell_view
 
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets import pack, run
+from quadrants_lab.widgets.code import folded, stage_code
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import ArrayView, BackendRun, CellView, CodeView, Line, StageView
@@ -61,8 +62,28 @@ def test_panes_say_what_the_trace_holds(view, pane, says):
 
 def test_a_badge_in_the_gutter_tells_of_all_values_of_its_line(view):
     (badge,) = margin(view.kernels[0])[9]
-    assert badge.body == "v 50"
+    assert write(badge.body) == '<span class="wide">v </span>50'
     assert [row.partition(",")[0] for row in badge.tip.splitlines()] == ["v: depth 50", "w: no stack"]
+
+
+def test_the_kernel_that_took_the_most_time_is_shown_first(view):
+    (kernel,) = view.kernels
+    fast, slow = (replace(kernel, launches=[replace(x, seconds=t) for x in kernel.launches]) for t in (1e-6, 1e-3))
+    assert shape(CellView("cell", [fast, slow, fast]))["kernel"] == 1
+    assert shape(CellView("cell", [replace(kernel, launches=[])]))["kernel"] == 0
+
+
+def test_what_the_user_has_not_written_is_one_line_each():
+    head = ["target triple", "target layout", "declare x", "declare y"]
+    frame = [f"  %t{n} = load ptr" for n in range(5)]
+    helper = ["define internal float @qd.sin.f32(float %p0) {", "  ret float %p0", "}"]
+    text = [*head, "define void @task0() {", *frame, "  %t9 = fadd", "  ret void", "}", *helper]
+    user = text.index("  %t9 = fadd")
+    lines = [Line(x, 9 if n == user or x in helper else 0, 4 if n == user else -1) for n, x in enumerate(text)]
+    assert folded(lines, "llvm") == [(0, user, "bounds and frame"), (user + 3, len(text), "helper function qd.sin.f32")]
+    stage = StageView("llvm", "cpu", CodeView, CodeView(lines, []), language="llvm")
+    listing, _ = stage_code(stage)
+    assert listing.top == user
 
 
 def test_every_offered_request_is_answered(view):

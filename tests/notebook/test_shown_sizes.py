@@ -75,7 +75,7 @@ def test_a_tape_that_kept_nothing_draws_nothing():
     report = Report(steps=[step])
     assert report.title() == "1 step: at most 0 bytes kept, 0 steps made again"
     assert str(report).startswith("1 step under no budget")
-    assert write(bars(report)) == '\n<p class="answer">No step overwrites what gradients read.</p>'
+    assert write(bars(report)) == '\n<p>No step overwrites what gradients read.</p>'
     kept = replace(report, kept_bytes=64, made_again=1, steps=[replace(step, bytes=64)] * 3)
     assert "<svg" in write(bars(kept))
     assert kept.title() == "3 steps: at most 64 bytes kept, 1 step made again"
