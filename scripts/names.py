@@ -29,7 +29,7 @@ HOMES = (
 )  # fmt: skip
 LANG = (  # what programs use, though Quadrants does not call it public
     "lang.exception.QuadrantsIndexError", "lang.impl.current_cfg", "lang.impl.get_runtime", "lang.matrix.MatrixType",
-    "lang.matrix.VectorType", "lang.struct.StructType",
+    "lang.matrix.VectorType", "lang.struct.StructType", "outer",
 )  # fmt: skip
 TWICE = ("math", "types")  # homes that have names of qd on purpose; elsewhere an import left them there
 MADE = (  # classes whose objects other calls make

@@ -10,7 +10,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     ),
     "running kernels as plain Python": ("python",),
     "extensions and tools": ("interop",),
-    "tiles of registers": ("Tile16x16", "Tile32x32"),
 }  # fmt: skip
 
 OUTSIDE: dict[str, tuple[str, ...]] = {

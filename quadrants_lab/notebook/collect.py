@@ -39,6 +39,7 @@ from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.record import cases
 from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
@@ -78,8 +79,10 @@ def remembered(recorder: Recorder) -> Iterator[None]:
 
 
 def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
-    """The records by forward dispatcher and mode, in the order of each kernel's first record."""
+    """The records by forward dispatcher and mode, in the order of each kernel's first record. Their data are kept for
+    `Kernel.reproduce`."""
     records = recorder.records()
+    cases.keep(records)
     forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
     found: dict[Dispatcher, dict[str, LaunchRecord]] = {}
     for record in records:

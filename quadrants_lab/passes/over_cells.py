@@ -19,12 +19,6 @@ def over_cells(kernel: N.Kernel) -> N.Kernel:
     return kernel if made is kernel else replace(made, next_id=b.next_id)
 
 
-def counts_cells(buffer: N.Buffer) -> bool:
-    """Whether the buffer says which cells of a sparse layout are active, now or at an earlier launch that kept a
-    copy."""
-    return buffer.role == "activity" or (buffer.role == "kept" and buffer.name.endswith(".before"))
-
-
 def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     *before, guard, _ = task.body if len(task.body) > 1 else (None, None)
     if task.kind != "struct_for" or not isinstance(guard, N.If) or guard.results:
@@ -42,7 +36,7 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     sizes = [divided.get(p.id, (1, ()))[0] for p in task.indices]
     cells = [n // by for n, by in zip(extents, sizes, strict=True)]
     fits = all(n % by == 0 for n, by in zip(extents, sizes, strict=True)) and prod(sizes) > 1
-    if not fits or prod(cells) < FEWEST or not all(counts_cells(kernel.buffers[s.buffer]) for s in loads):
+    if not fits or prod(cells) < FEWEST or not all(kernel.buffers[s.buffer].counts_cells for s in loads):
         return task
     b.span = task.span
     indices = tuple(b.param(p.type, p.name) if by > 1 else p for p, by in zip(task.indices, sizes, strict=True))

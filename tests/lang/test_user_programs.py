@@ -14,7 +14,7 @@ import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
 
 ROWS = user_programs.ROWS
-session = session_of(sessions("cpu", "vulkan", "metal"), autouse=False)
+session = session_of(sessions("cpu", "vulkan", "metal", "wasm"), autouse=False)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.program.__name__)

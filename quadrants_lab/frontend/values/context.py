@@ -128,6 +128,8 @@ class Context:
         # for each loop around the cells that are known to be active, see `values.sparse`
         self.active: tuple[frozenset[Any], ...] = (frozenset(),)
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
+        # by the id of a number: shared memory with that of each thread, and the open block that has made it
+        self.rows: dict[int, tuple[list[N.Stmt], V.Mem]] = {}
         self.static_calls: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     @contextmanager

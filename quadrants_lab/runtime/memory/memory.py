@@ -77,9 +77,9 @@ class Memory:
     """
 
     __slots__ = (
-        "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "dtype", "foreign",
-        "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "recorded",
-        "serial", "session", "unseen", "version", "watchers",
+        "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "cleared", "dtype",
+        "foreign", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote",
+        "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -99,6 +99,7 @@ class Memory:
         self.unseen = 0
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
+        self.cleared = -1  # the version after a Tape or FwdMode has last set it to 0
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
         self.noted: Callable[[tuple[Any, ...]], None] | None = None
@@ -137,6 +138,10 @@ class Memory:
             with self.writing():
                 self.before_write(where, values)
                 self._write(where, values)
+        elif where is ...:  # without a call: each Tape does this a few times
+            self.assign(values)
+            self.version = self.python_wrote = self.python_filled = self.version + 1
+            self.owner = THREAD.number
         else:
             self._write(where, values)
 
@@ -178,6 +183,11 @@ class Memory:
     def put(self, where: Any, values: Any) -> None:
         """Writes elements, as `assign` writes all."""
         self.array[where] = values
+
+    def take(self, source: Memory) -> bool:
+        """Writes the content of another memory of the same shape and dtype, on the device; False where it is not that
+        simple."""
+        return False
 
     def reader(self) -> Callable[[Any], Any]:
         """A function from an index to the element as a Python number."""
@@ -276,6 +286,31 @@ class HostMirrored(Memory):
             if not self._elements:
                 self.on_device.device.ahead.append(ref(self))
             self._elements[at] = values
+
+    def take(self, source: Memory) -> bool:
+        if not isinstance(source, HostMirrored) or source.session is not self.session:
+            return False
+        if self.foreign or self.watchers or self.recorded is not None:  # these want to know the values
+            return False
+        with self.session.lock:
+            self.fill_from(source)
+            self.filled_on_device()
+        return True
+
+    def fill_from(self, source: HostMirrored) -> None:
+        """Copies the content of another memory of the session, on the device. Nobody is told that it was written."""
+        with self.session.lock:
+            source.upload()
+            if source is not self and self.on_device.nbytes:
+                self.on_device.restore(0, source.on_device)
+
+    def filled_on_device(self) -> None:
+        """To be called after all of the memory was written on the device by anything but a launch."""
+        self._host_newer = False
+        self._copied_at = -1
+        self._elements.clear()
+        self.python_filled = self.python_wrote = self.version = self.version + 1
+        self.owner = THREAD.number
 
     def reader(self) -> Callable[[Any], Any]:
         if self.on_device.nbytes <= _SMALL:

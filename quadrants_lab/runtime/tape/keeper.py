@@ -156,7 +156,8 @@ class Keeper:
             kept = part
             if write.scattered:  # it mostly changes a few elements, or none
                 kept = part.changed(partial(self.room, what=partial(_what, write, writer)))
-                step.by_data |= kept is not part
+                if kept is not part and part.region is not None:
+                    step.by_data.append((part.memory, part.region))
             self.keep(item, tracked, kept, writer, write.span)
 
     def keep(self, item: Item, tracked: Tracked, part: Part, writer: str, written: Span | None) -> None:
