@@ -14,10 +14,9 @@ from quadrants_lab.errors import (
     QuadrantsSyntaxError,
 )
 from quadrants_lab.frontend.diagnostics import error
-from quadrants_lab.frontend.op_table import Builtin
-from quadrants_lab.frontend.ops.builtins import OPS
-from quadrants_lab.frontend.ops.simt import SUBGROUP
+from quadrants_lab.frontend.op_table import OPS, Builtin
 from quadrants_lab.frontend.ops.spaces import fault_of_order
+from quadrants_lab.frontend.values.tile import SUBGROUP
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType

@@ -129,6 +129,8 @@ class Context:
         # for each loop around the cells that are known to be active, see `values.sparse`
         self.active: tuple[frozenset[Any], ...] = (frozenset(),)
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
+        # by the id of a number: shared memory with that of each thread, and the open block that has made it
+        self.rows: dict[int, tuple[list[N.Stmt], V.Mem]] = {}
         self.static_calls: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     @contextmanager
@@ -327,7 +329,7 @@ class Context:
         inner = tuple(getattr(obj, "element_shape", ()))
         offset = tuple(getattr(obj, "offset", None) or ())
         shape, begins = (*obj.shape, *inner), (*offset, *(0 for _ in inner)) if any(offset) else ()
-        buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape, first=begins)
+        buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape, first=begins, order=getattr(obj, "order", ()))
         self.by_field[id(obj)] = self.buffers[name] = buffer
         self.bindings[name] = obj
         if obj.grad:

@@ -67,7 +67,7 @@ def activate(cx: Context, node: Any, index: Sequence[int], below: Any) -> None:
         else:  # iterations that store the same value do not race
             cx.b.store(at.buffer, at.index, one)
         cx.changed_activity.add(at.buffer.name)
-        node = node.parent().sparse
+        node = node.above.sparse
 
 
 def activate_element(cx: Context, mem: Mem, index: Sequence[int]) -> None:
@@ -167,7 +167,7 @@ class Active:
         node = None if below is None else below.sparse
         while node is not None:
             nodes.insert(0, node)
-            node = node.parent().sparse
+            node = node.above.sparse
         return Active(tuple(nodes), below, first) if nodes else None
 
     @staticmethod
@@ -203,7 +203,7 @@ class Active:
                 live = activity_buffer(cx, tested)
                 extents = tuple(map(SizeConst, live.shape or ()))
                 copies[live.name] = N.Buffer(cx.unused(f"{live.name}.before"), "scratch", live.dtype, live.ndim, None,
-                                             role="kept", extents=extents)  # fmt: skip
+                                             role="kept", extents=extents, order=live.order)  # fmt: skip
                 cx.buffers[copies[live.name].name] = copies[live.name]
                 cx.at(node.iter)
                 tasks.append(_copying(cx, live, copies[live.name]))
