@@ -26,6 +26,7 @@ from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.compile.compiled import (
+    FORWARD,
     WATCHED,
     Clock,
     Compiled,
@@ -46,6 +47,8 @@ def cached_kernel(
     """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode. Its
     first stages are reused, whatever the names in the source mean by now: a gradient is that of the kernel."""
     how = mode, constant, second
+    if session.settings.options.get("print_non_pure") and not source.pure and mode == FORWARD:
+        print(f"[quadrants_lab] kernel {source.name} is not declared pure: fastcache=True is not given")
     recorded = WATCHED.get() is not None  # a trace needs passes that run
     first, fingerprint = "", None if recorded else Fingerprint(source, specs)
     options = compile_options(session)
