@@ -235,6 +235,31 @@ def test_memory_of_the_process(session: str) -> None:
     assert abs(x.grad[1400, 1500] - 8.0) < 1e-6
 
 
+def test_a_block_that_moves_takes_the_memory_of_one_block(session: str) -> None:
+    x = qd.field(qd.f32, needs_grad=True)
+    node = qd.root.pointer(qd.ij, 16)
+    node.dense(qd.ij, 32).place(x, x.grad)
+
+    @qd.kernel
+    def move(k: int):
+        qd.deactivate(node, [k, 5])
+        for i, j in qd.ndrange(32, 32):
+            x[k * 32 + 32 + i, 160 + j] = 1.0
+
+    for k in range(15):
+        move(k)
+        if k % 4 == 2:
+            qd.sparse.trim(x)
+        if session == "cpu":
+            assert qd.sparse.nbytes(x) <= 6 * PAGE
+    qd.sparse.trim(x)
+    if session == "cpu":
+        assert qd.sparse.nbytes(x) == 2 * PAGE
+    want = np.zeros((512, 512), np.float32)
+    want[480:, 160:192] = 1.0
+    assert (x.to_numpy() == want).all()
+
+
 NESTED = Layout(("pointer", "ij", 64), ("pointer", "ij", 64), ("dense", "ij", 16))
 
 
