@@ -164,6 +164,36 @@ def test_a_sum_of_outer_products(n, dtype):
     sums_outer_products(n, dtype)
 
 
+def test_products_with_rows_of_arrays():
+    """Beyond the end of the slice, or of the array, nothing is added."""
+    a = RNG.integers(-4, 5, (2, 3, 20)).astype(np.float32)
+    x, y = qd.field(qd.f32, (2, 3, 20)), qd.field(qd.f32, (4, 16, 16))
+    x.from_numpy(a)
+
+    @qd.kernel
+    def k(last: qd.i32):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            t, u = qd.simt.Tile16x16.zeros(), qd.simt.Tile16x16.zeros()
+            held = block.SharedArray((2, 16), qd.f32)
+            if i < 32:
+                held[i // 16, i % 16] = x[1, i // 16, i % 16]
+            block.sync()
+            v = i % 32 + 1.0
+            t += qd.outer(v, x[1, 2, 2:18])
+            t -= qd.outer(1.0, x[0, 1, 10:26])
+            u += qd.outer(2.0, held[1, 0:16])
+            u -= qd.outer(v, held[0, last - 5 : last])
+            y[i // 32 * 2, 0:16, 0:16] = t
+            y[i // 32 * 2 + 1, 0:16, 0:16] = u
+
+    k(9)
+    v = np.arange(1, 17)
+    first = np.outer(v, a[1, 2, 2:18]) - np.outer(np.ones(16), np.pad(a[0, 1, 10:], (0, 6)))
+    second = np.outer(np.full(16, 2), a[1, 1, :16]) - np.outer(v, np.pad(a[1, 0, 4:9], (0, 11)))
+    np.testing.assert_array_equal(y.to_numpy(), [first, second, first, second])
+
+
 def factorises_and_solves(n, dtype):
     t, tile = getattr(qd, dtype), TILES[n]
     a, b = positive(3, n), RNG.random((3, n, n))

@@ -52,6 +52,15 @@ def rows_of_a_number():
     for i in z:
         g[0:16, 0:16] = 1.0
 
+def a_row():
+    for i in z:
+        z[i] = g[1, 0:2]
+
+def a_row_as_the_column():
+    for i in z:
+        t = qd.simt.Tile16x16.zeros()
+        t += qd.outer(g[1, 0:2], 1.0)
+
 def of_another_size():
     for i in z:
         t = qd.simt.Tile16x16.zeros()
