@@ -123,3 +123,14 @@ def metal(lower_failures: Pass) -> Passes:
         LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(starts=True),
         lower_failures, LowerOffsets(), LowerAtomics(native),
     )  # fmt: skip
+
+
+def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passes:
+    from quadrants_lab.backends.lower.atomics import LowerAtomics
+
+    return (
+        lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
+        LowerMath(MATH, near=options.fast_math), LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp")),
+        LowerDivision(), lower_integers, lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures,
+        LowerAtomics(alone=True),
+    )  # fmt: skip

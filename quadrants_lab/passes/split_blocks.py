@@ -35,8 +35,6 @@ _FEW = 1 << 30  # iterations below which an i32 counts them, with room for a blo
 def split_blocks(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no task has blocks, and that there is no barrier and no buffer of kind "shared". Raises
     QuadrantsSyntaxError for a barrier that not all threads of a block may reach together."""
-    if not any(isinstance(s, N.Offload) and s.block_dim for s in kernel.body):
-        return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def plain(s: N.Stmt) -> N.Stmt:

@@ -12,8 +12,7 @@ from programs.deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.op_table import PYTHON
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS, PYTHON
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import ScalarSpec, TemplateSpec
 from quadrants_lab.ir.options import CompileOptions

@@ -8,7 +8,7 @@ from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.ir.options import CompileOptions
 

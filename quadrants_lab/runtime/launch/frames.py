@@ -114,6 +114,7 @@ class Buffers:
 def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> Frame:
     frame: Frame = executable.frame(session.device)
     for name, memory in fields.items():
+        assert memory.order == executable.kernel.buffers[name].order, f"{name} is in another order than the kernel's"
         frame.set_buffer(name, memory.address)
     return frame
 
@@ -187,6 +188,7 @@ class Scratch:
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
+        self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
 
     def __bool__(self) -> bool:
@@ -222,7 +224,7 @@ class Scratch:
             shape = tuple(evaluate(e, live) for e in b.extents)
             memory = self.memories.get(b.name)
             if memory is None or memory.operand.shape != shape:
-                self.use(b.name, allocate(self.of.session, b.dtype, shape))
+                self.use(b.name, allocate(self.of.session, b.dtype, shape, b.order))
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
         """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
@@ -245,14 +247,20 @@ class Scratch:
 
     def kept_bytes(self, args: Sequence[Any]) -> int:
         """The bytes that a launch with ``args`` keeps for its gradient."""
-        if self.fixed and self.fixed_bytes >= 0:
+        if self.fixed and self.fixed_bytes >= 0 and not self.in_pages:
             return self.fixed_bytes
         from quadrants_lab.adstack.evaluate import evaluate
 
         live = self.of.live(args)
         kept = [b for b in self.buffers if b.name in self.keeps]
-        self.fixed_bytes = sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in kept)
-        return self.fixed_bytes
+        in_pages = sum(self._paged_bytes(b) for b in kept if b.order)
+        others = [b for b in kept if not b.order]
+        self.fixed_bytes = sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in others)
+        return self.fixed_bytes + in_pages
+
+    def _paged_bytes(self, buffer: N.Buffer) -> int:
+        """The bytes that a copy in pages may take: what fields in the same order take now."""
+        return max((m.operand.nbytes for m in self.of.fields.values() if m.order == buffer.order), default=0)
 
     def take(self) -> KeptBuffers:
         """`kept`, of which the caller becomes the owner."""
