@@ -97,6 +97,8 @@ def test_registers_on_cuda() -> None:
     text = k.code("ptx")
     qd.reset()
     assert ".maxntid 32" in text
+    assert "bar.warp.sync" in text
+    assert "bar.sync" not in text
     assert "local" not in text
     assert text.count("fma.rn") >= 4 * 16
     assert text.count("ld.shared.v4") >= 4
