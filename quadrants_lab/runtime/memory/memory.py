@@ -5,7 +5,7 @@ host."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.host import zeros
-from quadrants_lab.backends.overlap import merged
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import DType, from_numpy
@@ -25,7 +24,7 @@ from quadrants_lab.runtime.memory.cell_array import CellArray
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
-    from quadrants_lab.ir.nodes import Buffer
+    pass
 
 TIMES = count(1)
 
@@ -498,35 +497,3 @@ def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Ord
         made.array = made.operand = there.array
     made.on_device, made.address = there, there.address
     return made
-
-
-def bind_marks(
-    session: Session, marks: Sequence[tuple[Buffer, str, str]], memories: Mapping[str, Memory],
-    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
-) -> int:  # fmt: skip
-    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
-    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
-    to a buffer, from an element on in a shape."""
-    from quadrants_lab.ir.buffers import EPOCHS
-
-    if session.epoch + tasks >= EPOCHS:
-        session.epoch = 0
-        session.generation += 1
-    parts = merged(operands[of] for _, of, _ in marks if of not in memories)
-    of_host: dict[tuple[int, str], Memory] = {}
-    for b, of, what in marks:
-        if of in memories:
-            generation, known = memories[of].marks.get(what, (-1, None))
-            if known is None or generation != session.generation:
-                known = allocate(session, b.dtype, operands[of].shape)
-                memories[of].marks[what] = session.generation, known
-            use(b.name, known)
-        else:
-            array = operands[of]
-            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
-            if (begin, what) not in of_host:
-                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
-            at = (array.ctypes.data - begin) // array.itemsize
-            use(b.name, of_host[begin, what], at, array.shape)
-    session.epoch += tasks
-    return session.epoch - tasks
