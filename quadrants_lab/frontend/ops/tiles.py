@@ -53,7 +53,8 @@ def _solve(cx: Context, call: ast.Call, tile: Value, b: Value, lower: Value | No
     _real(cx, call, "solve_triangular_", tile.tile)
     if b.tile is None or b.tile.size != tile.tile.size or b.tile is tile:
         raise cx.fail("QL1430", argument_node(call, 1), op="solve_triangular_",
-                      want=f"another tile of {tile.tile.size} x {tile.tile.size}", what=b.describe())  # fmt: skip
+                      want=f"another tile of {tile.tile.size} x {tile.tile.size}",
+                      what="the same one" if b.tile is tile else b.describe())  # fmt: skip
     if lower is not None and cx.known(lower, "QL1610", call, op="solve_triangular_") is not True:
         raise cx.fail("QL1721", call)
     inlined(cx, call, tiles.solve_triangular, tile.tile.mem, b.tile.mem)

@@ -110,6 +110,8 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
             raise cx.fail("QL1511", p)
         ends: Any = (p.lower, p.upper) if isinstance(p, ast.Slice) else (p,)
         numbers = [_index(cx, e, k, base.text, cx.expr(e)) for e in ends]
+        if numbers[0].constant is not None and numbers[0].constant < 0:
+            raise cx.fail("QL1503", ends[0], k=k, text=base.text, back=-numbers[0].constant)
         cx.at(p)
         found.append(tuple(cx.num(cx.index(n)) for n in numbers))
     *at, rows, columns = found

@@ -66,6 +66,20 @@ def of_another_size():
         t = qd.simt.Tile16x16.zeros()
         t = qd.simt.Tile32x32.zeros()
 
+def rows_before_the_first():
+    for i in z:
+        t = qd.simt.Tile16x16.zeros()
+        t[:] = g[-2:14, 0:16]
+
+def an_atomic_on_a_column():
+    for i in z:
+        qd.atomic_add(g[0:16, 2], 1.0)
+
+def a_solution_with_itself():
+    for i in z:
+        t = qd.simt.Tile16x16.eye()
+        t.solve_triangular_(t)
+
 def an_element():
     for i in z:
         t = qd.simt.Tile16x16.zeros()
