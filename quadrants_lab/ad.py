@@ -31,17 +31,18 @@ from quadrants_lab.runtime.interop.arrays import adopt
 from quadrants_lab.runtime.interop.gradients import settle_argument
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
-from quadrants_lab.runtime.observe import tape_numbers
 from quadrants_lab.runtime.observe.observers import (
-    MODE,
     OBSERVERS,
     Observer,
+    Scope,
     open_recording,
+    recording_tape,
     unwatched,
     watch,
 )
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.recording import modes
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
 from quadrants_lab.runtime.tape.tracing import Tracing
@@ -56,7 +57,7 @@ __all__ = [
     "no_grad", "program",
 ]  # fmt: skip
 
-_Open = tuple[Any, AbstractContextManager[None], Any, AbstractContextManager[None] | None, session.Session]
+_Open = tuple[AbstractContextManager[None], Any, AbstractContextManager[None] | None]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -86,7 +87,6 @@ class Tape:
 
     _recorder: Launches | None = None  # made when it is needed
     _open: _Open | None = None  # what ends the recording
-    _proof: object = None  # that the recording is still the one which the loss keeps
     _caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
     _differentiated = False  # whether it ran gradients since it began to record
     _report: Callable[[], Report] = Report
@@ -98,21 +98,7 @@ class Tape:
         grad_check: Sequence[Any] | None = None, memory: int | None = None, trace: bool = False,
     ) -> None:  # fmt: skip
         self._given = loss  # a torch tensor must live as long as its Tape
-        if not isinstance(loss, Dense):
-            loss = _as_dense(loss)
-        if not isinstance(loss, Dense):
-            what = f"a loss must be a 0-d field or ndarray, not {loss!r}"
-            help = "the program comes before its loss: qd.ad.check(program, loss)" if callable(loss) else ""
-            raise QuadrantsRuntimeTypeError(what, code="QL2090", help=help)
-        if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
-            raise QuadrantsRuntimeError(f"a loss must be 0-d, it is {loss!r}", code="QL2090")
-        if not loss.has_grad():
-            raise QuadrantsRuntimeError(
-                f"a loss must have a gradient, it is {loss!r}",
-                code="QL2090",
-                help="make it with needs_grad=True; a tensor, with requires_grad=True",
-            )
-        self.loss = loss
+        self.loss = loss if getattr(loss, "recordings", None) is not None else _checked_loss(loss)
         self.clear_gradients = clear_gradients
         self.validation = validation
         self.grad_check = list(grad_check) if grad_check else []
@@ -131,41 +117,64 @@ class Tape:
     def __enter__(self) -> Tape:
         if self._open is not None:
             raise QuadrantsRuntimeError("this Tape is already recording", code="QL2092")
-        if tape_numbers.recording_tape():
+        if recording_tape():
             raise QuadrantsRuntimeError(
                 "another Tape is recording",
                 code="QL2092",
                 help="end its with first: it would run the gradients of this one's launches once more",
             )
         memory = self.loss._live()
-        now = memory.session
         if self.clear_gradients:
             clear_all("grad", THREAD.number)
         self._differentiated = False
-        memory.write(..., 0)
-        self._key = memory.serial, MODE.get(), self.memory, self.validation, self._repeatable, self.traces
-        lent = None if self.loss.recordings is None else self.loss.recordings.lend(self._key)
-        self._recorder, self._proof = (self._recorder, None) if lent is None else lent
-        launches = self._launches
+        memory.clear()
+        known = self.loss.recordings
+        self._key = memory.serial, modes(), self.memory, self.validation, self._repeatable, self.traces
+        found = None if known is None else known.get(self._key)
+        if found is not None and found.take_up():
+            self._recorder = found
+        elif self._recorder is None or not self._recorder.take_up():
+            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
+            self._recorder.take_up()
+        launches = self._recorder
         launches.began, launches.clears = next(TIMES), self.clear_gradients
         self._tracing = launches.tracing = Tracing(launches.account) if self.traces else None
-        now.taping.append(launches)
-        self._open = self._record(launches, now)
+        memory.session.taping.append(launches)
+        scope, rerun = Scope("Tape", "grad"), launches.rerun
+        watching = watch(launches, scope) if self._tracing is None else _watched(self._tracing, launches, scope)
+        checking = session.checking("check_races") if self.validation else None
+        watching.__enter__()
+        if rerun is not None:
+            rerun.begin()
+        if checking is not None:
+            checking.__enter__()
+        self._open = watching, rerun, checking
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        assert self._open is not None
+        (watching, rerun, checking), self._open = self._open, None
+        try:
+            if checking is not None:
+                checking.__exit__(None, None, None)
+            if rerun is not None:
+                rerun.leave()
+        finally:
+            watching.__exit__(None, None, None)
         launches, rested = self._launches, False
         try:
             if kind is None:
-                with nullcontext() if self._tracing is None else watch(self._tracing):
-                    reaches = self._finish()
-                once = self.validation or self.traces or self._finds_lost
-                rested = not once and self._rest(launches, reaches)
+                rested = self._finish_again(launches)
+                if not rested:
+                    with nullcontext() if self._tracing is None else watch(self._tracing):
+                        reaches = self._finish()
+                    once = self.validation or self.traces or self._finds_lost
+                    rested = not once and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
+            launches.put_down()
             if rested:
                 self._recorder = None
             else:
@@ -173,47 +182,39 @@ class Tape:
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
 
-    def _record(self, launches: Launches, now: session.Session) -> _Open:
-        """Begins to record launches; `_close` ends that."""
-        numbers = tape_numbers.begin("Tape", "grad", now)
-        watching = watch(launches) if self._tracing is None else _watched(self._tracing, launches)
-        rerun = launches.rerun
-        checking = session.checking("check_races") if self.validation else None
-        watching.__enter__()
-        if rerun is not None:
-            rerun.begin()
-        if checking is not None:
-            checking.__enter__()
-
-        return numbers, watching, rerun, checking, now
-
-    def _close(self) -> None:
-        assert self._open is not None
-        (numbers, watching, rerun, checking, now), self._open = self._open, None
-        try:
-            if checking is not None:
-                checking.__exit__(None, None, None)
-            if rerun is not None:
-                rerun.leave()
-        finally:
-            try:
-                watching.__exit__(None, None, None)
-            finally:
-                tape_numbers.end(numbers, now)
-
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives
         derivatives to something."""
         if self.loss.recordings is None:
-            self.loss.recordings = Table(Launches.clear)
+            self.loss.recordings = Table(Launches.ended)
         rerun = launches.for_the_next_run()
         if rerun is None:
             return False
         if reaches:
             rerun.report = self._report
-        if not self.loss.recordings.give_back(self._key, launches, self._proof):
-            self.loss.recordings.put(self._key, launches, rerun.needs())
+        self.loss.recordings.put(self._key, launches, rerun.needs())
         rerun.let_go()
+        return True
+
+    def _finish_again(self, launches: Launches) -> bool:
+        """Runs the gradients of a recording that was repeated, and keeps it; False, with nothing done, where there is
+        more to do."""
+        rerun = launches.rerun
+        if rerun is None:
+            return False
+        if self._differentiated or not rerun.finish(self._seed):
+            rerun.end()
+            return False
+        assert rerun.report is not None
+        self.kept = launches.report() if launches.kept else []
+        self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
+        self._tell_recorder()
+        rerun.unwatch()
+        rerun.launched.clear()
+        rerun.at = 0
+        assert self.loss.recordings is not None
+        if self.loss.recordings.get(self._key) is not launches:
+            self.loss.recordings.put(self._key, launches, rerun.needs())
         return True
 
     def __repr__(self) -> str:
@@ -302,13 +303,6 @@ class Tape:
     def _finish(self) -> bool:
         """Runs the gradients at the end; returns whether the launches give derivatives to something."""
         launches, loss = self._launches, self.loss._memory
-        rerun = None if self._differentiated else launches.finish_rerun(self._seed)
-        if rerun is not None and rerun.report is not None:
-            self.kept = launches.report() if launches.kept else []
-            self.kept_bytes, self.made_again = launches.account.most, 0
-            self._report = rerun.report
-            self._tell_recorder()
-            return True
         reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)
         if not reaches:
             caller, levels = self._caller
@@ -356,9 +350,9 @@ class Tape:
 
 
 @contextmanager
-def _watched(first: Observer, second: Observer) -> Iterator[None]:
-    """Within the with, both see every launch; ``first`` is the inner one."""
-    with watch(first), watch(second):
+def _watched(first: Observer, second: Observer, scope: Scope) -> Iterator[None]:
+    """Within the with, of the ``scope``, both see every launch; ``first`` is the inner one."""
+    with watch(first), watch(second, scope):
         yield
 
 
@@ -456,6 +450,24 @@ def clear_all_gradients() -> None:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.ad", name, globals())
+
+
+def _checked_loss(loss: Any) -> Dense:
+    """The loss of a Tape as a field or ndarray; an error for what is none."""
+    loss = loss if isinstance(loss, Dense) else _as_dense(loss)
+    if not isinstance(loss, Dense):
+        what = f"a loss must be a 0-d field or ndarray, not {loss!r}"
+        help = "the program comes before its loss: qd.ad.check(program, loss)" if callable(loss) else ""
+        raise QuadrantsRuntimeTypeError(what, code="QL2090", help=help)
+    if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
+        raise QuadrantsRuntimeError(f"a loss must be 0-d, it is {loss!r}", code="QL2090")
+    if not loss.has_grad():
+        raise QuadrantsRuntimeError(
+            f"a loss must have a gradient, it is {loss!r}",
+            code="QL2090",
+            help="make it with needs_grad=True; a tensor, with requires_grad=True",
+        )
+    return loss
 
 
 def _as_dense(loss: Any) -> Any:

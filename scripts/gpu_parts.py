@@ -131,146 +131,6 @@ def loops() -> None:
         print(f"loop 1M x 64, {dtype}, {name}: forward {forward * 1e3:.3f} ms, gradient {backward * 1e3:.3f} ms")
 
 
-def blocks() -> None:
-    """Sums, scans and a matrix product by blocks of threads and by `qd.algorithms`, beside plain loops and CuPy."""
-    import cupy
-
-    start()
-    n, side, cases, algorithms = 1 << 26, 2048, benchmark_cases("blocks"), qd.algorithms
-    x, square = cupy.linspace(0.0, 1.0, n, dtype=cupy.float32), cupy.full((side, side), 0.3, cupy.float32)
-    rows, whole = x.reshape(-1, cases.BLOCK), cupy.empty_like(x)
-    held, out = qd.ndarray(qd.f32, n), qd.ndarray(qd.f32, n)
-    scratch = qd.ndarray(qd.u32, algorithms.reduce_scratch_slots(n))
-    held.from_numpy(cupy.asnumpy(x))
-
-    @qd.kernel
-    def reduce_add(x: qd.Tensor, out: qd.Tensor, scratch: qd.Tensor):
-        algorithms.reduce_add(x, out, scratch, n, qd.f32, 0)
-
-    @qd.kernel
-    def exclusive_scan_add(x: qd.Tensor, out: qd.Tensor, scratch: qd.Tensor):
-        algorithms.exclusive_scan_add(x, out, scratch, n, qd.f32, 0)
-
-    ours = dict(zip(("sums", "scans", "products"), cases.kernels(qd, n, side), strict=True))
-    rivals = {
-        "sum": (x.sum, [*ours["sums"], cases.several_each(qd, n), partial(reduce_add, held, out, scratch)]),
-        f"scan of each {cases.BLOCK}": (lambda: cupy.cumsum(rows, axis=1), ours["scans"]),
-        "scan": (lambda: cupy.cumsum(x, out=whole), [partial(exclusive_scan_add, held, out, scratch)]),
-        "matrix product": (lambda: cupy.matmul(square, square), ours["products"]),
-        **_selections(n),
-    }
-    for what, (theirs, runs) in rivals.items():
-        cupys = clock(theirs, cupy.cuda.runtime.deviceSynchronize)
-        print(f"{what}, CuPy: {cupys * 1e3:.3f} ms", flush=True)
-        for run in runs:
-            took, name = clock(run, qd.sync), getattr(run, "func", run).__name__
-            print(f"{what}, {name}: {took * 1e3:.3f} ms, CuPy's over it {cupys / took:.2f}", flush=True)
-
-
-def _selections(n: int) -> dict[str, tuple[Callable[[], Any], list[Callable[[], Any]]]]:
-    """select, reduce_by_key_add and parallel_sort by `qd.algorithms` beside CuPy, whose results they must have."""
-    import cupy
-
-    A, rng = qd.algorithms, cupy.random.default_rng(0)
-    x = rng.random(n, dtype=cupy.float32)
-    flags, keys = x > 0.5, cupy.arange(n, dtype=cupy.int32) // 7
-    held, chosen, runs, sums = (qd.ndarray(t, n) for t in (qd.f32, qd.i32, qd.i32, qd.f32))
-    out, found, number = qd.ndarray(qd.f32, n), qd.ndarray(qd.i32, n), qd.ndarray(qd.i32, 1)
-    scratch = qd.ndarray(qd.u32, A.select_scratch_slots(n))
-    for to, array in ((held, x), (chosen, flags.astype(cupy.int32)), (runs, keys)):
-        to.from_numpy(cupy.asnumpy(array))
-
-    @qd.kernel
-    def select(x: qd.Tensor, flags: qd.Tensor, out: qd.Tensor, number: qd.Tensor, scratch: qd.Tensor):
-        A.select(x, flags, out, number, scratch, n, 0)
-
-    @qd.kernel
-    def reduce_by_key(keys: qd.Tensor, x: qd.Tensor, found: qd.Tensor, sums: qd.Tensor, number: qd.Tensor,
-                      scratch: qd.Tensor):  # fmt: skip
-        A.reduce_by_key_add(keys, x, found, sums, number, scratch, n, qd.f32, 0)
-
-    def by_key() -> Any:
-        begins = cupy.concatenate([cupy.ones(1, bool), keys[1:] != keys[:-1]])
-        at = cupy.cumsum(begins) - 1
-        return keys[begins], cupy.bincount(at, x)
-
-    def sorted_copy() -> None:
-        out.copy_from(held)
-        A.parallel_sort(out)
-
-    runs_of = {
-        "select": (lambda: x[flags], partial(select, held, chosen, out, number, scratch)),
-        "reduce_by_key_add": (by_key, partial(reduce_by_key, runs, held, found, sums, number, scratch)),
-        "sort": (lambda: cupy.sort(x), sorted_copy),
-    }
-    for what, (theirs, ours) in runs_of.items():
-        ours()
-        want, got = theirs(), sums if what == "reduce_by_key_add" else out
-        want = want[1] if isinstance(want, tuple) else want
-        assert cupy.allclose(cupy.asarray(got)[: len(want)], want, rtol=1e-5), what
-    return {what: (theirs, [ours]) for what, (theirs, ours) in runs_of.items()}
-
-
-def jax_ops(n: int = 1 << 22) -> None:
-    """`qd.jax_op` under jit, beside the same launches alone: value and gradient of n sines of 64 trips. It counts the
-    copies between host and GPU."""
-    import jax
-    import numpy as np
-
-    start()
-    driver, copies = import_module("quadrants_lab.backends.cuda.driver").Driver, [0]
-
-    def counting(real: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*args: Any) -> Any:
-            copies[0] += args[-1] > 64  # bytes: more than the status of a launch
-            return real(*args)
-
-        return counted
-
-    for name in ("upload", "download"):
-        setattr(driver, name, counting(getattr(driver, name)))
-
-    @qd.kernel
-    def loop(x: qd.types.ndarray(), y: qd.types.ndarray()):
-        for i in x:
-            v = x[i]
-            for _ in range(64):
-                v = qd.sin(v) + 0.1
-            y[i] = v
-
-    op = qd.jax_op(loop, outputs={"y": "x"})
-    value_and_grad = jax.jit(jax.value_and_grad(lambda x: op(x).sum()))
-    given = jax.numpy.linspace(0.0, 1.0, n, dtype=np.float32)
-    x, y = (qd.ndarray(qd.f32, n, needs_grad=True) for _ in range(2))
-    x.from_numpy(np.asarray(given))
-
-    def alone() -> None:
-        """The launches of an operation and its derivative."""
-        loop(x, y)
-        loop(x, y)
-        x.grad.fill(0.0)
-        y.grad.fill(1.0)
-        loop.grad(x, y)
-
-    alone()
-    want = x.grad.to_numpy()
-    found = value_and_grad(given)[1]
-    np.testing.assert_allclose(np.asarray(found), want, rtol=1e-6)
-    batch = jax.numpy.stack([given[:1000], given[-1000:]])
-    slopes = jax.vmap(jax.grad(lambda x: op(x).sum()))(batch)
-    np.testing.assert_allclose(np.asarray(slopes), np.stack([want[:1000], want[-1000:]]), rtol=1e-6)
-    last, copies[0] = [found], 0
-
-    def in_jax() -> None:
-        last[0] = value_and_grad(given)[1]
-
-    theirs = clock(in_jax, lambda: last[0].block_until_ready())
-    assert not copies[0], f"{copies[0]} copies between host and GPU"
-    ours = clock(alone, qd.sync)
-    print(f"jax_op, value and gradient of {n} x 64 sines: {theirs * 1e3:.3f} ms, alone {ours * 1e3:.3f} ms, "
-          f"ratio {theirs / ours:.2f}, no copy through the host")  # fmt: skip
-
-
 def scatter() -> None:
     """Additions at places from data, beside the same one by one: each thread asks for what was there."""
     import numpy as np
@@ -387,6 +247,30 @@ def vulkan() -> None:
     for what, (limit, cuda, other) in found.items():
         most = f" (at most {limit})" if limit < math.inf else ""
         print(f"{what}: {other * 1e3:.3f} ms, CUDA {cuda * 1e3:.3f} ms, ratio {other / cuda:.2f}{most}")
+    for mode, seconds in unrolled_sines().items():
+        print(f"300 unrolled sines, first {mode}: {seconds:.2f} s (at most 3)")
+
+
+def unrolled_sines(count: int = 300) -> dict[str, float]:
+    """Seconds of the first launch and of the first gradient of a kernel with so many sines in a row."""
+    x, y = (qd.field(qd.f32, shape=64, needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def sines():
+        for i in x:
+            v = x[i]
+            for _ in qd.static(range(count)):
+                v = qd.sin(v) + 0.1
+            y[i] = v
+
+    y.grad.fill(1.0)
+    found = {}
+    for mode, run in ("launch", sines), ("gradient", sines.grad):
+        begin = perf_counter()
+        run()
+        qd.sync()
+        found[mode] = perf_counter() - begin
+    return found
 
 
 def endurance() -> None:
@@ -586,8 +470,6 @@ def threads(times: int = 10, limit: int = 60) -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "jax": jax_ops, "scatter": scatter, "sums": sums,
-    "vulkan": vulkan, "threads": threads,
-    "endurance": endurance, "memory": memory,
-    "differences": differences, "small": small,
+    "about": about, "speed": speed, "tapes": tapes, "scatter": scatter, "sums": sums, "vulkan": vulkan,
+    "threads": threads, "endurance": endurance, "memory": memory, "differences": differences, "small": small,
 }  # fmt: skip

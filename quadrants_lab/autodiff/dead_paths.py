@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from quadrants_lab.analysis.accesses import Access, accesses_of, overwritten
+from quadrants_lab.analysis.accesses import Access, accesses_of, for_recent, overwritten
 from quadrants_lab.autodiff.activity import flows
 from quadrants_lab.autodiff.diagnostics import GradientWarning, refusal, warning
 from quadrants_lab.errors import Label
@@ -72,6 +72,7 @@ class _Graph:
         return {v: cut for (v, is_cut), cut in found.items() if is_cut == cuts}
 
 
+@for_recent
 def _graph(kernel: N.Kernel) -> _Graph:
     g = _Graph()
     types, info = types_of(kernel.body), accesses_of(kernel)

@@ -45,8 +45,8 @@ from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
 from quadrants_lab.widgets import model
 from quadrants_lab.widgets.code import bytes_of
-from quadrants_lab.widgets.html import seconds, size
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
+from quadrants_lab.widgets.tree import seconds, size
 
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
 MOST_STATEMENTS = 300  # of a kernel whose code is made at once
@@ -222,7 +222,8 @@ def _add_traces(view: model.KernelView, mode: str, plan: Plan) -> None:
     steps, arch = trace_of(plan.compiled).steps, plan.session.settings.backend
     if mode in ("forward", "dual"):
         front = model.PassView("front end", None, plan.compiled.lowered.kernel, plan.compiled.clock.front, FRONT_END)
-        view.traces[MODES[mode]] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
+        lowered = [replace(s, lowering=True) for s in pass_views(_lowering(plan), pass_docs())]
+        view.traces[MODES[mode]] = [front, *pass_views(steps, pass_docs()), *lowered]
         return
     gradient = MODES[mode]
     start = next((n for n, s in enumerate(steps) if s.name == "unroll"), 0)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeError
 from quadrants_lab.ir.dot import Drawing, Edge, Frame, Node, digraph, drawing
 from quadrants_lab.notebook import show
-from quadrants_lab.widgets.graph import image, svg
-from quadrants_lab.widgets.html import esc
+from quadrants_lab.widgets.graph import svg
 from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Part, SizeView
+from quadrants_lab.widgets.static import static
+from quadrants_lab.widgets.tree import Graph, head
 
 if TYPE_CHECKING:
     from quadrants_lab.lang.kernel import Kernel
@@ -50,7 +51,7 @@ def _drawn(views: Sequence[GraphView]) -> dict[str, str]:
     """Our own drawing: one graph as SVG, several below each other."""
     if len(views) == 1:
         return {"image/svg+xml": svg(views[0])}
-    return {"text/html": "".join(f"<h4>{esc(view.title)}</h4>{image(view)}" for view in views)}
+    return {"text/html": static([[head(view.title), Graph(view)] for view in views])}
 
 
 def dot(graphs: Sequence[GraphView], title: str) -> str:
