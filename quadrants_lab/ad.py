@@ -127,7 +127,7 @@ class Tape:
         if self.clear_gradients:
             clear_all("grad", THREAD.number)
         self._differentiated = False
-        memory.write(..., 0)
+        memory.clear()
         known = self.loss.recordings
         self._key = memory.serial, modes(), self.memory, self.validation, self._repeatable, self.traces
         found = None if known is None else known.get(self._key)
@@ -140,13 +140,29 @@ class Tape:
         launches.began, launches.clears = next(TIMES), self.clear_gradients
         self._tracing = launches.tracing = Tracing(launches.account) if self.traces else None
         memory.session.taping.append(launches)
-        self._open = self._record(launches)
+        scope, rerun = Scope("Tape", "grad"), launches.rerun
+        watching = watch(launches, scope) if self._tracing is None else _watched(self._tracing, launches, scope)
+        checking = session.checking("check_races") if self.validation else None
+        watching.__enter__()
+        if rerun is not None:
+            rerun.begin()
+        if checking is not None:
+            checking.__enter__()
+        self._open = watching, rerun, checking
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        assert self._open is not None
+        (watching, rerun, checking), self._open = self._open, None
+        try:
+            if checking is not None:
+                checking.__exit__(None, None, None)
+            if rerun is not None:
+                rerun.leave()
+        finally:
+            watching.__exit__(None, None, None)
         launches, rested = self._launches, False
         try:
             if kind is None:
@@ -165,29 +181,6 @@ class Tape:
                 listed = self.report
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
-
-    def _record(self, launches: Launches) -> _Open:
-        """Begins to record launches; `_close` ends that."""
-        scope, rerun = Scope("Tape", "grad"), launches.rerun
-        watching = watch(launches, scope) if self._tracing is None else _watched(self._tracing, launches, scope)
-        checking = session.checking("check_races") if self.validation else None
-        watching.__enter__()
-        if rerun is not None:
-            rerun.begin()
-        if checking is not None:
-            checking.__enter__()
-        return watching, rerun, checking
-
-    def _close(self) -> None:
-        assert self._open is not None
-        (watching, rerun, checking), self._open = self._open, None
-        try:
-            if checking is not None:
-                checking.__exit__(None, None, None)
-            if rerun is not None:
-                rerun.leave()
-        finally:
-            watching.__exit__(None, None, None)
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives

@@ -168,7 +168,6 @@ def imported(line: str, package: Any) -> Row:
 
 # name of a method -> why no class has it
 WHY = {
-    "quant_array": "quantised layouts",
     **dict.fromkeys(("dtype", "layout", "to_dlpack"), "each member of a field of structs has its own"),
 }
 DIFFERENT = {

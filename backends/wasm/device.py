@@ -69,7 +69,8 @@ class _Piece:
 
 
 class Device(GpuDevice):
-    """``origin``: where its memory lies in the process. ``launching``: whether code runs."""
+    """``origin``: where its memory lies in the process; ``used``: beyond this address all is zero. ``launching``:
+    whether code runs."""
 
     def __init__(self) -> None:
         super().__init__(threads=1, stack_threads=1, heap_budget=1 << 31)
@@ -84,7 +85,7 @@ class Device(GpuDevice):
         self._linker.define(self.store, "env", "memory", self.memory_)
         self._free = [(FIRST, self.nbytes - FIRST)]  # address and size, in order
         self._freed: deque[tuple[int, int]] = deque()  # what arrays gave back, at any moment and in any thread
-        self._used = FIRST  # beyond this address all is zero
+        self.used = FIRST
         _devices.add(self)
         for owned in (self.store, self._linker):
             weakref.finalize(self, owned.close)
@@ -110,9 +111,9 @@ class Device(GpuDevice):
         piece = _Piece(self, address, shape, dtype)
         forks.finalize(piece, self._freed.append, (address, size))
         array = np.asarray(piece)
-        if address < self._used:
-            ctypes.memset(self.origin + address, 0, min(size, self._used - address))
-        self._used = max(self._used, address + size)
+        if address < self.used:
+            ctypes.memset(self.origin + address, 0, min(size, self.used - address))
+        self.used = max(self.used, address + size)
         return VisibleMemory(array, address)
 
     def _take(self, size: int) -> int:

@@ -78,6 +78,7 @@ class Frame(GpuFrame):
     def __init__(self, exe: Executable, device: Device) -> None:
         self._run = exe.run(device)
         self._memory = device.allocate((exe.layout.size,), "u1")
+        self.address = self._memory.address
         super().__init__(exe, device, self._memory.array.data)
 
     def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
@@ -101,7 +102,7 @@ class Frame(GpuFrame):
         self.view[0 : L.FAIL_VALUES] = self._head_zeros
         self.view[self._zero] = self._zeros
         exe: Any = self.exe
-        why = self.device.call(self._run, self._memory.address)
+        why = self.device.call(self._run, self.address)
         if why is not None:
             raise exe.stopped(why)
         return self.status

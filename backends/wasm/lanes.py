@@ -303,7 +303,7 @@ class _Look:
                 return "" if not isinstance(s, N.Atomic) or isinstance(s, N.Load) else self._sum(s)
             return self._sum(s) if isinstance(s, N.Atomic) else f"iterations write one element of {s.buffer}"
         if len(moving) > 1 or s.index[moving[0]] not in self.linear:
-            return f"places in {s.buffer} depend on data"
+            return f"places in {s.buffer} do not follow each other"
         if any(buffer.known_extent(n) is None for n in range(moving[0] + 1, buffer.ndim)):
             return f"the distance of elements of {s.buffer} is not known"
         known = buffer.dtype is not u1 and fits(buffer.dtype, self.lanes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.classes import BoundFunc, is_method
 from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.record.inspect import Sizes
 
 T = TypeVar("T")
+
+# the key of a dataclass member's metadata; here the disk cache always compares values that a kernel was compiled for
+FIELD_METADATA_CACHE_VALUE = "add_value_to_cache_key"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheObservations:
+    """Whether the disk cache had a key for a specialisation, an entry under it that still holds, whether it loaded it,
+    and whether it wrote a new one."""
+
+    cache_key_generated: bool = False
+    cache_validated: bool = False
+    cache_loaded: bool = False
+    cache_stored: bool = False
 
 
 class Launchable:
@@ -209,6 +224,18 @@ class Kernel(Launchable):
 
         return graph(self, name)
 
+    @property
+    def _primal(self) -> Kernel:
+        return self
+
+    @property
+    def src_ll_cache_observations(self) -> CacheObservations:
+        """What the disk cache did for the specialisation of the last launch; nothing without ``fastcache``."""
+        plan = self._dispatch.last if self.source.pure else None
+        cached = plan.compiled.cached if plan is not None else ""
+        loaded = cached == "loaded"
+        return CacheObservations(bool(cached), loaded, loaded, cached == "stored")
+
     def __get__(self, instance: object, owner: type | None = None) -> Kernel | BoundKernel:
         if instance is None or not self.method:
             return self
@@ -284,11 +311,14 @@ class GraphKernel(Kernel):
         return "\n".join(step.piece.schedule() for step in self.steps if step.piece is not None)
 
 
-def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False) -> Kernel:
+def make_kernel(
+    fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False, pure: bool = False
+) -> Kernel:
     """The kernel of a function; the arguments are those of `kernel`."""
     if fn.__name__ == "<lambda>":
         raise error("QL1101", None)
     source = function_source(fn)
+    source.pure = pure
     steps = graph_of(source)
     variants = TensorVariants(source, read_parameters(fn, source), graph)
     if not steps:
@@ -316,20 +346,22 @@ def kernel(
     """Makes a kernel from a function. Its outermost loops run one after the other, each in parallel.
 
     Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template` for
-    a compile-time value. ``pure`` and ``fastcache`` are accepted and have no effect.
+    a compile-time value. ``fastcache``, or its older name ``pure``: data from outside of the kernel are an error, and
+    ``kernel._primal.src_ll_cache_observations`` says what the disk cache did, which keeps other kernels, too.
     ``graph``: on CUDA the loops of a launch, and of its gradient, start together, as a CUDA graph from the first launch
     on; such a kernel returns nothing and takes arrays on the GPU. `qd.graph.do_while` and, with ``checkpoints``,
     `qd.checkpoint` require it on every backend.
     """
 
     def made(fn: Callable[..., Any]) -> Kernel:
-        return make_kernel(_function(fn, "kernel"), graph, checkpoints)
+        return make_kernel(_function(fn, "kernel"), graph, checkpoints, fastcache or bool(pure))
 
     return made if fn is None else made(fn)
 
 
 def pure(fn: Kernel) -> Kernel:
-    """Returns the kernel unchanged. In Quadrants it promises that the kernel reads no globals other than constants."""
+    """The kernel, which from now on may read nothing but its arguments, as with ``fastcache``."""
+    fn.source.pure = True
     return fn
 
 

@@ -13,7 +13,6 @@ NOT_YET: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "quantised layouts": ("BitpackedFields", "quant"),
     "addresses of elements": ("get_addr",),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
     "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz"),

@@ -25,7 +25,8 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges, tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
-from quadrants_lab.ir.walk import end_of, find, free_values, rename, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, free_values, rewrite, substitute, types_of, walk
+from quadrants_lab.passes.host_loops import narrowed
 from quadrants_lab.passes.structure_exits import structure_exits
 
 _MOST = 12  # most operations that are computed again instead of spilling their result
@@ -59,35 +60,6 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
 def _has_barrier(s: N.Stmt) -> bool:
     """Whether there is a barrier in the statement."""
     return any(find((s,), N.Barrier))
-
-
-def _narrowed(b: Builder, loop: N.For) -> None:
-    """Emits the loop over threads t. If everything in it is under ``t < n`` or ``t == 2``, it runs only over these
-    threads."""
-    before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
-    made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
-    test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None
-    if not isinstance(test, N.Op) or len(made) < len(before) or test.args[0] != loop.index.id:
-        b.add(loop)
-        return
-    varying = {loop.index.id}  # values that may differ between threads
-    for s in before:
-        varying |= {s.id} if isinstance(s, N.Load) or varying.intersection(s.operands()) else set()
-    n, known = test.args[1], made.get(test.args[1])
-    begin, end = loop.begin, loop.end
-    exact = test.prim == "eq" and isinstance(known, N.Const) and known.value >= 0
-    if n in varying or not (exact or test.prim == "lt"):
-        b.add(loop)
-        return
-    b.span, ids = loop.span, dict[int, int]()
-    for s in rename(tuple(s for s in before if s.id not in varying), b.fresh, ids):
-        b.add(s)
-    n = ids.get(n, n)
-    if exact:
-        begin, n = n, b.op("add", n, b.const(1, i32))
-    end = b.op("min", end, n)
-    assert isinstance(guard, N.If)
-    b.add(replace(loop, begin=begin, end=end, body=(*before, *guard.then[:-1], last)))
 
 
 class _Task:
@@ -367,7 +339,7 @@ class _Task:
             return s
         if stores:
             return replace(s, body=(*s.body[:-1], *stores, s.body[-1]))
-        return self.b.made(_narrowed, self.b, s)
+        return self.b.made(narrowed, self.b, s)
 
     # --- values -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import gc
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from weakref import ref
 
@@ -16,6 +16,7 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.session import checking
 
 session = session_of(sessions("cpu", "vulkan"), default_fp=qd.f64)
@@ -81,6 +82,11 @@ class Program:
     def step(self, i: qd.i32):
         for _ in range(1):
             self.y[i + 1] = self.y[i] * self.y[i] + self.x[i]
+
+    @qd.kernel
+    def multiply(self, a: qd.types.ndarray(ndim=1)):
+        for i in range(a.shape[0]):
+            self.y[i] = self.y[i] * self.y[i] * a[i]
 
     @qd.kernel
     def draw(self):
@@ -217,6 +223,7 @@ CASES: dict[str, tuple[Callable[[Program], object], Callable[[Program], object]]
     "a numpy array of each run": (lambda p: p.add_array(last(p, p.count)), lambda p: p.add_array(last(p, p.count))),
     "dtype of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.host.astype(np.float32))),
     "shape of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(np.tile(p.host, 2))),
+    "how many elements it overwrites": (lambda p: p.multiply(p.host[:2]), lambda p: p.multiply(p.host)),
     "layout of a numpy array": (lambda p: p.add_array(p.host), lambda p: strided(p)),
     "numpy or ndarray": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.arrays[0])),
     "kept values": (lambda p: p.keep(), lambda p: (p.keep(), p.keep())),
@@ -316,6 +323,38 @@ def test_a_gradient_repeats_the_draws_of_its_run() -> None:
             p.measure()
         x, y = p.x.to_numpy(), p.y.to_numpy()
         np.testing.assert_allclose(p.x.grad.to_numpy(), 2 * y * y / x, rtol=1e-12)
+
+
+def test_each_run_warns_of_a_derivative_that_ends_in_a_numpy_array() -> None:
+    p, out = Program(), np.zeros(4)
+
+    @qd.kernel
+    def into(a: qd.types.ndarray(ndim=1)):
+        for i in range(4):
+            a[i] = p.x[i] * 2.0
+
+    for _ in range(3):
+        with pytest.warns(qd.QuadrantsWarning, match="QL0407"):
+            p.run(lambda p: (into(out), p.add_array(out)))
+        p.run(lambda p: p.add_array(out))
+
+
+def test_other_observers_see_the_launches_of_an_equal_run() -> None:
+    class Seen(Observer):
+        def __init__(self) -> None:
+            self.kernels: list[str] = []
+
+        def after(self, plan, args, token, failed) -> None:
+            self.kernels.append(f"{plan.kernel.name} {plan.owner.mode}")
+
+    p, found = Program(), []
+    for n in range(5):
+        with watch(Seen()) if n % 2 else nullcontext():
+            found += [observer for observer in OBSERVERS.get() if isinstance(observer, Seen)]
+            p.run(tripled)
+    names = "add scale copy norm _copy scale measure"
+    assert [[name.split()[0] for name in seen.kernels if "forward" in name] for seen in found] == [names.split()] * 2
+    assert all(len([name for name in seen.kernels if "reverse" in name]) == 4 for seen in found)
 
 
 def test_what_a_recording_was_made_for_ends_with_the_program() -> None:

@@ -39,7 +39,7 @@ def device() -> Device:
 
 def image(device: Device) -> bytes:
     """All that lies in the device's memory."""
-    return bytes(device.memory_.read(device.store, 0, device._used))
+    return bytes(device.memory_.read(device.store, 0, device.used))
 
 
 # --- text and bytes -------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_lanes_compute_what_one_iteration_does(device: Device, fp: Any, lanes: i
 # why a task has none -> its body
 NO_LANES = {
     "iterations part": "if x[i] > 0.0: x[i] = 1.0",
-    "places in x depend on data": "y[i] = x[qd.cast(y[i], qd.i32)]",
+    "places in x do not follow each other": f"y[i] = x[{N - 1} - i]",
     "iterations change one element of x": "qd.atomic_max(x[0], y[i])",
     "vectors have no floordiv of i32": "y[i] = qd.cast(x[i], qd.i32) // 3",
     "Random runs one by one": "x[i] = qd.random()",

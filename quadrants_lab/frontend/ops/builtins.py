@@ -192,6 +192,9 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     if target.shape or type(target) not in (Num, Element):
         raise cx.fail("QL1607", node, op="qd.atomic_cas")
     t: DType = target.mem.buffer.dtype if target.is_memory else target.type
+    if target.is_memory and target.mem.packed is not None:
+        what = target.mem.packed.field.quant
+        raise cx.fail("QL1411", call, op="cas", dtype=what, cure="a quantised number takes += and the other atomics")
     if not t.is_int:
         raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
     old, new = (cx.to(v.number(cx, n), t) for v, n in zip((expected, desired), sources, strict=True))

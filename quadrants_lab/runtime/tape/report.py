@@ -17,7 +17,7 @@ from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
     from quadrants_lab.ir.dot import Drawing
-    from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.runtime.tape.keeper import Keeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _steps(n: int) -> str:
 Rows = tuple[list[StepRow], list[Stretch]]
 
 
-def rows(launches: Launches) -> Callable[[], Rows]:
+def rows(launches: Keeper) -> Callable[[], Rows]:
     """Returns a function that lists the steps as they are now, as if none was made again. Without a budget, it holds
     them until it is called."""
     items, tracked, first, names = list(launches.steps), launches.tracked, launches.names, _Names()
@@ -168,7 +168,7 @@ def _used(step: Step, used: Sequence[Uses], names: _Names) -> tuple[Any, ...]:
     return reads, writes, tuple(name for name, use in named.items() if use.differentiable), tuple(kept.items())
 
 
-def report(launches: Launches) -> Callable[[], Report]:
+def report(launches: Keeper) -> Callable[[], Report]:
     """Returns a function that makes the report of the last backward pass."""
     numbers = launches.memory, launches.account.most, launches.made_again
     at_end, listed, times = launches.at_end, launches.rows, dict(launches.recomputed_times)
