@@ -155,11 +155,13 @@ def checks() -> Iterator[list[str]]:
 def main() -> int:
     args = R.arguments("python -m benchmarks.wasm", __doc__, "docs/wasm.md")
     warnings.simplefilter("ignore")
-    heads = ("CPU, 1 lane", "wasmtime, 1 lane", "ratio", "CPU, 4 lanes", "wasmtime, simd128", "ratio",
-             "Node, simd128", "CPU, its own lanes")  # fmt: skip
+    heads = (
+        "CPU, 1 lane", "wasmtime, 1 lane", "ratio", "CPU, 4 lanes", "wasmtime, simd128", "ratio", "Node, simd128",
+        "CPU, its own lanes",
+    )  # fmt: skip
     tables = [
         document.Table("the sine loop, milliseconds of one thread", heads, list(rows())),
-        document.Table("the cost of checks, one iteration at a time", ("unchecked", "checked", "ratio"), list(checks())),
+        document.Table("the cost of checks, one iteration at a time", ("unchecked", "checked", "ratio"), [*checks()]),
     ]
     for table in tables:
         Console(highlight=False).print(table.shown())
