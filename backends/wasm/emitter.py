@@ -34,7 +34,7 @@ PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all 
 
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
-    return devices.wasm(LaneSchedule(options.fast_math), lower_failures, options)
+    return devices.wasm(LaneSchedule(options.fast_math, options.reproducible), lower_failures, options)
 
 
 def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
