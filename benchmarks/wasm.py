@@ -161,7 +161,9 @@ def main() -> int:
     )  # fmt: skip
     tables = [
         document.Table("the sine loop, milliseconds of one thread", heads, list(rows())),
-        document.Table("the cost of checks, one iteration at a time", ("unchecked", "checked", "ratio"), [*checks()]),
+        document.Table(
+            "the cost of checks, one iteration at a time", ("unchecked", "checked", "ratio"), list(checks())
+        ),
     ]
     for table in tables:
         Console(highlight=False).print(table.shown())

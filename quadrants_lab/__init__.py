@@ -64,6 +64,7 @@ with _importing():
     from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
     from quadrants_lab.lang.matrix import Matrix, Vector
     from quadrants_lab.lang.missing import missing_attribute
+    from quadrants_lab.lang.quantised import BitpackedFields
     from quadrants_lab.lang.shapes import Layout
     from quadrants_lab.lang.snode import (
         NAMED_AXES as _axes,
@@ -96,8 +97,8 @@ if _environ.get("QD_KERNEL_COVERAGE", "0") not in ("", "0"):
     _import("quadrants_lab.lang.coverage").start()
 
 __all__ = [  # noqa: PLE0604  # the lists hold strings
-    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "DeviceCapability", "Field", "FieldsBuilder",
-    "Format", "Layout", "Matrix",
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "BitpackedFields", "DeviceCapability", "Field",
+    "FieldsBuilder", "Format", "Layout", "Matrix",
     "MatrixField", "MatrixNdarray", "MatrixTensor", "Ndarray", "QuadrantsAssertionError",
     "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",

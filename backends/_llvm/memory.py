@@ -1,11 +1,13 @@
 """Memory: accesses of one iteration or of all lanes to one element, and of lanes to neighbouring elements or to any."""
 
 from math import prod
+from typing import Any
 
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.cell_order import Order, digits, is_row_major
 from quadrants_lab.ir.types import DType, i32, i64
 
 _AHEAD = 1024  # bytes between what is accessed and what is prefetched
@@ -23,7 +25,7 @@ def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -
         return base
     if buffer.kind == "heap":
         return _slot(b, buffer, base, index)
-    key = buffer.shape if buffer.shape is not None else buffer.name, index
+    key = _layout(buffer), index
     offset = b.once(key, lambda: _offset(b, buffer, index, i64, 1))
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {offset}")
 
@@ -39,8 +41,8 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
         at = b.fn.let(f"mul {v} {b.vector(index[0])}, {b.splat(b.stride, i64)}")
         at = b.fn.let(f"add {v} {at}, {b.numbers(i64)}")
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}"), False
-    if index and index[-1] in b.linear and b.uniform(*index[:-1]):  # neighbouring elements
-        at = b.once(("row", buffer.shape or buffer.name, index), lambda: _row(b, buffer, index))
+    if index and index[-1] in b.linear and b.uniform(*index[:-1]) and is_row_major(buffer.order):  # neighbours
+        at = b.once(("row", _layout(buffer), index), lambda: _row(b, buffer, index))
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
     if b.uniform(*index):
         return b.spread(address(b, buffer, index, base), "ptr"), False
@@ -57,7 +59,7 @@ def places(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[DType, st
     """A vector of the elements' numbers in the buffer, and its dtype."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
-    key = "each", buffer.shape or buffer.name, index
+    key = "each", _layout(buffer), index
     return t, b.once(key, lambda: _offset(b, buffer, index, t, b.width))
 
 
@@ -72,10 +74,17 @@ def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {place}")
 
 
+def _layout(buffer: N.Buffer) -> Any:
+    """A key: buffers that share it have elements of the same index at the same offset."""
+    return (buffer.shape or buffer.name, buffer.order) if buffer.order else buffer.shape or buffer.name
+
+
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: int) -> str:
-    """Row-major element offset, of dtype ``t``: in lanes that take no part it may wrap."""
+    """Element offset, of dtype ``t``: in lanes that take no part it may wrap."""
     v, wraps = ty(t, lanes).text, "nsw " if lanes == 1 else ""
     offset = ""
+    if not is_row_major(buffer.order):
+        return _ordered_offset(b, buffer.order, index, t, lanes)
     for axis, i in enumerate(index):
         place = widen(b, i) if lanes == 1 else _resized(b, i, t)
         if offset:
@@ -85,6 +94,33 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
         else:
             offset = place
     return offset
+
+
+def _ordered_offset(b: Body, order: Order, index: tuple[int, ...], t: DType, lanes: int) -> str:
+    """The offset in memory in pages: the digits of the indices, outermost first."""
+    v = ty(t, lanes).text
+    places = {axis: widen(b, index[axis]) if lanes == 1 else _resized(b, index[axis], t) for axis, _ in order}
+
+    def scaled(op: str, x: str, by: int) -> str:
+        """``x`` times, by or modulo a constant."""
+        if by == 1 and op != "urem":
+            return x
+        two = by & (by - 1) == 0
+        op, by = {"mul": "shl", "udiv": "lshr", "urem": "and"}[op] if two else op, _operand(op, by) if two else by
+        return b.fn.let(f"{op} {v} {x}, {by if lanes == 1 else b.splat(str(by), t)}")
+
+    offset = ""
+    for axis, n, inner, outermost in digits(order):
+        digit = scaled("udiv", places[axis], inner)
+        if not outermost:
+            digit = scaled("urem", digit, n)
+        offset = b.fn.let(f"add {v} {scaled('mul', offset, n)}, {digit}") if offset else digit
+    return offset
+
+
+def _operand(op: str, by: int) -> int:
+    """The second operand of a shift or mask in place of an operation with a power of two."""
+    return by - 1 if op == "urem" else by.bit_length() - 1
 
 
 def _row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.text import FORMS, Piece
+from quadrants_lab.ir.text import Piece, form_of
 from quadrants_lab.ir.types import DTYPES, DType, u1
 from quadrants_lab.ir.walk import walk
 
@@ -54,6 +54,7 @@ _TOKEN = re.compile(
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
 _ARG = re.compile(r"\s*([^\W\d]\w*(?:\.\w+|\[\d+\])*)")  # an argument, or a part of one: s.a, m[0]
+_ORDER = re.compile(r"\s*(\d+:\d+(?:,\d+:\d+)*)")
 _FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
@@ -279,6 +280,8 @@ class _Parser:
         wide = self.found("wide")
         begins = self.raw(_FIRST, "the first index of each axis") if self.found("first") else ""
         first = tuple(int(n) for n in begins.split(",")) if begins else ()
+        levels = self.raw(_ORDER, "the order of the cells") if self.found("order") else ""
+        order = tuple((int(axis), int(n)) for axis, _, n in (level.partition(":") for level in levels.split(",")) if n)
         grad = self.buffer() if self.found("grad") else ""
         dual = self.buffer() if self.found("dual") else ""
         beside = self.buffer() if self.found("beside") else ""
@@ -291,8 +294,9 @@ class _Parser:
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
         return N.Buffer(
-            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, tuple(extents), beside, of, element
-        )
+            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, tuple(extents), beside, of, element,
+            order,
+        )  # fmt: skip
 
     # --- statements ---------------------------------------------------------------------------------------
 
@@ -311,13 +315,13 @@ class _Parser:
             given["type"], given["name"] = self.type(), self.name()
             self.expect("=")
             if self.tok in PRIMS:
-                return self.filled(N.Op, FORMS[N.Op], given)
+                return self.filled(N.Op, form_of(N.Op), given)
         forms = _VALUES if "type" in given else _PLAIN
         if self.tok not in forms or self.kind != "word":
             what = "a primitive or another statement that defines a value" if "type" in given else "a statement"
             raise self.error("expected '}'" if self.kind == "end" else f"expected {what}")
         cls = forms[self.take("word")]
-        word, *rest = FORMS[cls]
+        word, *rest = form_of(cls)
         assert isinstance(word, str)
         return self.filled(cls, (word.partition(" ")[2], *rest), given)
 
@@ -431,7 +435,8 @@ _ROLES = ("kept", "work", "marks", "block", "flags", "share", "activity", "print
 _WORDS = re.compile(r"->|\.\.|\w+|[^\w\s]")
 _PLAIN: dict[str, type[N.Stmt]] = {}
 _VALUES: dict[str, type[N.Stmt]] = {}
-for _cls, (_word, *_) in FORMS.items():
+for _cls in N.STATEMENTS:
+    _word, *_ = form_of(_cls)
     if isinstance(_word, str):
         (_VALUES if issubclass(_cls, N.Value) else _PLAIN)[_word.split(" ")[0].split("{")[0]] = _cls
 
