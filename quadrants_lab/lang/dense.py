@@ -245,7 +245,7 @@ class Dense(Exchanged):
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
             return
-        plain = same and self.dtype is other.dtype and self._active_mask() is None
+        plain = same and self.dtype is other.dtype and self._active() is None
         if not (plain and self._live().take(other._live())):
             self.from_numpy(other._live().values())
 

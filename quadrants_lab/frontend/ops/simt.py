@@ -12,7 +12,7 @@ from quadrants_lab.frontend.ops import tiles
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.struct import type_of
-from quadrants_lab.frontend.values.tile import SUBGROUP, of_threads, shared_array, use_blocks
+from quadrants_lab.frontend.values.tile import SUBGROUP, of_threads, shared_array, thread, use_blocks
 from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32
@@ -37,6 +37,15 @@ def _sync(cx: Context, call: ast.Call, *mask: Value) -> Value:
 def _fence(cx: Context, call: ast.Call) -> Value:
     """Emits nothing: a thread sees its own writes in order, and those of others after barriers."""
     return Obj(None)
+
+
+def _first(cx: Context, call: ast.Call) -> Value:
+    """The first thread of the running thread's subgroup."""
+    use_blocks(cx, call)
+    if cx.block_threads <= SUBGROUP:
+        return Lit(0, call)
+    own = thread(cx)
+    return Num(cx.b.op("sub", own, cx.b.op("mod", own, cx.b.const(SUBGROUP, i32))), i32)
 
 
 def _constant(value: Callable[[Context], int]) -> Lower:
@@ -290,6 +299,7 @@ _WARP: tuple[Builtin, ...] = (
 _OWN: tuple[Builtin, ...] = (
     Builtin("shared", ("value",), _shared, ""),
     Builtin("threads", (), _index("threads"), ""),
+    Builtin("first", (), _first, ""),
     Builtin("half", (), _constant(lambda cx: 1 << (cx.block_threads - 1).bit_length() >> 1), ""),
 )
 
