@@ -40,17 +40,20 @@ def test_the_table_of_the_guide() -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("module, table", [("user_programs", "ROWS"), ("guide", "GUIDE")])
-def test_the_peer_agrees(module: str, table: str) -> None:
-    said = json.loads(run(peer_python(), user_rows.__file__, "quadrants", module, table).stdout.splitlines()[-1])
-    for row in getattr(user_rows, table):
+@pytest.mark.parametrize("page", ["", *dict.fromkeys(row.page for row in GUIDE)])
+def test_the_peer_agrees(page: str) -> None:
+    """On the rows of a page of the guide, or on those of no page."""
+    rows = [row for row in GUIDE if row.page == page] or ROWS
+    args = ("guide", "GUIDE", page) if page else ("user_programs", "ROWS")
+    said = json.loads(run(peer_python(), user_rows.__file__, "quadrants", *args).stdout.splitlines()[-1])
+    for row in rows:
         got, meant = said[row.program.__name__], row.want if row.peer is None else row.peer
         if row.needs and str(got).startswith("ModuleNotFoundError"):
             continue
         if meant == "":
             assert isinstance(got, str), row.program.__name__
         else:
-            assert got == pytest.approx(meant, abs=1e-5), row.program.__name__
+            assert got == pytest.approx(meant, rel=1e-5, abs=1e-5), row.program.__name__
 
 
 def test_a_local_that_is_read_after_the_loop_has_no_last_value() -> None:

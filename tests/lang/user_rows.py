@@ -1,7 +1,7 @@
 """Runs programs of users: `ROWS` and `GUIDE`, which the modules beside this one fill by `row` and by `page`.
 
-    python user_rows.py PACKAGE MODULE TABLE    prints what the rows of a table return with a package, as JSON; a word
-                                                where it refuses the program
+    python user_rows.py PACKAGE MODULE TABLE [PAGE]    prints what the rows of a table, or of a page, return with a
+                                                       package, as JSON; a word where it refuses the program
 """
 
 import importlib
@@ -77,14 +77,15 @@ def answer(qd: Any, row: Row) -> Any:
     return json.loads(text) if text else "the process ended"
 
 
-def main(name: str, module: str, table: str) -> None:
+def main(name: str, module: str, table: str, page: str = "") -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the package prints is no answer
     sys.path.insert(0, str(Path(__file__).parents[1]))
     qd = importlib.import_module(name)
     importlib.import_module(f"lang.{module}")
     rows = getattr(importlib.import_module("lang.user_rows"), table)
-    print(json.dumps({row.program.__name__: answer(qd, row) for row in rows}), file=out, flush=True)
+    said = {row.program.__name__: answer(qd, row) for row in rows if page in ("", row.page)}
+    print(json.dumps(said), file=out, flush=True)
 
 
 if __name__ == "__main__":
