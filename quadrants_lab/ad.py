@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial, wraps
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -32,6 +33,7 @@ from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
 from quadrants_lab.runtime.observe.observers import (
     OBSERVERS,
+    Observer,
     Scope,
     open_recording,
     recording_tape,
@@ -43,9 +45,11 @@ from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
+from quadrants_lab.runtime.tape.tracing import Tracing
 from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:
+    from quadrants_lab.ir.dot import Drawing
     from quadrants_lab.runtime.check.report import Report as Checked
 
 __all__ = [
@@ -76,6 +80,7 @@ class Tape:
     state. If it is less than the program needs at least, an error at the end says how much that is.
     `kept_bytes` and `made_again` say how much was saved and run again, and `report`, a timeline in a notebook, says
     where and why.
+    ``trace``: launches are timed, one after the other, for `trace`.
     ``grad_check``: fields (f64) whose gradients are compared with finite differences. If they differ, a
     QuadrantsAssertionError names field, index and both values.
     """
@@ -90,7 +95,7 @@ class Tape:
 
     def __init__(
         self, loss: Any = None, clear_gradients: bool = True, validation: bool = False,
-        grad_check: Sequence[Any] | None = None, memory: int | None = None,
+        grad_check: Sequence[Any] | None = None, memory: int | None = None, trace: bool = False,
     ) -> None:  # fmt: skip
         self._given = loss  # a torch tensor must live as long as its Tape
         self.loss = loss if getattr(loss, "recordings", None) is not None else _checked_loss(loss)
@@ -106,6 +111,8 @@ class Tape:
             )
         self.memory = memory
         self.kept: list[Kept] = []
+        self.traces = trace
+        self._tracing: Tracing | None = None
 
     def __enter__(self) -> Tape:
         if self._open is not None:
@@ -120,54 +127,33 @@ class Tape:
         if self.clear_gradients:
             clear_all("grad", THREAD.number)
         self._differentiated = False
-        memory.write(..., 0)
+        memory.clear()
         known = self.loss.recordings
-        self._key = memory.serial, modes(), self.memory, self.validation, bool(self.grad_check)
+        self._key = memory.serial, modes(), self.memory, self.validation, self._repeatable, self.traces
         found = None if known is None else known.get(self._key)
         if found is not None and found.take_up():
             self._recorder = found
         elif self._recorder is None or not self._recorder.take_up():
-            self._recorder = Launches(repeatable=bool(self.grad_check), memory=self.memory)
+            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
             self._recorder.take_up()
         launches = self._recorder
         launches.began, launches.clears = next(TIMES), self.clear_gradients
+        self._tracing = launches.tracing = Tracing(launches.account) if self.traces else None
         memory.session.taping.append(launches)
-        self._open = self._record(launches)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-        launches, rested = self._launches, False
-        try:
-            if kind is None:
-                rested = self._finish_again(launches)
-                if not rested:
-                    reaches = self._finish()
-                    rested = not self.validation and self._rest(launches, reaches)
-        finally:
-            self.loss._memory.session.taping.remove(launches)
-            launches.put_down()
-            if rested:
-                self._recorder = None
-            else:
-                listed = self.report
-                self._report = lambda: listed  # without what was kept
-                launches.clear()
-
-    def _record(self, launches: Launches) -> _Open:
-        """Begins to record launches; `_close` ends that."""
-        watching, rerun = watch(launches, Scope("Tape", "grad")), launches.rerun
+        scope, rerun = Scope("Tape", "grad"), launches.rerun
+        watching = watch(launches, scope) if self._tracing is None else _watched(self._tracing, launches, scope)
         checking = session.checking("check_races") if self.validation else None
         watching.__enter__()
         if rerun is not None:
             rerun.begin()
         if checking is not None:
             checking.__enter__()
-        return watching, rerun, checking
+        self._open = watching, rerun, checking
+        return self
 
-    def _close(self) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         assert self._open is not None
         (watching, rerun, checking), self._open = self._open, None
         try:
@@ -177,6 +163,24 @@ class Tape:
                 rerun.leave()
         finally:
             watching.__exit__(None, None, None)
+        launches, rested = self._launches, False
+        try:
+            if kind is None:
+                rested = self._finish_again(launches)
+                if not rested:
+                    with nullcontext() if self._tracing is None else watch(self._tracing):
+                        reaches = self._finish()
+                    once = self.validation or self.traces or self._finds_lost
+                    rested = not once and self._rest(launches, reaches)
+        finally:
+            self.loss._memory.session.taping.remove(launches)
+            launches.put_down()
+            if rested:
+                self._recorder = None
+            else:
+                listed = self.report
+                self._report = lambda: listed  # without what was kept
+                launches.clear()
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives
@@ -213,15 +217,51 @@ class Tape:
             self.loss.recordings.put(self._key, launches, rerun.needs())
         return True
 
+    def __repr__(self) -> str:
+        """The loss, how many launches there were, the most bytes that were kept, the budget."""
+        if self._open is not None:
+            said = f"recording, {sum(1 for _ in self._launches.leaves())} launches so far"
+        elif not (report := self.report).steps:
+            said = "no launches"
+        else:
+            budget = "no budget" if report.budget is None else f"a budget of {report.budget:,} bytes"
+            said = f"{len(report.steps):,} launches under {budget}, {report.kept()}"
+        return f"<qd.ad.Tape of {self.loss!r}: {said}>"
+
+    def graph(self) -> Drawing:
+        """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a
+        launch overwrote it. Launches that repeat are folded. ``.source`` is DOT text; `Report.program` has the data."""
+        return self.report.graph()
+
+    def trace(self, path: str | Path) -> Path:
+        """Writes a timeline of launches, gradients and bytes kept, which Perfetto (https://ui.perfetto.dev) and
+        chrome://tracing open, and returns its absolute path. The Tape must have been made with ``trace=True``."""
+        if self._tracing is None:
+            untimed = "the launches under this Tape were not timed"
+            what = "this Tape recorded nothing yet" if self.traces else untimed
+            help = f"with qd.ad.Tape({self.loss.name or 'loss'}, trace=True) as tape: ..."
+            raise QuadrantsRuntimeError(what, code="QL2104", help=help)
+        about = {"loss": repr(self.loss), "launches": len(self._tracing.ran), "kept_bytes": self.kept_bytes}
+        return self._tracing.write(path, about)
+
     @property
     def report(self) -> Report:
         """What was saved and run again for the last gradient, and why, with a row for each launch."""
         return self._report()
 
     @property
+    def _finds_lost(self) -> bool:
+        """Whether the session looks for gradients that are lost, see `qd.init`."""
+        return self.loss._memory.session.settings.options.get("check") == "gradients"  # type: ignore[no-any-return]
+
+    @property
+    def _repeatable(self) -> bool:
+        return bool(self.grad_check) or self._finds_lost
+
+    @property
     def _launches(self) -> Launches:
         if self._recorder is None:
-            self._recorder = Launches(repeatable=bool(self.grad_check), memory=self.memory)
+            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
         return self._recorder
 
     def grad(self) -> None:
@@ -234,7 +274,7 @@ class Tape:
             clear_all("grad", THREAD.number)
         self._differentiated = True
         self._seed()
-        with unwatched(self._launches):
+        with unwatched(self._launches), nullcontext() if self._tracing is None else self._tracing.gradients():
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
@@ -268,8 +308,13 @@ class Tape:
             caller, levels = self._caller
             warn_unreached(caller, self.loss, launches.writes, levels, launches.read_without_gradient())
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
-        self._differentiate(forget=self.memory is not None and not self.grad_check)
+        self._differentiate(forget=self.memory is not None and not self._repeatable)
         self.kept = launches.report()
+        if self._finds_lost and reaches:
+            # imported here, because it loads the compiler
+            from quadrants_lab.runtime.check.checked_session import tell_lost_gradients
+
+            tell_lost_gradients(loss.session, launches, self.loss)
         if self.validation:
             for kept in self.kept:
                 warnings.warn(str(kept), QuadrantsWarning, stacklevel=3)
@@ -292,7 +337,7 @@ class Tape:
         if report.stopped:
             raise KeyboardInterrupt("the check of gradients was stopped before everything was checked")
         for v in report.verdicts:
-            if not v.good:
+            if v.kind not in ("right", "noisy"):
                 says = f"the gradient of {v.field} {v.says}"
                 if v.worst is not None:
                     at = f"the gradient of {v.field}[{v.worst.index or None}] is {v.worst.gradient:.9g}"
@@ -302,6 +347,13 @@ class Tape:
                     code="QL2099",
                     help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
                 )
+
+
+@contextmanager
+def _watched(first: Observer, second: Observer, scope: Scope) -> Iterator[None]:
+    """Within the with, of the ``scope``, both see every launch; ``first`` is the inner one."""
+    with watch(first), watch(second, scope):
+        yield
 
 
 def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:

@@ -1,17 +1,19 @@
 """`qd.sparse`: fields of structs whose elements are active once they are written to, and how many are."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.lang.dense import Field
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.shapes import Shape, check_shape
-from quadrants_lab.lang.snode import axes, root
+from quadrants_lab.lang.snode import SPARSE, axes, root
 from quadrants_lab.lang.struct import struct
 from quadrants_lab.lang.struct_field import StructField
+from quadrants_lab.runtime.memory.memory import Memory, Paged
 
-__all__ = ["grid", "usage"]
+__all__ = ["grid", "nbytes", "trim", "usage"]
 
 
 def grid(field_dict: Mapping[str, Any], shape: Shape) -> StructField:
@@ -25,11 +27,44 @@ def grid(field_dict: Mapping[str, Any], shape: Shape) -> StructField:
 
 def usage(x: Any) -> float:
     """The share of the elements of a field, or of a field of structs, that are active; 1 in a dense layout."""
-    while isinstance(x, StructField):
-        x = next(iter(x.members.values()))
-    if getattr(x, "__qd_field__", False) is not True:
+    first = next(_fields(x))
+    active = first._active()
+    return 1.0 if active is None else len(active[0]) / prod(first.shape)
+
+
+def nbytes(x: Any) -> int:
+    """The bytes of memory that a field, or a field of structs, takes now, with those that say which of its cells are
+    active, and without those of gradients. In a sparse layout on the CPU they are whole pages of memory."""
+    return sum(memory.operand.nbytes for memory in _memories(_fields(x)))
+
+
+def trim(x: Any) -> None:
+    """Gives memory back that holds nothing but zeros, of a field, or of a field of structs, and of its gradients:
+    cells that kernels deactivated keep theirs until then. No other thread may launch kernels over it meanwhile. Without
+    effect on other backends than the CPU."""
+    fields = list(_fields(x))
+    relatives = [relative for f in fields for relative in (f.grad, f.dual) if relative]
+    for memory in _memories([*fields, *relatives]):
+        if isinstance(memory, Paged):
+            memory.operand.pages.trim()
+
+
+def _memories(fields: Iterable[Field]) -> list[Memory]:
+    """The memory of the fields, and of the activities above them, each once."""
+    found = {id(f): f for f in fields}
+    nodes = [node for f in found.values() if f.snode is not None for node in f.snode._path()]
+    found.update((id(node.activity), node.activity) for node in nodes if node.kind in SPARSE)
+    return [f._memory for f in found.values()]
+
+
+def _fields(x: Any) -> Iterator[Field]:
+    if isinstance(x, StructField):
+        for member in x.members.values():
+            yield from _fields(member)
+    elif isinstance(x, Field):
+        yield x
+    else:
         raise QuadrantsRuntimeTypeError(f"{x!r} is not a field", code="QL2012")
-    return 1.0 if x.snode is None else float(x.snode.active().sum()) / prod(x.shape)
 
 
 def __getattr__(name: str) -> Any:

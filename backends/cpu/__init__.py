@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.device import CpuDevice
 
 STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the machine code, with its size
-CAPABILITIES = Capabilities(on_host=True, suspects_races=True)
+CAPABILITIES = Capabilities(on_host=True, suspects_races=True, pages=True)
 stages, lowering = lazily("backends.cpu.listings", "stages"), lazily("backends.cpu.tasks", "lowering")
 load = lazily("backends.cpu.executable", "load")
 

@@ -199,7 +199,7 @@ def relink(obj: bytes, export: str, imports: dict[str, int]) -> Code | None:
 # --- the runtime module -----------------------------------------------------------------------------------------
 
 _FOR_KERNELS = (
-    "qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print", "qd_copies", "qd_add_copies",
+    "qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print", "qd_copies", "qd_add_copies", "qd_copy_pages",
     "qd_no_shares", "qd_sum_of_shares", "qd_product_of_shares",
 )  # fmt: skip
 _FOR_PYTHON = ("qd_reset", "qd_start", "qd_stop", "qd_add_device", "qd_launch", "qd_call", "qd_drop_copies")

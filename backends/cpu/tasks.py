@@ -1,10 +1,12 @@
 """A kernel's LLVM module for the CPU: an entry that runs the tasks in order, and a chunk function for each task."""
 
 from functools import partial
+from math import prod
 
 from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
+from quadrants_lab.backends._llvm.digits import splits
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
@@ -22,6 +24,7 @@ from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
+from quadrants_lab.backends.pages import PAGE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
@@ -94,6 +97,12 @@ class _Maker:
     def parallel(self, task: N.Offload, number: int) -> None:
         """Runs a parallel task in the entry, and makes its chunk function."""
         fn = self.entry
+        if (pair := copied_pages(self.kernel, task)) is not None:
+            body = CpuBody(fn, self.unit, parallel=False)
+            to, of = (body.pointer(buffer.name) for buffer in pair)
+            pages = -(-prod(n for _, n in pair[0].order) * pair[0].dtype.nbytes // PAGE)
+            fn.call("void", "qd_copy_pages", ("ptr", to), ("ptr", of), ("i64", str(pages)), ("i64", str(PAGE)))
+            return
         entry, total = self._bounds(task, number)
         reached = copies.request(entry, task, total) if task.copies and task.sums != "serial" else []
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
@@ -169,7 +178,10 @@ class _Maker:
     def _body(self, fn: Function, task: N.Offload, lanes: int) -> CpuBody:
         variables = {b.name for b in self.kernel.buffers.values() if b.kind == "local"}
         found = divergence(task.body, [task.indices[-1].id], variables) if lanes else None
-        return CpuBody(fn, self.unit, True, max(1, lanes), found)
+        body = CpuBody(fn, self.unit, True, max(1, lanes), found)
+        if any(buffer.order for buffer in self.kernel.buffers.values()):
+            body.splits = splits(task)
+        return body
 
     def _open(self, body: CpuBody, task: N.Offload, number: int, way: str) -> tuple[str, str]:
         """Reads what a chunk function needs from the frame. Returns its first iteration, and the one behind its
@@ -192,6 +204,20 @@ class _Maker:
             body.scratch_at = fn.let(f"alloca <{body.width} x ptr>")
             body.scratch_values = fn.let(f"alloca <{body.width} x i64>")
         return begin, end
+
+
+def copied_pages(kernel: N.Kernel, task: N.Offload) -> tuple[N.Buffer, N.Buffer] | None:
+    """Where the task copies all elements of one memory in pages to those of another one in the same order: the other
+    one, and the first."""
+    if len(task.body) != 3:
+        return None
+    load, store, _ = task.body
+    own = tuple(p.id for p in task.indices)
+    if not (isinstance(load, N.Load) and isinstance(store, N.Store) and store.value == load.id):
+        return None
+    of, to = kernel.buffers[load.buffer], kernel.buffers[store.buffer]
+    same = of.order == to.order and of.dtype == to.dtype and load.index == store.index == own
+    return (to, of) if same and of.order and fixed_total(task) == prod(n for _, n in of.order) else None
 
 
 def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:

@@ -77,6 +77,12 @@ def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
     return Box(tuple(low), tuple(high), index_type(buffer))
 
 
+def whole(buffer: N.Buffer) -> Box:
+    """The box of all elements."""
+    extents = tuple(extent_of(buffer, axis) for axis in range(buffer.ndim))
+    return Box((ZERO,) * buffer.ndim, extents, index_type(buffer))
+
+
 def index_type(buffer: N.Buffer) -> DType:
     """The dtype that holds all indices of a buffer."""
     if buffer.shape is None:

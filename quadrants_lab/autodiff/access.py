@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
-from quadrants_lab.analysis.boxes import box_of
+from quadrants_lab.analysis.boxes import box_of, whole
 from quadrants_lab.analysis.dependence import may_be_lost, may_follow, may_lose_reads, sums_of_winners
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.diagnostics import refusal, shown
@@ -80,7 +80,9 @@ def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
 
 def _saved(info: Accesses, c: Conflict, n: int) -> Saved:
     buffer, number = c.write.stmt.buffer, c.write.number
-    box = box_of(info, (w for w in _writes(info, buffer) if w.number == number))
+    of = info.kernel.buffers[buffer]
+    # all of what lies in pages: only the pages that were written to are copied
+    box = whole(of) if of.order else box_of(info, (w for w in _writes(info, buffer) if w.number == number))
     return Saved(buffer, number, box, f"{buffer}.kept{n}", c.write.stmt.span)
 
 

@@ -102,7 +102,8 @@ class Keeps:
                 for t, slot in self.temporaries.items()}
         for s in self.saved:
             of = buffers[s.buffer]
-            made[s.slot] = N.Buffer(s.slot, "scratch", of.dtype, of.ndim, None, role="kept", extents=s.box.extents())
+            made[s.slot] = N.Buffer(s.slot, "scratch", of.dtype, of.ndim, None, role="kept", extents=s.box.extents(),
+                                    order=of.order)  # fmt: skip
             if gradient:
                 made[s.final] = replace(made[s.slot], name=s.final, role="work")
                 made[CHANGED] = N.Buffer(CHANGED, "scratch", i32, 0, None, role="work")

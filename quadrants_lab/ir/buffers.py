@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
+from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
@@ -17,7 +18,8 @@ UNSHAPED = ("ndarray", "scratch", "heap", "words")  # kinds of buffers whose ext
 
 @dataclass(slots=True)
 class Buffer:
-    """Memory that a kernel reads or writes, dense and row-major. Indices count from 0 in the IR. ``kind``:
+    """Memory that a kernel reads or writes, dense and, but for ``order``, row-major. Indices count from 0 in the IR.
+    ``kind``:
 
     - "field": a field, of static ``shape``
     - "ndarray": an argument of the kernel. ``ndim`` is known; extents are known only for the axes of an ``element``,
@@ -44,6 +46,9 @@ class Buffer:
     made, then as the last launch left it), "marks" (like "work", but all kernels that use the same array share it),
     or "block" (a part for each block along the first axis; a block writes each element before it reads it). A field
     with ``role`` "activity" says which cells of a sparse layout are active.
+
+    ``order``: of memory in pages (`ir.cell_order`), how its elements follow each other; () for row-major memory.
+    Indices do not depend on it, and only the CPU has such memory.
     """
 
     name: str
@@ -60,6 +65,7 @@ class Buffer:
     beside: str = ""
     of: str = ""
     element: tuple[int, ...] = ()
+    order: Order = ()
 
     def known_extent(self, axis: int) -> int | None:
         """The extent along an axis, or None if it can change from launch to launch."""

@@ -54,6 +54,7 @@ _TOKEN = re.compile(
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
 _ARG = re.compile(r"\s*([^\W\d]\w*(?:\.\w+|\[\d+\])*)")  # an argument, or a part of one: s.a, m[0]
+_ORDER = re.compile(r"\s*(\d+:\d+(?:,\d+:\d+)*)")
 _FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
@@ -279,6 +280,8 @@ class _Parser:
         wide = self.found("wide")
         begins = self.raw(_FIRST, "the first index of each axis") if self.found("first") else ""
         first = tuple(int(n) for n in begins.split(",")) if begins else ()
+        levels = self.raw(_ORDER, "the order of the cells") if self.found("order") else ""
+        order = tuple((int(axis), int(n)) for axis, _, n in (level.partition(":") for level in levels.split(",")) if n)
         grad = self.buffer() if self.found("grad") else ""
         dual = self.buffer() if self.found("dual") else ""
         beside = self.buffer() if self.found("beside") else ""
@@ -291,8 +294,9 @@ class _Parser:
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
         return N.Buffer(
-            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, tuple(extents), beside, of, element
-        )
+            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, tuple(extents), beside, of, element,
+            order,
+        )  # fmt: skip
 
     # --- statements ---------------------------------------------------------------------------------------
 

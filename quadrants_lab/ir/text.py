@@ -96,7 +96,8 @@ def _buffer(b: N.Buffer) -> str:
     wide = " wide" if b.wide else ""
     beside = f" beside @{b.beside}" if b.beside else ""
     of = f" of @{b.of}" if b.of else ""
-    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{wide}{first}{grad}{dual}{beside}{of}{role}"
+    order = f" order {','.join(f'{axis}:{n}' for axis, n in b.order)}" if b.order else ""
+    return f"buffer @{b.name}: {b.kind} {b.dtype}[{dims}]{wide}{first}{order}{grad}{dual}{beside}{of}{role}"
 
 
 def arg_name(name: str) -> str:

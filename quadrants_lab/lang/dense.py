@@ -16,6 +16,7 @@ from quadrants_lab.errors import (
     QuadrantsRuntimeError,
     QuadrantsRuntimeTypeError,
 )
+from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.ir.weak import Table, weakly
 from quadrants_lab.lang.annotations import NdarrayType
@@ -24,7 +25,7 @@ from quadrants_lab.lang.exchange import Exchanged, numpy_dtype, to_numpy
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.memory.fitting import LIMITS, check, fitted
-from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.observe.observers import MODE, OBSERVERS
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, read
 
@@ -33,6 +34,7 @@ class _Unplaced:
     """Stands for the memory of a field that is not placed, and for its session, which is not alive."""
 
     alive = unobserved = False
+    order: Order = ()
     session: _Unplaced
 
 
@@ -54,6 +56,7 @@ class Dense(Exchanged):
         "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype",
         "element_shape", "layout", "name", "number", "recordings",
     )  # fmt: skip
+    address = property(lambda self: self._live().address)  # where the device has the first element
     grad, dual = Companion("grad"), Companion("dual")  # of the same class and shape, or false where there is none
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
@@ -83,9 +86,9 @@ class Dense(Exchanged):
             self._live().copy(),
         )  # fmt: skip
 
-    def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
-        """Allocates memory of zeros in the current session."""
-        self.use_memory(allocate(session.current(), self.dtype, shape + self.element_shape), shape, offset)
+    def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = (), order: Order = ()) -> None:
+        """Allocates memory of zeros in the current session, in this order."""
+        self.use_memory(allocate(session.current(), self.dtype, shape + self.element_shape, order), shape, offset)
         self.register_gradients()
 
     def use_memory(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
@@ -152,7 +155,7 @@ class Dense(Exchanged):
                     help="copy it to an ndarray made with needs_grad=True",
                 )
             made = type(self)(self.dtype, self.element_shape)
-            made.allocate(self.shape, self.offset)
+            made.allocate(self.shape, self.offset, self._memory.order)
             self._tangent = made
         return self._tangent
 
@@ -201,12 +204,11 @@ class Dense(Exchanged):
 
     def _assign(self, values: Any) -> None:
         """Writes to all elements; in a sparse layout, only to active ones."""
-        memory, active = self._live(), self._active_mask()
-        memory.write(..., values if active is None else np.where(active, values, memory.values()))
+        memory, active = self._live(), self._active()
+        memory.write(active or ..., values[active] if active and np.ndim(values) else values)
 
-    def _active_mask(self) -> Any:
-        """Which elements are active, in an array that can be broadcast to the memory's shape; None for all."""
-        return None
+    def _active(self) -> tuple[npt.NDArray[np.intp], ...] | None:
+        """The indices of the active elements, an array for each axis, counted from 0; None for all."""
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
         """The data as a numpy array, of ``dtype`` if one is given. ``copy`` True: a copy. False: the memory itself
@@ -243,7 +245,7 @@ class Dense(Exchanged):
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
             return
-        plain = same and self.dtype is other.dtype and self._active_mask() is None
+        plain = same and self.dtype is other.dtype and self._active() is None
         if not (plain and self._live().take(other._live())):
             self.from_numpy(other._live().values())
 
@@ -383,6 +385,11 @@ class Field(Dense):
         return super().__reduce__()
 
     @property
+    def order(self) -> Order:
+        """How its elements follow each other in memory; () row by row."""
+        return self._memory.order  # type: ignore[no-any-return]  # it is a Memory
+
+    @property
     def needs_grad(self) -> bool:
         return "grad" in self.needs or self.has_grad()
 
@@ -395,7 +402,7 @@ class Field(Dense):
             setattr(self, which, made)
         return made
 
-    def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
+    def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = (), order: Order = ()) -> None:
         if self.placed:
             raise QuadrantsRuntimeError(f"{self!r} has been placed already", code="QL2025")
         primal = self.primal and self.primal()
@@ -403,7 +410,7 @@ class Field(Dense):
             if relative and relative.placed and (relative.shape, relative.offset) != (shape, offset):
                 both = f"{self!r} and {relative!r} must have one shape and offset"
                 raise QuadrantsRuntimeError(f"{both}, not {shape} and {relative.shape}", code="QL2025")
-        super().allocate(shape, offset)
+        super().allocate(shape, offset, order)
         session.current().fields.add(self)
         if primal is not None:
             primal.register_gradients()
@@ -425,21 +432,17 @@ class Field(Dense):
         if self._is_sparse():
             self._memory.watchers = (*self._memory.watchers, weakly(self._activate))  # kernels keep the memory
 
-    def clear(self) -> None:
-        """Writes 0 to all elements, active or not."""
-        self._memory.write(..., 0)
-
     def _activate(self, where: Any) -> None:
         """Activates the cell that Python is about to write to; a write to all elements activates none."""
-        at = where if type(where) is tuple else (where,)
-        if ... not in at and where is not SHARED:
-            self.snode.activate(at[: len(self.shape)])
+        at = (where if type(where) is tuple else (where,))[: len(self.shape)]
+        if all(type(i) is int for i in at):
+            self.snode.activate(at)
 
     def _is_sparse(self) -> bool:
         return self.snode is not None and self.snode.sparse is not None and self.primal is None
 
-    def _active_mask(self) -> Any:
-        return self.snode.active().reshape(*self.shape, *(1 for _ in self.element_shape)) if self._is_sparse() else None
+    def _active(self) -> tuple[npt.NDArray[np.intp], ...] | None:
+        return self.snode.active() if self._is_sparse() else None
 
     def release(self) -> None:
         """Frees its memory; it is then not placed any more."""

@@ -166,7 +166,7 @@ def _through_python(
             try:
                 by_launches = loss_at(launches, memory, x._memory, moved.reshape(-1))
                 with watch(rerun), session.checking("check_out_of_bound"):
-                    _run(program, launches, lambda: np.copyto(x._memory.array, moved))  # called in this iteration
+                    _run(program, launches, lambda: x._memory.put(..., moved))  # called in this iteration
                     record_python_writes(rerun)
                 by_program = float(memory.values().reshape(-1)[0])
                 if abs(by_program - by_launches) > noise + close * abs(by_program - was):

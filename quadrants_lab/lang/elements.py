@@ -147,12 +147,10 @@ class Entry:
         self.field[key][self.at if len(self.at) > 1 else self.at[0]] = value
 
     def fill(self, val: Any) -> None:
-        memory, active = self.field._live(), self.field._active_mask()
+        memory, active = self.field._live(), self.field._active()
         element = self.field._element(val, whole=True)
-        where: Any = (..., *self.at)
+        where: Any = (*(active or (...,)), *self.at)
         with memory.writing():
-            if active is not None:
-                element = np.where(active.reshape(self.field.shape), element, memory.values()[where])
             memory.before_write(where, element)
             memory.put(where, element)
             memory.after_write()
@@ -160,7 +158,7 @@ class Entry:
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, of ``dtype`` if one is given."""
         where: Any = (..., *self.at)
-        array: npt.NDArray[Any] = self.field._live().values()[where]
+        array: npt.NDArray[Any] = self.field._live().part(where)
         return array.astype(array.dtype if dtype is None else numpy_dtype(dtype))
 
     def __repr__(self) -> str:
@@ -176,7 +174,7 @@ class _InPlace(Matrix):
 
     @property
     def entries(self) -> npt.NDArray[Any]:  # type: ignore[override]  # read each time: a launch may have changed it
-        entries: npt.NDArray[Any] = self._of._live().values()[self._at]
+        entries: npt.NDArray[Any] = self._of._live().part(self._at)
         widest = np.float64 if self._of.dtype.is_float else np.uint64 if entries.dtype == np.uint64 else np.int64
         return entries.astype(widest)
 
@@ -201,7 +199,7 @@ class _InPlace(Matrix):
         at = None if name.startswith("_") else swizzle(name)
         if at is None:
             raise AttributeError(f"an element of {self._of!r} has no attribute {name!r} to write to")
-        changed = Vector(self._of._live().values()[self._at])
+        changed = Vector(self._of._live().part(self._at))
         setattr(changed, name, value)  # checks the letters
         for i in at:
             self[i] = changed.entries[i].item() if len(at) > 1 else value

@@ -12,8 +12,10 @@ from typing import Any
 
 # module that programs import -> the object of the package that has its names; names that it lacks are those of `qd`
 ELSEWHERE = {
+    "lang._fast_caching": "lang.kernel",
     "lang.exception": "errors",
     "lang.field": "lang.dense",
+    "lang.intrinsics": "lang.misc",
     "lang.kernel_impl": "lang.kernel",
     "lang.runtime_ops": "lang.config",
     "lang.simt": "simt",
@@ -23,7 +25,8 @@ ELSEWHERE = {
     "lang.stream": "lang.streams",
     **{f"linalg.{name}": "linalg" for name in ("matrixfree_cg", "sparse_cg", "sparse_matrix", "sparse_solver")},
     "math.mathimpl": "math",
-    **{f"profiler.{name}": "profiler" for name in ("kernel_metrics", "kernel_profiler", "memory_profiler")},
+    **{f"profiler.{name}_profiler": "profiler" for name in ("kernel", "memory", "scoped")},
+    "profiler.kernel_metrics": "profiler",
     "tools.np2ply": "tools",
     "tools.vtk": "tools",
     **{f"types.{name}": "types" for name in ("annotations", "buffer_view_type", "compound_types")},

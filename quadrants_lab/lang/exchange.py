@@ -24,6 +24,8 @@ def shared(memory: Memory) -> npt.NDArray[Any]:
         raise ValueError(
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
         )
+    if memory.order:
+        raise ValueError("no zero-copy: the elements of a sparse layout are not row by row in memory; copy=True copies")
     if not memory.foreign:
         memory.before_write(SHARED, None)
         memory.foreign = memory.session.exported = True
@@ -36,7 +38,8 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
     same = dtype is None or np.dtype(dtype) == own
     if copy is False and not same:
         raise ValueError(f"copy=False cannot convert {own} to {np.dtype(dtype)}")
-    if copy is False or (copy is None and same and memory.session.backend.CAPABILITIES.on_host):
+    in_place = memory.session.backend.CAPABILITIES.on_host and not memory.order
+    if copy is False or (copy is None and same and in_place):
         return shared(memory)
     return memory.copy() if same else memory.values().astype(dtype)
 
@@ -102,7 +105,7 @@ class Exchanged:
     __slots__ = ()
     _live: Callable[[], Memory]
     _shapes: Callable[[], tuple[tuple[int, ...], ...]]
-    _active_mask: Callable[[], Any]
+    _active: Callable[[], Any]
     to_numpy: Callable[..., npt.NDArray[Any]]
     from_numpy: Callable[[npt.NDArray[Any]], None]
 
@@ -121,7 +124,7 @@ class Exchanged:
     def from_cupy(self, arr: Any) -> None:
         """Copies a CuPy array of the same shape into the memory: on the GPU where the session is on CUDA and the dtypes
         are the same, otherwise as `from_numpy` does."""
-        if self._active_mask() is not None or not from_cupy(self._live(), arr, self._shapes()):
+        if self._active() is not None or not from_cupy(self._live(), arr, self._shapes()):
             self.from_numpy(arr.get())
 
     def to_dlpack(self, versioned: bool = False) -> Any:

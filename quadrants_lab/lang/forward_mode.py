@@ -161,13 +161,12 @@ def clear_all(which: str, thread: int | None = None) -> None:
         for x in derivatives:
             if x.placed and thread in (None, x._memory.owner):
                 x.fill(0)
-        if not watched and all(x.placed and not x._memory.foreign and x._active_mask() is None for x in derivatives):
+        if not watched and all(x.placed and not x._memory.foreign for x in derivatives):
             found[key] = [x._memory for x in derivatives]
         return
     for memory in compress(known, map(ne, map(_version, known), map(_cleared, known))):
         if thread is None or memory.owner == thread:
-            memory.write(..., 0)
-            memory.cleared = memory.python_filled  # another thread may have written it since
+            memory.clear()
 
 
 # where a loss was written, what no kernel did with it, and what to do

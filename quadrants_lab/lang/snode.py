@@ -17,18 +17,23 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.backends.pages import MOST_BYTES
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.ir.cell_order import Order, order_of
 from quadrants_lab.ir.types import i32
 from quadrants_lab.lang.dense import Field, ScalarField
 from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.elements import Entry
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
+from quadrants_lab.lang.quantised import BitpackedFields, place_array
 from quadrants_lab.lang.shapes import AXES, MAX_DIMS, Shape, check_offset, integers
 from quadrants_lab.runtime import session
 
-OUT_OF_SCOPE = ("hash", "quant_array", "bit_struct")
-SPARSE = ("pointer", "bitmasked", "dynamic")  # kinds of nodes whose cells can be inactive
-MAX_BYTES = 2**33  # of a field in a sparse layout, which has memory for all elements that could be active
+OUT_OF_SCOPE = ("hash",)
+SPARSE = ("pointer", "bitmasked", "dynamic", "group")  # kinds of nodes whose cells can be inactive
+MAX_BYTES = 2**33  # of a field in a sparse layout on a device without memory on demand
+MANY_CELLS = 4096  # in a cell of the node above, so many are put into groups
+GROUP = 1024  # the most cells of a group
 
 
 class Axes(tuple[int, ...]):
@@ -61,6 +66,9 @@ class SNode:
     """A node of a tree that fields are placed in. It divides each cell of its parent into cells along some axes.
 
     ``kind``: "root", "dense", "pointer", "bitmasked" or "dynamic". ``axes``: those that it or a node above it divides.
+
+    Users do not see nodes of kind "group". Such a node lies above one with many cells, and is active where one of
+    these ever was, so that a loop does not look at all cells.
     """
 
     __qd_snode__ = True
@@ -73,6 +81,7 @@ class SNode:
         self._below: list[SNode] = []
         self._activity: Field | None = None
         self.kind = kind
+        self.max_num_bits = 0  # of a quant_array
         self.axes: tuple[int, ...] = tuple(sorted({*extents, *(above.axes if above else ())}))
 
     @property
@@ -84,8 +93,14 @@ class SNode:
         """The node n levels up, at most the root."""
         node = self
         for _ in range(n):
-            node = node._above or node
+            node = node.above
+            node = node.above if node.kind == "group" else node
         return node
+
+    @property
+    def above(self) -> SNode:
+        """The node that it divides, which may be a group; the root itself for the root."""
+        return self._above or self
 
     def dense(self, axes: Any, dimensions: Shape) -> SNode:
         """A child node with ``dimensions`` (an int for all axes) cells along ``axes``. They are active when the cell of
@@ -93,7 +108,7 @@ class SNode:
         return self._add("dense", axes, dimensions)
 
     def pointer(self, axes: Any, dimensions: Shape) -> SNode:
-        """A child node whose cells can be inactive one by one. Its memory is that of a `bitmasked` node."""
+        """A child node whose cells can be inactive one by one: the same as a `bitmasked` node."""
         return self._add("pointer", axes, dimensions)
 
     def bitmasked(self, axes: Any, dimensions: Shape) -> SNode:
@@ -108,6 +123,18 @@ class SNode:
             self._below.remove(node)
             raise QuadrantsRuntimeError(f"a dynamic node has one axis, not {axis!r}", code="QL2026")
         return node
+
+    def quant_array(self, axes: Any, dimensions: Shape, max_num_bits: int) -> SNode:
+        """A child node whose cells in one cell of this node share a word of ``max_num_bits``, 32 or 64, bits. It holds
+        one quantised field."""
+        node = self._add("quant_array", axes, dimensions)
+        node.max_num_bits = max_num_bits
+        return node
+
+    @property
+    def divided(self) -> dict[int, int]:
+        """For each axis that this node divides, into how many cells."""
+        return self._extents
 
     def _add(self, kind: str, axes: Any, dimensions: Shape) -> SNode:
         self._builder.check_open()
@@ -124,9 +151,38 @@ class SNode:
             raise QuadrantsRuntimeError(what, code="QL2026")
         if any(n <= 0 for n in sizes):
             raise QuadrantsRuntimeError(f"every extent must be positive, not {sizes}", code="QL2019")
-        node = SNode(self._builder, self, dict(zip(along, sizes, strict=True)), kind)
-        self._below.append(node)
+        extents = dict(zip(along, sizes, strict=True))
+        groups = self._groups(extents) if kind in ("pointer", "bitmasked") else {}
+        above = self
+        if groups:
+            above = SNode(self._builder, self, groups, "group")
+            self._below.append(above)
+            extents = {axis: n // groups[axis] for axis, n in extents.items()}
+        node = SNode(self._builder, above, extents, kind)
+        above._below.append(node)
         return node
+
+    def _groups(self, extents: dict[int, int]) -> dict[int, int]:
+        """Into how many groups the cells of a child node are put along each axis; {} for none."""
+        if prod(extents.values()) <= MANY_CELLS or not _pages():
+            return {}
+        most = round(GROUP ** (1 / len(extents)))
+        return {axis: n // max(k for k in range(1, most + 1) if n % k == 0) for axis, n in extents.items()}
+
+    def order(self, element_shape: tuple[int, ...] = ()) -> Order:
+        """The order of the elements of a field in this node: those of a cell are together. () for row by row."""
+        if self.sparse is None or not _pages():
+            return ()
+        levels: list[dict[int, int]] = []
+        dense = False
+        for node in reversed([*self._path()]):
+            if dense and node.kind == "dense":
+                levels[-1] = {a: levels[-1].get(a, 1) * node._extents.get(a, 1) for a in (*levels[-1], *node._extents)}
+            else:
+                levels.append(node._extents)
+            dense = node.kind == "dense"
+        own = [(self.axes.index(axis), level[axis]) for level in levels for axis in sorted(level)]
+        return order_of([*own, *((len(self.axes) + k, n) for k, n in enumerate(element_shape))])
 
     def place(self, *args: Any, offset: Shape | None = None) -> SNode:
         """Gives fields, the members of struct fields, and gradients their shape and memory. ``offset``: the first index
@@ -134,11 +190,18 @@ class SNode:
         self._builder.check_open()
         shape = self.shape
         first = check_offset(offset, shape)
+        if self.kind == "quant_array":
+            self._fields += place_array(self, self.max_num_bits, args)
+            return self
+        for packed in args:
+            if isinstance(packed, BitpackedFields):
+                self._fields += packed.allocate(self)
+        args = tuple(arg for arg in args if not isinstance(arg, BitpackedFields))
         placed = list(dict.fromkeys(f for arg in args for f in _fields(arg)))
         for field in placed:
             if not (field.placed and any(isinstance(a, Entry) and a.field is field for a in args)):
                 self._check_size(field)
-                field.allocate(shape, first)
+                field.allocate(shape, first, self.order(field.element_shape))
                 field.set_node(self)
                 self._fields.append(field)
         for field in placed:
@@ -165,7 +228,7 @@ class SNode:
             if field.dtype.is_float and field.primal is None:
                 made = field.companion(which)
                 if not made.placed:
-                    made.allocate(field.shape, field.offset)
+                    made.allocate(field.shape, field.offset, field.order)
                     made.set_node(node if field.snode else None)
                     node._fields.append(made)
         session.current().recompile()
@@ -183,8 +246,13 @@ class SNode:
         if self._activity is None:
             assert self._above is not None
             self._activity = ScalarField(i32)
-            self._activity.allocate(self._above.shape if self.kind == "dynamic" else self.shape)
+            self._activity.allocate(self.holder.shape, order=self.holder.order())
         return self._activity
+
+    @property
+    def holder(self) -> SNode:
+        """The node whose cells `activity` has an element for each of."""
+        return self.above if self.kind == "dynamic" else self
 
     def places(self, below: SNode) -> tuple[tuple[int, int], ...]:
         """For each axis of this node: its position in an index of the node ``below``, and the divisor of that index."""
@@ -222,8 +290,7 @@ class SNode:
     def find(self, index: Sequence[Any], below: SNode) -> tuple[tuple[Any, ...], Any]:
         """For the cell that contains element ``index`` of the node ``below``: its index in `activity`, and the number
         that `activity` exceeds there if the cell is active. ``index``: anything with ``//`` and ``%``."""
-        holder = self._above if self.kind == "dynamic" else self
-        assert holder is not None
+        holder = self.holder
         at = tuple(index[k] // by for k, by in holder.places(below))
         if holder is self:
             return at, 0
@@ -238,29 +305,53 @@ class SNode:
                 at, rank = node.find(index, self)
                 node.activity[at or None] = max(node.activity[at or None], rank + 1)
 
-    def active(self) -> npt.NDArray[np.bool_]:
-        """A mask of the active elements of a field that is placed in this node."""
+    def active(self) -> tuple[npt.NDArray[np.intp], ...] | None:
+        """The indices of the active elements of a field that is placed in this node, an array for each axis; None if
+        all are."""
         node = self.sparse
         if node is None:
-            return np.ones(self.shape, bool)
-        at, rank = node.find(np.ogrid[tuple(map(slice, self.shape))], self)
-        return np.broadcast_to(node.activity.to_numpy()[at] > rank, self.shape)
+            return None
+        memory = node.activity._memory
+        numbers = memory.operand.nonzero() if memory.order else np.flatnonzero(memory.values())
+        shape: tuple[int, ...] = memory.operand.shape
+        at = memory.operand.indices(numbers) if memory.order else np.unravel_index(numbers, shape) if shape else ()
+        if node.kind == "dynamic":
+            lengths = np.minimum(memory.part(at) if at else memory.values()[None], node.capacity)
+            at = tuple(np.repeat(i, lengths) for i in at)
+            rank = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            at = node.element(at, rank, lambda i, n: i * n + rank)
+        corner = dict(zip(node.axes, at, strict=True))
+        sizes = [prod(self._shape_along(axis)) // prod(node._shape_along(axis)) for axis in self.axes]
+        inside = np.indices(sizes).reshape(len(sizes), 1, -1)
+        some = np.zeros((len(at[0]), 1), np.intp)
+        return tuple(
+            (corner.get(axis, some[:, 0])[:, None] * n + k + some).reshape(-1)
+            for axis, n, k in zip(self.axes, sizes, inside, strict=True)
+        )
+
+    def _shape_along(self, axis: int) -> list[int]:
+        return [node._extents.get(axis, 1) for node in self._path()]
 
     def deactivate_all(self) -> None:
         """Deactivates the cells of all nodes from here downwards that can be inactive, and sets their data to 0."""
-        for node in self._all():
+        top = self.above if self.above.kind == "group" else self
+        for node in top._all():
             if node.kind in SPARSE:
                 node.activity.fill(0)
                 for _, field, _ in node.contents():
-                    field.clear()
+                    field._memory.write(..., 0)
 
     def _check_size(self, field: Field) -> None:
         size = prod((*self.shape, *field.element_shape)) * field.dtype.bits // 8
-        if self.sparse is not None and size > MAX_BYTES:
+        most, help = MAX_BYTES, "there it has memory for all that could be active: use fewer cells, or arch=qd.cpu"
+        if _pages():
+            most, help = MOST_BYTES, "there are not enough addresses for more: use fewer cells"
+        if self.sparse is not None and size > most:
             raise QuadrantsRuntimeError(
-                f"{self!r} has room for {size / 2**30:.0f} GiB of {field.dtype}, more than {MAX_BYTES >> 30} GiB",
+                f"{self!r} has room for {size / 2**30:.0f} GiB of {field.dtype}, and on "
+                f"{session.current().settings.backend} a field in a sparse layout can have {most >> 30} GiB",
                 code="QL2036",
-                help="a sparse layout has memory for all that could be active: use fewer cells",
+                help=help,
             )
 
     def _path(self) -> Iterator[SNode]:
@@ -278,13 +369,13 @@ class SNode:
         if name not in OUT_OF_SCOPE:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         raise QuadrantsRuntimeError(
-            f"{name}: layouts of hashed and of quantised cells are outside of quadrants_lab",
+            f"{name}: layouts of hashed cells are outside of quadrants_lab",
             code="QL2028",
-            help="use pointer or bitmasked for what is sparse, and whole numbers of a dtype for what has few bits",
+            help="use pointer or bitmasked for what is sparse",
         )
 
     def __repr__(self) -> str:
-        return "qd.root" if self._above is None else f"{self._above!r} => {self.kind} {list(self.shape)}"
+        return "qd.root" if self._above is None else f"{self.parent()!r} => {self.kind} {list(self.shape)}"
 
 
 class SNodeTree:
@@ -327,6 +418,9 @@ class FieldsBuilder(SNode):
     def bitmasked(self, indices: Any, dimensions: Shape) -> SNode:
         return super().bitmasked(indices, dimensions)
 
+    def quant_array(self, indices: Any, dimensions: Shape, max_num_bits: int) -> SNode:
+        return super().quant_array(indices, dimensions, max_num_bits)
+
     def dynamic(self, index: Any, dimension: int, chunk_size: int | None = None) -> SNode:
         return super().dynamic(index, dimension, chunk_size)
 
@@ -356,6 +450,12 @@ class Root:
 
 _roots: WeakKeyDictionary[session.Session, FieldsBuilder] = WeakKeyDictionary()
 root = Root()
+
+
+def _pages() -> bool:
+    """Whether a sparse layout has memory for what is active alone."""
+    pages: bool = session.current().backend.CAPABILITIES.pages
+    return pages
 
 
 def _fields(arg: Any) -> Iterator[Field]:

@@ -1,96 +1,386 @@
-"""`over_cells`: a loop over a sparse layout tests each of its widest cells once instead of once for each element."""
+"""`over_cells`: a loop over a sparse layout tests cells, the widest first, and runs over elements of active cells."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from math import prod
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_offloads, of_kind, substitute, types_of, walk
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.sizeexpr import SizeConst
+from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import emit_copy, of_kind, rewrite_in, substitute, types_of, walk
+from quadrants_lab.passes.merged_branches import merged, written
 
-FEWEST = 64  # fewest cells of a task, so that all threads of the host have work
+FEWEST = 64  # fewest iterations of a task, so that all threads of the host have work
+ENOUGH = 1024  # iterations of a task whose active cells may all lie side by side
+SMALL = 4096  # elements of an iteration that need not be shared any further
+_PLAIN = (N.Const, N.Op, N.Load)
+_IDLE = (N.Const, N.Yield)
 _PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # depend on what one iteration is
 
 
 def over_cells(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that a parallel task whose iterations do nothing unless a cell of a sparse layout is active runs
-    over the cells, with serial loops over the elements of an active cell."""
+    """Guarantees that a parallel task whose iterations do nothing unless a cell of a sparse layout is active runs over
+    the cells, with serial loops over the cells in an active cell, and over the elements of these. A task with adstacks,
+    which are those of one element, runs over the elements of the active cells, of which tasks in front make a list."""
     b = Builder(kernel.next_id, types_of(kernel.body))
-    made = map_offloads(kernel, lambda task: _task(kernel, task, b))
-    return kernel if made is kernel else replace(made, next_id=b.next_id)
+    buffers = dict(kernel.buffers)
+    body: list[N.Stmt] = []
+    for task in kernel.body:
+        made: list[N.Stmt] = [task]
+        if isinstance(task, N.Offload) and task.kind == "struct_for":
+            made = [*_listed(kernel, task, b, buffers)] or [_task(kernel, task, b)]
+        body += made
+    if len(body) == len(kernel.body) and all(x is y for x, y in zip(body, kernel.body, strict=True)):
+        return kernel
+    return replace(kernel, body=tuple(body), buffers=buffers, next_id=b.next_id)
+
+
+@dataclass(slots=True)
+class _Level:
+    """A block that does nothing unless a cell is active. ``test``: the statements that find out; ``guard``: the branch,
+    whose arm number ``arm`` does all the rest; ``rest``: statements in front of the branch that are not for the test.
+    ``sizes``: along each axis the elements of a cell, 1 where the test reads the index itself, 0 where it does not read
+    it. ``ids``: the values in the test that are the number of the cell along an axis. ``what``: the test as an
+    expression, to be compared."""
+
+    test: tuple[N.Stmt, ...]
+    guard: N.If
+    arm: int
+    rest: tuple[N.Stmt, ...]
+    sizes: list[int]
+    ids: dict[int, int]
+    what: object
+
+    @property
+    def inner(self) -> N.Block:
+        return (*self.rest, *(self.guard.then, self.guard.orelse)[self.arm])
+
+
+@dataclass(slots=True)
+class _Nest:
+    """Makes the loops of one task. ``begins``: the first index of each axis, whose other values count from 0;
+    ``same``: what becomes what in the body."""
+
+    kernel: N.Kernel
+    task: N.Offload
+    b: Builder
+    begins: list[int]
+    same: dict[int, int] = field(default_factory=dict)
+    known: set[int] = field(default_factory=set)  # axes whose indices have a value
+
+    def level(self, block: N.Block) -> _Level | None:
+        """The block as a level; None if it does something for every element."""
+        *before, guard, _ = block if len(block) > 1 else (None, None)
+        if not isinstance(guard, N.If) or guard.results or not all(isinstance(s, _PLAIN) for s in before):
+            return None
+        return self.guarded(tuple(before), guard)
+
+    def guarded(self, before: N.Block, guard: N.If) -> _Level | None:
+        """A branch, and the statements before it, as a level; None if it does not test whether a cell is active."""
+        idle = [n for n, arm in enumerate((guard.then, guard.orelse)) if all(isinstance(s, _IDLE) for s in arm)]
+        made = {s.id: s for s in before if isinstance(s, _PLAIN)}
+        if len(idle) != 1:
+            return None
+        test, divided, direct = self._test(guard.cond, made)
+        loads = [s for s in before if s.id in test and isinstance(s, N.Load)]
+        if not loads or not all(self.kernel.buffers[s.buffer].counts_cells for s in loads):
+            return None
+        sizes, ids = [], {}
+        for p in self.task.indices:
+            n, found = divided.get(p.id, (0, ()))
+            sizes.append(1 if p.id in direct else n)
+            ids.update(dict.fromkeys(found if sizes[-1] > 1 else (), len(sizes) - 1))
+        return _Level(
+            tuple(s for s in before if s.id in test and s.id not in ids), guard, 1 - idle[0],
+            tuple(s for s in before if s.id not in test and s.id not in ids), sizes, ids, _expression(guard.cond, made),
+        )  # fmt: skip
+
+    def _test(
+        self, cond: int, made: dict[int, N.Const | N.Op | N.Load]
+    ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]], set[int]]:
+        """The ids of the statements that compute the condition; for each index that is divided by one constant n there,
+        n and the ids of these divisions; and the indices that are read in another way."""
+        axes = {p.id: p.id for p in self.task.indices}
+        for p, begin in zip(self.task.indices, self.begins, strict=True):
+            for s in made.values():
+                by = made.get(s.args[1]) if isinstance(s, N.Op) and s.prim == "sub" and s.args[0] == p.id else None
+                if begin and isinstance(by, N.Const) and by.value == begin:
+                    axes[s.id] = p.id
+        test, direct, divided = set[int](), set[int](), dict[int, tuple[int, tuple[int, ...]]]()
+        todo = [cond]
+        while todo:
+            if (id := todo.pop()) not in made or id in test:
+                continue
+            s = made[id]
+            test.add(id)
+            first = s.operands()[0] if s.operands() else -1
+            by = made.get(s.operands()[1]) if isinstance(s, N.Op) and s.prim == "floordiv" else None
+            axis = axes.get(first, -1)
+            if axis >= 0 and (first != axis or not self._begin(axis)) and isinstance(by, N.Const) and by.value > 1:
+                n, same = divided.get(axis, (by.value, ()))
+                divided[axis] = n, (*same, s.id)
+                direct.update({axis} if n != by.value else ())
+                test.add(by.id)
+                continue
+            direct.update(axes[i] for i in s.operands() if i in axes)
+            todo += s.operands()
+        return test, divided, direct
+
+    def _begin(self, index: int) -> int:
+        return next(n for p, n in zip(self.task.indices, self.begins, strict=True) if p.id == index)
+
+    def inside(self, block: N.Block, sizes: list[int], cells: list[int]) -> N.Block:
+        """The block for all elements of a cell, which has ``sizes`` elements and the numbers ``cells``."""
+        level = self.level(block)
+        if level is not None:
+            level.sizes = [n or size for n, size in zip(level.sizes, sizes, strict=True)]
+        if level is None or prod(level.sizes) == 1 or any(m % n for m, n in zip(sizes, level.sizes, strict=True)):
+            return self._elements(block, sizes, cells)
+        indices = [
+            self.b.param(p.type, p.name) if n < size else None
+            for p, n, size in zip(self.task.indices, level.sizes, sizes, strict=True)
+        ]
+        narrow = [cell if index is None else index.id for index, cell in zip(indices, cells, strict=True)]
+        body = (*self.own(level.sizes, narrow), *self.tested(level, narrow, level.sizes, narrow))
+        counts = [m // n for m, n in zip(sizes, level.sizes, strict=True)]
+        return self._loops(indices, cells, counts, (*body, block[-1]))
+
+    def tested(self, level: _Level, tested: list[int], sizes: list[int], cells: list[int]) -> N.Block:
+        """The test of the cell ``tested``, and what comes inside of it: for a cell of ``sizes``, with the numbers
+        ``cells``."""
+        self.same.update((i, tested[axis]) for i, axis in level.ids.items())
+        arms = [level.guard.then, level.guard.orelse]
+        arms[level.arm] = self.inside(level.inner, sizes, cells)
+        return *level.test, replace(level.guard, then=arms[0], orelse=arms[1])
+
+    def own(self, sizes: list[int], cells: list[int]) -> N.Block:
+        """The indices along the axes where a cell has one element, as far as they are not known yet."""
+        moved: list[N.Stmt] = []
+        for axis, (p, n, cell, begin) in enumerate(zip(self.task.indices, sizes, cells, self.begins, strict=True)):
+            if n > 1 or axis in self.known:
+                continue
+            self.known.add(axis)
+            if begin:
+                by = N.Const(self.b.fresh(), p.type, begin, span=self.task.span)
+                moved += [by, N.Op(p.id, p.type, "add", (cell, by.id), name=p.name, span=self.task.span)]
+            else:
+                self.same[p.id] = cell
+        return tuple(moved)
+
+    def _elements(self, block: N.Block, sizes: list[int], cells: list[int]) -> N.Block:
+        indices = [
+            None if n == 1 else self.b.param(p.type, p.name) if begin else p
+            for p, n, begin in zip(self.task.indices, sizes, self.begins, strict=True)
+        ]
+        places = [cell if index is None else index.id for index, cell in zip(indices, cells, strict=True)]
+        self.known |= {axis for axis, index in enumerate(indices) if index is self.task.indices[axis]}
+        return self._loops(indices, cells, sizes, (*self.own([1] * len(sizes), places), *block))
+
+    def _loops(self, indices: list[N.Param | None], cells: list[int], counts: list[int], body: N.Block) -> N.Block:
+        """Loops over the axes that have an index: ``counts`` trips each, and the index is the trip's number plus that
+        many times the cell's. The CPU finds the digits of the index in it (`backends._llvm.digits`)."""
+        b = self.b
+        for index, cell, n in reversed(list(zip(indices, cells, counts, strict=True))):
+            if index is not None:
+                trip = b.param(index.type)
+                with b.block() as loop:
+                    end = b.const(n, index.type)
+                    begin = b.op("mul", cell, end)
+                    own = N.Op(index.id, index.type, "add", (begin, trip.id), name=index.name, span=self.task.span)
+                    b.add(N.For(b.fresh(), trip, b.const(0, index.type), end, (), (), (own, *body), ()))
+                    b.yield_()
+                body = tuple(loop)
+        return body
 
 
 def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
-    *before, guard, _ = task.body if len(task.body) > 1 else (None, None)
-    if task.kind != "struct_for" or not isinstance(guard, N.If) or guard.results:
+    ends = _ends(task)
+    if task.kind != "struct_for" or ends is None or any(isinstance(s, _PER_ITERATION) for s in walk(task.body)):
         return task
-    arms = [guard.then, guard.orelse]
-    idle = [n for n, arm in enumerate(arms) if len(arm) == 1]
-    if len(idle) != 1 or any(_depends_on_iterations(s) for s in walk(task.body)):
+    in_pages = any(kernel.buffers[s.buffer].order for s in walk(task.body) if isinstance(s, N.Access))
+    if in_pages:  # far fewer sums, but by several threads at a time
+        task = rewrite_in(task, _by_any)
+    elif any(_by_rows(s) for s in walk(task.body)):
         return task
-    made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
-    extents = _extents(task)
-    if len(made) < len(before) or extents is None:
-        return task
-    test, divided = _test(guard.cond, made, {p.id for p in task.indices})
-    loads = [s for s in before if s.id in test and isinstance(s, N.Load)]
-    sizes = [divided.get(p.id, (1, ()))[0] for p in task.indices]
-    cells = [n // by for n, by in zip(extents, sizes, strict=True)]
-    fits = all(n % by == 0 for n, by in zip(extents, sizes, strict=True)) and prod(sizes) > 1
-    if not fits or prod(cells) < FEWEST or not all(kernel.buffers[s.buffer].counts_cells for s in loads):
-        return task
+    extents = [high - low for low, high in ends]
     b.span = task.span
-    indices = tuple(b.param(p.type, p.name) if by > 1 else p for p, by in zip(task.indices, sizes, strict=True))
-    ids = {s: index.id for p, index in zip(task.indices, indices, strict=True) for s in divided.get(p.id, (1, ()))[1]}
-    inner = (*(s for s in before if s.id not in test and s.id not in ids), *arms[1 - idle[0]])
-    for p, index, by in reversed(list(zip(task.indices, indices, sizes, strict=True))):
-        if by > 1:
-            with b.block() as loop:
-                begin = b.op("mul", index.id, b.const(by, p.type))
-                end = b.op("add", begin, b.const(by, p.type))
-                b.add(N.For(b.fresh(), p, begin, end, (), (), inner, ()))
-                b.yield_()
-            inner = tuple(loop)
-    arms[1 - idle[0]] = inner
-    entered = replace(guard, then=arms[0], orelse=arms[1])
-    body = (*(s for s in before if s.id in test and s.id not in ids), entered, task.body[-1])
+    nest = _Nest(kernel, task, b, [low for low, _ in ends])
+    level = nest.level(merged(task.body, written(task.body)))
+    if level is None:
+        return task
+    sizes = [n or extent for n, extent in zip(level.sizes, extents, strict=True)]
+    if any(extent % n for n, extent in zip(sizes, extents, strict=True)):
+        return task
+    shared = _shared(extents, sizes)
+    if prod(shared) == 1:
+        return task
+    indices = tuple(b.param(p.type, p.name) for p in task.indices)
+    with b.block() as first:
+        tested = [
+            p.id if n == part else b.op("floordiv", p.id, b.const(n // part, p.type))
+            for p, n, part in zip(indices, sizes, shared, strict=True)
+        ]
+    own = [p.id for p in indices]
+    body = (*nest.own(shared, own), *nest.tested(level, tested, shared, own))
     with b.block() as bounds:
-        types = [p.type for p in indices]
-        b.yield_(*(b.const(0, t) for t in types), *(b.const(n, t) for n, t in zip(cells, types, strict=True)))
-    return replace(task, bounds=tuple(bounds), indices=indices, body=substitute(body, ids))
+        counts = [extent // n for extent, n in zip(extents, shared, strict=True)]
+        b.yield_(*(b.const(0, p.type) for p in indices),
+                 *(b.const(n, p.type) for n, p in zip(counts, indices, strict=True)))  # fmt: skip
+    whole = (*first, *body, task.body[-1])
+    return replace(task, bounds=tuple(bounds), indices=indices, body=substitute(whole, nest.same))
 
 
-def _depends_on_iterations(s: N.Stmt) -> bool:
-    return isinstance(s, _PER_ITERATION) or (isinstance(s, N.Atomic) and (s.distance >= 0 or s.fission != 0))
+def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.Buffer]) -> list[N.Stmt]:
+    """A task with adstacks as one over the elements of a list of cells, with the tasks before it that make the list;
+    nothing where there is no such list. The list's buffers are added to ``buffers``."""
+    ends = _ends(task)
+    alone = {type(s) for s in walk(task.body) if isinstance(s, _PER_ITERATION)} == {N.AdStackAlloca}
+    if ends is None or not alone or any(p.type is not i32 for p in task.indices):
+        return []
+    b.span, b.adjoint_of = task.span, N.NO_ID
+    nest = _Nest(kernel, task, b, [low for low, _ in ends])
+    levels = _levels(nest, task.body)
+    if not _behind(nest, task.body, levels, written(task.body), [], {}):
+        return []
+    extents = [high - low for low, high in ends]
+    while levels and any(extent % (n or extent) for extent, n in zip(extents, levels[-1].sizes, strict=True)):
+        levels.pop()
+    if not levels:
+        return []
+    sizes = [n or extent for n, extent in zip(levels[-1].sizes, extents, strict=True)]
+    counts = [extent // n for extent, n in zip(extents, sizes, strict=True)]
+    name = f"cells{b.fresh()}"
+    count = N.Buffer(f"{name}.count", "scratch", i32, 0, None, role="work")
+    extent = SizeConst(prod(counts)), SizeConst(len(counts))
+    found = N.Buffer(name, "scratch", i32, 2, None, role="work", extents=extent)
+    buffers.update({count.name: count, found.name: found})
+    tasks: list[N.Stmt] = []
+    with b.block() as none:
+        b.store(count, (), b.const(0, i32))
+        b.yield_()
+    tasks.append(N.Offload(b.fresh(), "serial", b.nothing(), (), tuple(none), span=task.span))
+    tasks.append(_task(replace(kernel, buffers=buffers), _listing(nest, levels, sizes, counts, count, found), b))
+    inside = [k for k, n in enumerate(sizes) if n > 1]
+    place, within = b.param(i32), {k: b.param(i32, task.indices[k].name) for k in inside}
+    with b.block() as bounds:
+        zero = b.const(0, i32)
+        b.yield_(*[zero] * (1 + len(inside)), b.load(count, ()), *(b.const(sizes[k], i32) for k in inside))
+    with b.block() as indices:
+        for k, p in enumerate(task.indices):
+            at, more = b.load(found, (place.id, b.const(k, i32))), b.const(nest.begins[k], i32)
+            if k in within:
+                at = b.op("mul", at, b.const(sizes[k], i32))
+                at, more = (b.op("add", at, more), within[k].id) if nest.begins[k] else (at, within[k].id)
+            b.add(N.Op(p.id, i32, "add", (at, more), name=p.name))
+    task = rewrite_in(task, _by_any)
+    stacks = [s for s in task.body if isinstance(s, N.AdStackAlloca)]
+    body = (*stacks, *indices, *(s for s in task.body if not isinstance(s, N.AdStackAlloca)))
+    tasks.append(replace(task, bounds=tuple(bounds), indices=(place, *within.values()), body=body))
+    return tasks
 
 
-def _extents(task: N.Offload) -> list[int] | None:
-    """The number of indices along each axis; None unless every axis begins at 0 and ends at a constant."""
+def _levels(nest: _Nest, block: N.Block, outer: N.Block = ()) -> list[_Level]:
+    """The tests of a branch of the block, the widest cells first. ``outer``: the statements around the block."""
+    for n, s in enumerate(block):
+        before = (*outer, *block[:n])
+        if isinstance(s, N.If) and (level := nest.guarded(before, s)) is not None:
+            return [level, *_levels(nest, (s.then, s.orelse)[level.arm], before)]
+    return []
+
+
+def _behind(
+    nest: _Nest, block: N.Block, levels: list[_Level], changed: set[str], seen: list[N.Stmt], same: dict[int, int]
+) -> bool:
+    """Whether the block does nothing but behind the tests of these levels, which read no buffer in ``changed``.
+    ``seen`` gets its arithmetic and loads; ``same``: what the results of branches are behind the tests."""
+    for s in block if levels else ():
+        if isinstance(s, N.If):
+            level = nest.guarded(tuple(seen), replace(s, cond=same.get(s.cond, s.cond)))
+            if level is None or (level.what, level.arm) != (levels[0].what, levels[0].arm):
+                return False
+            if any(load.buffer in changed for load in of_kind(level.test, N.Load)):
+                return False
+            arm = (s.then, s.orelse)[level.arm]
+            if not _behind(nest, arm, levels[1:], changed, seen, same):
+                return False
+            same.update((p.id, same.get(v, v)) for p, v in zip(s.results, arm[-1].operands(), strict=True))
+        elif isinstance(s, N.AdStackGuard):
+            if not _behind(nest, s.body, levels, changed, seen, same):
+                return False
+        elif isinstance(s, _PLAIN):
+            seen.append(s)
+        elif not isinstance(s, (N.AdStackAlloca, N.Yield)):
+            return False
+    return True
+
+
+def _listing(
+    nest: _Nest, levels: list[_Level], sizes: list[int], counts: list[int], count: N.Buffer, found: N.Buffer
+) -> N.Offload:
+    """The task that puts the active cells of the last level into the list ``found``."""
+    b = nest.b
+    cells = tuple(b.param(p.type, p.name) for p in nest.task.indices)
+    with b.block() as body:
+        place = b.atomic("add", count, (), b.const(1, i32))
+        for k, p in enumerate(cells):
+            b.store(found, (place, b.const(k, i32)), p.id)
+        b.yield_()
+    inner = tuple(body)
+    for level in reversed(levels):
+        with b.block() as outer:
+            ids = {p.id: cell.id for p, cell in zip(nest.task.indices, cells, strict=True)}
+            for i, axis in level.ids.items():
+                n = level.sizes[axis] // sizes[axis]
+                ids[i] = cells[axis].id if n == 1 else b.op("floordiv", cells[axis].id, b.const(n, i32))
+            cond = emit_copy(b, (*level.test, N.Yield(N.NO_ID, (level.guard.cond,))), ids)[0]
+            arms = (b.nothing(), inner) if level.arm else (inner, b.nothing())
+            b.add(N.If(b.fresh(), cond, *arms, ()))
+            b.yield_()
+        inner = tuple(outer)
+    with b.block() as bounds:
+        b.yield_(*(b.const(0, i32) for _ in counts), *(b.const(n, i32) for n in counts))
+    return N.Offload(b.fresh(), "struct_for", tuple(bounds), cells, inner, span=nest.task.span)
+
+
+def _shared(extents: list[int], sizes: list[int]) -> list[int]:
+    """The elements of an iteration along each axis: a cell's, or fewer if there are few cells."""
+    shared = list(sizes)
+    while prod(shared) > 1:
+        count = prod(extents) // prod(shared)
+        if count >= ENOUGH or (count >= FEWEST and prod(shared) <= SMALL):
+            break
+        widest = max(range(len(shared)), key=lambda k: shared[k])
+        shared[widest] //= next(k for k in range(2, shared[widest] + 1) if shared[widest] % k == 0)
+    return shared
+
+
+def _expression(id: int, made: dict[int, N.Const | N.Op | N.Load]) -> object:
+    """A value as an expression of values that are not in ``made``."""
+    match made.get(id):
+        case N.Const(value=value):
+            return "const", value
+        case N.Op(prim=prim, args=args):
+            return prim, *(_expression(i, made) for i in args)
+        case N.Load(buffer=buffer, index=index):
+            return buffer, *(_expression(i, made) for i in index)
+    return id
+
+
+def _by_rows(s: N.Stmt) -> bool:
+    """Whether it is a sum that rows of iterations may make in a certain order."""
+    return isinstance(s, N.Atomic) and (s.distance >= 0 or s.fission != 0)
+
+
+def _by_any(s: N.Stmt) -> N.Stmt:
+    return replace(s, distance=-1, fission=0) if isinstance(s, N.Atomic) and _by_rows(s) else s
+
+
+def _ends(task: N.Offload) -> list[tuple[int, int]] | None:
+    """Where each axis begins and ends; None unless these are constants."""
     known = {s.id: s.value for s in of_kind(task.bounds, N.Const)}
-    ends = [known.get(i, -1) for i in task.bounds[-1].operands()]
+    ends = task.bounds[-1].operands() if task.bounds else ()
     k = len(task.indices)
-    return None if any(ends[:k]) or min(ends) < 0 else ends[k:]
-
-
-def _test(
-    cond: int, made: dict[int, N.Const | N.Op | N.Load], indices: set[int]
-) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]]]:
-    """The ids of the statements that compute the condition. For each index that the condition reads only as ``index
-    // n``, with one constant n, the result also has n and the ids of these divisions."""
-    test, direct, divided = set[int](), set[int](), dict[int, tuple[int, tuple[int, ...]]]()
-    todo = [cond]
-    while todo:
-        s = made.get(todo.pop())
-        if s is None or s.id in test:
-            continue
-        test.add(s.id)
-        first = s.operands()[0] if s.operands() else -1
-        by = made.get(s.operands()[1]) if isinstance(s, N.Op) and s.prim == "floordiv" else None
-        if first in indices and isinstance(by, N.Const) and by.value > 1:
-            n, same = divided.get(first, (by.value, ()))
-            divided[first] = n, (*same, s.id)
-            direct.update({first} if n != by.value else ())
-            test.add(by.id)
-            continue
-        direct.update(indices.intersection(s.operands()))
-        todo += s.operands()
-    return test, {i: found for i, found in divided.items() if i not in direct}
+    if not all(i in known for i in ends):
+        return None
+    return [(int(known[low]), int(known[high])) for low, high in zip(ends[:k], ends[k:], strict=True)]

@@ -31,6 +31,7 @@ from quadrants_lab.backends.lower.offsets import LowerOffsets
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import Shallow
 from quadrants_lab.backends.lower.tasks import LowerTasks
+from quadrants_lab.backends.wasm.lanes import LaneSchedule
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import with_arguments
@@ -47,6 +48,7 @@ from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells
+from quadrants_lab.passes.spare_pages import spare_pages
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.trust_bounds import trust_bounds
@@ -87,14 +89,14 @@ PASSES: dict[str, Pass] = {
     for fn in (
         check_bounds, trust_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
         unroll_local_arrays, licm, plain_atomics, SaveOverwritten(), WatchRaces(),
-        lower_custom_jvp, privatize_atomics,
-        mark_distances, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
+        lower_custom_jvp, privatize_atomics, mark_distances, over_cells, spare_pages, unroll_whiles, thread_rows,
+        with_tangents, forward, to_be_differentiated,
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
-        lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
-        LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(),
+        lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), LaneSchedule(),
+        lower_lanes, LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(),
     )
 }
 
@@ -115,6 +117,7 @@ PIPELINES: dict[str, Passes] = {
     "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), lower_failures, 1),
     "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, False, _FAST),
     "metal": devices.metal(lower_failures),
+    "wasm": devices.wasm(LaneSchedule(), lower_failures, _FAST),
 }
 _NAMES = re.compile(r"\s*([\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from quadrants_lab.ir.buffers import Buffer
 from quadrants_lab.ir.importing import lazily
-from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Op, Pass, Stmt, While
+from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Op, Pass, Stmt, Store, While
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
@@ -41,6 +41,7 @@ unroll_local_arrays = _where(
     lambda s: isinstance(s, Op) and s.prim == "select", "unroll_local_arrays", "unroll_local_arrays"
 )
 over_cells = _where(lambda s: isinstance(s, If), "over_cells", "over_cells")
+spare_pages = _where(lambda s: isinstance(s, Store), "spare_pages", "spare_pages")
 unroll_whiles = _where(lambda s: isinstance(s, While), "host_loops", "unroll_whiles")
 thread_rows = _where(lambda s: isinstance(s, For) and s.threads, "host_loops", "thread_rows")
 
@@ -62,12 +63,12 @@ TASKS: Passes = (plain_atomics,)
 MARKS: Passes = (privatize_atomics, mark_distances)
 
 # The last passes for backends of the host: they lower sparse layouts and blocks of threads.
-ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)
+ON_HOST: Passes = (over_cells, spare_pages, unroll_whiles, thread_rows)
 
 
 def for_host(buffers: dict[str, Buffer]) -> Passes:
-    """`ON_HOST` for a kernel with such a layout or with memory of such blocks, else nothing."""
-    return ON_HOST if any(b.role == "block" or b.counts_cells for b in buffers.values()) else ()
+    """`ON_HOST` for a kernel with such a layout, or with memory in pages or of such blocks, else nothing."""
+    return ON_HOST if any(b.role == "block" or b.counts_cells or b.order for b in buffers.values()) else ()
 
 
 def front(options: CompileOptions) -> Passes:

@@ -247,6 +247,8 @@ def compile_options(session: Session) -> CompileOptions:
     able = session.backend.CAPABILITIES
     trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else able.ad_unroll
     turned_on: dict[str, Any] = dict.fromkeys(CHECKS.get(), True)
+    if able.checks_bounds:
+        turned_on["check_out_of_bound"] = True
     return replace(settings.compile, ad_unroll=trips, suspect_races=able.suspects_races, **turned_on)
 
 

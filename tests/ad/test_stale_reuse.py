@@ -7,7 +7,7 @@ import gc
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from weakref import ref
 
@@ -16,6 +16,7 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.session import checking
 
 session = session_of(sessions("cpu", "vulkan"), default_fp=qd.f64)
@@ -68,7 +69,7 @@ class Program:
     @qd.kernel
     def scatter(self):
         for i in range(4):
-            if self.at[i] < 2:
+            if i < 1:
                 self.y[self.at[i]] = self.y[self.at[i]] * self.x[i]
 
     @qd.kernel
@@ -81,6 +82,11 @@ class Program:
     def step(self, i: qd.i32):
         for _ in range(1):
             self.y[i + 1] = self.y[i] * self.y[i] + self.x[i]
+
+    @qd.kernel
+    def multiply(self, a: qd.types.ndarray(ndim=1)):
+        for i in range(a.shape[0]):
+            self.y[i] = self.y[i] * self.y[i] * a[i]
 
     @qd.kernel
     def draw(self):
@@ -106,11 +112,14 @@ class Program:
 
     def run(self, within: Callable[[Program], object]) -> None:
         self.y.from_numpy(np.array([0.5, 0.6, 0.7, 0.8]))
+        self.z.fill(0.25)
         with qd.ad.Tape(self.loss) as self.tape:
             self.add(self.x, self.y)
             self.scale(0.5)
+            self.measure()  # whose gradient reads what is overwritten from here on
             within(self)
             self.scale(0.75)
+            self.add(self.x, self.z)  # which nothing but a custom gradient reads
             self.measure()
 
 
@@ -217,10 +226,12 @@ CASES: dict[str, tuple[Callable[[Program], object], Callable[[Program], object]]
     "a numpy array of each run": (lambda p: p.add_array(last(p, p.count)), lambda p: p.add_array(last(p, p.count))),
     "dtype of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.host.astype(np.float32))),
     "shape of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(np.tile(p.host, 2))),
+    "how many elements it overwrites": (lambda p: p.multiply(p.host[:2]), lambda p: p.multiply(p.host)),
     "layout of a numpy array": (lambda p: p.add_array(p.host), lambda p: strided(p)),
     "numpy or ndarray": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.arrays[0])),
     "kept values": (lambda p: p.keep(), lambda p: (p.keep(), p.keep())),
     "an index": (lambda p: (p.step(0), p.step(1)), lambda p: (p.step(0), p.step(2))),
+    "where the data says": (lambda p: p.scatter(), lambda p: p.scatter()),
     "the order": (lambda p: (p.keep(), p.scatter()), lambda p: (p.scatter(), p.keep())),
     "a mode": (lambda p: p.scale(1.5), lambda p: constant(p)),
     "checks": (lambda p: p.keep(), lambda p: checked(p)),
@@ -231,7 +242,7 @@ CASES: dict[str, tuple[Callable[[Program], object], Callable[[Program], object]]
     "that it launches": (lambda p: tripled(p), lambda p: (p.copy(p.y, p.work), p.norm(p.work), p.copy_back())),
     "that it is launched within": (lambda p: (p.copy(p.y, p.work), p.copy_back()), lambda p: tripled(p, 0)),
     "which one is called": (lambda p: tripled(p), lambda p: twice_tripled(p)),
-    "what it reads in Python": (lambda p: looks(p, "x"), lambda p: looks(p, "y")),
+    "what it reads in Python": (lambda p: looks(p, "x"), lambda p: looks(p, "z")),
     "what it writes in Python": (lambda p: writes(p), lambda p: writes(p)),
     "an error in it": (lambda p: caught(p), lambda p: caught(p)),
     "a call that is inserted": (lambda p: p.keep(), lambda p: p.tape.insert(tripled, (p,))),
@@ -316,6 +327,38 @@ def test_a_gradient_repeats_the_draws_of_its_run() -> None:
             p.measure()
         x, y = p.x.to_numpy(), p.y.to_numpy()
         np.testing.assert_allclose(p.x.grad.to_numpy(), 2 * y * y / x, rtol=1e-12)
+
+
+def test_each_run_warns_of_a_derivative_that_ends_in_a_numpy_array() -> None:
+    p, out = Program(), np.zeros(4)
+
+    @qd.kernel
+    def into(a: qd.types.ndarray(ndim=1)):
+        for i in range(4):
+            a[i] = p.x[i] * 2.0
+
+    for _ in range(3):
+        with pytest.warns(qd.QuadrantsWarning, match="QL0407"):
+            p.run(lambda p: (into(out), p.add_array(out)))
+        p.run(lambda p: p.add_array(out))
+
+
+def test_other_observers_see_the_launches_of_an_equal_run() -> None:
+    class Seen(Observer):
+        def __init__(self) -> None:
+            self.kernels: list[str] = []
+
+        def after(self, plan, args, token, failed) -> None:
+            self.kernels.append(f"{plan.kernel.name} {plan.owner.mode}")
+
+    p, found = Program(), []
+    for n in range(5):
+        with watch(Seen()) if n % 2 else nullcontext():
+            found += [observer for observer in OBSERVERS.get() if isinstance(observer, Seen)]
+            p.run(tripled)
+    names = "add scale measure copy norm _copy scale add measure"
+    assert [[name.split()[0] for name in seen.kernels if "forward" in name] for seen in found] == [names.split()] * 2
+    assert all(len([name for name in seen.kernels if "reverse" in name]) == 6 for seen in found)
 
 
 def test_what_a_recording_was_made_for_ends_with_the_program() -> None:

@@ -116,6 +116,7 @@ qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
     template=FakeTemplate, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
     Struct=FakeOp("Struct"), section=SimpleNamespace(__qd_section__="section"),
+    stream_parallel=SimpleNamespace(__qd_section__="stream_parallel"),
     simt=SimpleNamespace(**{
         home: SimpleNamespace(**{
             name.partition(".")[2]: FakeOp(name) for name, row in OPS.items() if row.home == f"simt.{home}"

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 74b0328029f3f73f
+; made by scripts/cpu_runtime.py from the sources 8c8a6607ae822c11
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
@@ -7,6 +7,7 @@
 
 @busy = internal global i32 0, align 4
 @qd_add_copies.add = internal unnamed_addr constant [4 x ptr] [ptr @add_f32, ptr @add_f64, ptr @add_i32, ptr @add_i64], align 16
+@.str = private unnamed_addr constant [19 x i8] c"/proc/self/pagemap\00", align 1
 @host.0 = internal unnamed_addr global i32 0, align 8
 @host.1 = internal unnamed_addr global i32 0, align 8
 @host.2 = internal unnamed_addr global i64 0, align 8
@@ -1036,6 +1037,164 @@ define internal void @add_i64(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
   br i1 %48, label %17, label %16
 }
 
+define void @qd_copy_pages(ptr %0, ptr %1, i64 %2, i64 %3) nounwind {
+  %5 = alloca [2048 x i64], align 16
+  %6 = alloca [2048 x i64], align 16
+  call void @llvm.lifetime.start.p0(i64 16384, ptr %5)
+  call void @llvm.lifetime.start.p0(i64 16384, ptr %6)
+  %7 = lshr i64 %3, 3
+  %8 = tail call i32 (ptr, i32, ...) @open(ptr @.str, i32 0)
+  %9 = icmp eq i64 %2, 0
+  br i1 %9, label %13, label %10
+
+10:                                               ; preds = %4
+  %11 = icmp slt i32 %8, 0
+  %12 = icmp ult i64 %3, 8
+  br label %15
+
+13:                                               ; preds = %45, %4
+  %14 = icmp sgt i32 %8, -1
+  br i1 %14, label %97, label %99
+
+15:                                               ; preds = %10, %45
+  %16 = phi i64 [ %2, %10 ], [ %48, %45 ]
+  %17 = phi i64 [ 0, %10 ], [ %46, %45 ]
+  %18 = call i64 @llvm.umin.i64(i64 %16, i64 2048)
+  %19 = call i64 @llvm.umax.i64(i64 %18, i64 1)
+  %20 = sub i64 %2, %17
+  %21 = call i64 @llvm.umin.i64(i64 %20, i64 2048)
+  %22 = mul i64 %17, %3
+  %23 = shl nuw nsw i64 %21, 3
+  br i1 %11, label %24, label %26
+
+24:                                               ; preds = %15
+  %25 = call ptr @memset(ptr %5, i32 -1, i64 %23)
+  br label %43
+
+26:                                               ; preds = %15
+  %27 = getelementptr inbounds i8, ptr %1, i64 %22
+  %28 = ptrtoint ptr %27 to i64
+  %29 = udiv i64 %28, %3
+  %30 = shl nsw i64 %29, 3
+  %31 = call i64 @pread(i32 %8, ptr %5, i64 %23, i64 %30)
+  %32 = icmp eq i64 %31, %23
+  br i1 %32, label %35, label %33
+
+33:                                               ; preds = %26
+  %34 = call ptr @memset(ptr %5, i32 -1, i64 %23)
+  br label %35
+
+35:                                               ; preds = %26, %33
+  %36 = getelementptr inbounds i8, ptr %0, i64 %22
+  %37 = ptrtoint ptr %36 to i64
+  %38 = udiv i64 %37, %3
+  %39 = shl nsw i64 %38, 3
+  %40 = call i64 @pread(i32 %8, ptr %6, i64 %23, i64 %39)
+  %41 = icmp eq i64 %40, %23
+  br i1 %41, label %42, label %43
+
+42:                                               ; preds = %43, %35
+  br label %49
+
+43:                                               ; preds = %24, %35
+  %44 = call ptr @memset(ptr %6, i32 -1, i64 %23)
+  br label %42
+
+45:                                               ; preds = %94
+  %46 = add i64 %17, 2048
+  %47 = icmp ult i64 %46, %2
+  %48 = add i64 %16, -2048
+  br i1 %47, label %15, label %13
+
+49:                                               ; preds = %42, %94
+  %50 = phi i64 [ %95, %94 ], [ 0, %42 ]
+  %51 = add nuw nsw i64 %50, %17
+  %52 = mul i64 %51, %3
+  %53 = getelementptr inbounds i8, ptr %0, i64 %52
+  %54 = getelementptr inbounds i8, ptr %1, i64 %52
+  %55 = getelementptr inbounds [2048 x i64], ptr %5, i64 0, i64 %50
+  %56 = load i64, ptr %55, align 8
+  %57 = icmp ult i64 %56, 4611686018427387904
+  br i1 %57, label %74, label %58
+
+58:                                               ; preds = %49
+  br i1 %12, label %94, label %59
+
+59:                                               ; preds = %58
+  %60 = load i64, ptr %54, align 8
+  %61 = icmp eq i64 %60, 0
+  br i1 %61, label %62, label %72
+
+62:                                               ; preds = %59, %66
+  %63 = phi i64 [ %64, %66 ], [ 0, %59 ]
+  %64 = add nuw nsw i64 %63, 1
+  %65 = icmp eq i64 %64, %7
+  br i1 %65, label %70, label %66
+
+66:                                               ; preds = %62
+  %67 = getelementptr inbounds i64, ptr %54, i64 %64
+  %68 = load i64, ptr %67, align 8
+  %69 = icmp eq i64 %68, 0
+  br i1 %69, label %62, label %70
+
+70:                                               ; preds = %66, %62
+  %71 = icmp ult i64 %64, %7
+  br i1 %71, label %72, label %74
+
+72:                                               ; preds = %59, %70
+  %73 = call ptr @memcpy(ptr %53, ptr %54, i64 %3)
+  br label %94
+
+74:                                               ; preds = %70, %49
+  %75 = getelementptr inbounds [2048 x i64], ptr %6, i64 0, i64 %50
+  %76 = load i64, ptr %75, align 8
+  %77 = icmp ult i64 %76, 4611686018427387904
+  %78 = or i1 %12, %77
+  br i1 %78, label %94, label %79
+
+79:                                               ; preds = %74
+  %80 = load i64, ptr %53, align 8
+  %81 = icmp eq i64 %80, 0
+  br i1 %81, label %82, label %92
+
+82:                                               ; preds = %79, %86
+  %83 = phi i64 [ %84, %86 ], [ 0, %79 ]
+  %84 = add nuw nsw i64 %83, 1
+  %85 = icmp eq i64 %84, %7
+  br i1 %85, label %90, label %86
+
+86:                                               ; preds = %82
+  %87 = getelementptr inbounds i64, ptr %53, i64 %84
+  %88 = load i64, ptr %87, align 8
+  %89 = icmp eq i64 %88, 0
+  br i1 %89, label %82, label %90
+
+90:                                               ; preds = %86, %82
+  %91 = icmp ult i64 %84, %7
+  br i1 %91, label %92, label %94
+
+92:                                               ; preds = %79, %90
+  %93 = call ptr @memset(ptr %53, i32 0, i64 %3)
+  br label %94
+
+94:                                               ; preds = %58, %74, %90, %92, %72
+  %95 = add nuw nsw i64 %50, 1
+  %96 = icmp eq i64 %95, %19
+  br i1 %96, label %45, label %49
+
+97:                                               ; preds = %13
+  %98 = call i32 @close(i32 %8)
+  br label %99
+
+99:                                               ; preds = %97, %13
+  call void @llvm.lifetime.end.p0(i64 16384, ptr %6)
+  call void @llvm.lifetime.end.p0(i64 16384, ptr %5)
+  ret void
+}
+declare i32 @open(ptr, i32, ...)
+declare ptr @memcpy(ptr, ptr, i64)
+declare i32 @close(i32)
+
 define void @qd_no_shares(ptr writeonly %0, i64 %1, double %2) nounwind {
   %4 = icmp eq i64 %1, 0
   br i1 %4, label %5, label %6
@@ -1962,6 +2121,7 @@ define internal fastcc void @take_chunks(i64 %0) unnamed_addr nounwind {
   ret void
 }
 declare i32 @sched_yield()
+declare i64 @pread(i32, ptr, i64, i64)
 declare i32 @usleep(i32)
 declare i32 @sigfillset(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)

@@ -132,6 +132,8 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
     if place.is_memory:
         return place
+    if isinstance(place, V.Slab):
+        place.number(cx, node)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, V.Tuple):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
     if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):
@@ -163,7 +165,11 @@ def store(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast
 def store_number(cx: Context, cell: Any, number: V.Number, stmt: ast.AST) -> None:
     """Stores one number to an `Element` that is one number."""
     cx.at(stmt)
-    cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
+    value = cx.to(number, cell.mem.buffer.dtype)
+    if cell.mem.packed is not None:
+        cell.mem.packed.store(cx, cell, value)
+    else:
+        cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), value)
 
 
 def _activate(cx: Context, place: Any) -> None:
@@ -191,8 +197,11 @@ def atomic(
         if op in ("min", "max") and given.is_int and t.is_int:
             number = _saturated(cx, number, t)
         warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
-        index = (*cell.index, *cell.at)
-        old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
+        index, amount = (*cell.index, *cell.at), cx.to(number, t)
+        if cell.mem.packed is not None:
+            old.append(cell.mem.packed.atomic(cx, op, cell, amount, stmt))
+        else:
+            old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, amount), t))
     _activate(cx, target)
     if isinstance(target, V.Element) and target.shape:
         return V.Matrix(target.shape, tuple(old))

@@ -81,14 +81,14 @@ def gradients(launches: Launches) -> dict[int, tuple[Memory, Memory]]:
 def restore(launches: Launches) -> None:
     """Restores memory to its values before the first step."""
     for touched, before in launches.initial.values():
-        writable(touched)[...] = before
+        overwrite(touched, before)
 
 
 def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any]) -> float:
     """The loss when all steps are repeated with ``values`` (flat) in ``x`` before the first step. Raises
     QuadrantsAssertionError if an index is out of bounds with these values, for which the program is not made."""
     restore(launches)
-    x.array.reshape(-1)[...] = values
+    overwrite(x, values.reshape(x.operand.shape))
     launches.repeat_guarded()
     return float(loss.values().reshape(-1)[0])
 
@@ -143,10 +143,12 @@ def initial(launches: Launches, memory: Memory) -> npt.NDArray[Any]:
     return launches.initial[id(memory)][1] if id(memory) in launches.initial else memory.values()
 
 
-def writable(touched: Any) -> npt.NDArray[Any]:
-    """The array itself, or the array of a memory."""
-    array: npt.NDArray[Any] = touched if isinstance(touched, np.ndarray) else touched.array
-    return array
+def overwrite(touched: Any, values: npt.NDArray[Any]) -> None:
+    """Writes all elements of an array, or of a memory."""
+    if isinstance(touched, np.ndarray):
+        touched[...] = values
+    else:
+        touched.put(..., values)
 
 
 @contextmanager
@@ -161,6 +163,6 @@ def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None
         yield
     finally:
         for touched, values in saved:
-            writable(touched)[...] = values
+            overwrite(touched, values)
             if isinstance(touched, Memory):
                 touched.version += 1

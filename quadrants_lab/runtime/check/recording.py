@@ -17,7 +17,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check.by_hand import Forward, misplaced
 from quadrants_lab.runtime.check.cause import Cause
-from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, writable
+from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched, overwrite
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import Observer, unwatched, watch
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -140,7 +140,7 @@ class _Written(Observer):
 
     def put_back(self) -> None:
         for touched, values, filled in self.before_any.values():
-            writable(touched)[...] = values
+            overwrite(touched, values)
             if isinstance(touched, Memory):
                 touched.version += 1
                 touched.python_wrote = touched.version if filled else touched.python_wrote

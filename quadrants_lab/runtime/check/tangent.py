@@ -15,6 +15,7 @@ from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.backends import DEFAULT
 from quadrants_lab.backends.launch import Executable
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile.compile import make_ir
 from quadrants_lab.runtime.compile.compiled import DUAL, Compiled, load_cached
@@ -47,12 +48,12 @@ class Tangents:
         """The derivative of the loss by ``x`` along ``direction``, as the launches compute it; custom gradients are
         not used. ``after`` is called after each step. Raises QuadrantsError if a kernel has no tangent."""
         self.start()
-        self._tangent(x).array.reshape(-1)[...] = direction
+        self._tangent(x).put(..., direction.reshape(x.operand.shape))
         for step in self.launches.leaves():
             self.step(step)
             if after is not None:
                 after()
-        return float(self._tangent(self.loss).array[()])
+        return float(self._tangent(self.loss).values()[()])
 
     def rounding(
         self, x: Memory, direction: npt.NDArray[np.float64], found: float, scales: Sequence[float] = (3, 7, 1.7)
@@ -66,7 +67,7 @@ class Tangents:
         self.tangents = {}
         for touched, before in self.launches.initial.values():
             if id(touched) not in self.values:
-                self.values[id(touched)] = self._memory(before)
+                self.values[id(touched)] = self._memory(before, getattr(touched, "order", ()))
             self.values[id(touched)].put(..., before)
 
     def step(self, step: Step) -> None:
@@ -87,15 +88,15 @@ class Tangents:
         for key, direction in tangents.items():
             self._tangent(self.values[key], key).put(..., direction)
 
-    def _memory(self, like: npt.NDArray[Any]) -> Memory:
+    def _memory(self, like: npt.NDArray[Any], order: Order) -> Memory:
         dtype = from_numpy(like.dtype)
         assert dtype is not None
-        return allocate(self.session, dtype, like.shape)
+        return allocate(self.session, dtype, like.shape, order)
 
     def _tangent(self, of: Memory, key: int = 0) -> Memory:
         key = key or id(of)
         if key not in self.tangents:
-            self.tangents[key] = self._memory(of.values())
+            self.tangents[key] = self._memory(of.values(), of.order)
         return self.tangents[key]
 
     def _launch(self, plan: Plan, args: tuple[Any, ...], number: int) -> None:

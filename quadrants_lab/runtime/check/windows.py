@@ -99,11 +99,13 @@ class Windows:
         self.session = session
         self.frame: Frame | None = None
         buffers = self.kernel.buffers
-        self.memories = {name: allocate(session, buffers[name].dtype, shape) for name, shape in record.shapes.items()
-                         if name in buffers}  # fmt: skip
+        self.memories = {
+            name: allocate(session, buffers[name].dtype, shape, buffers[name].order)
+            for name, shape in record.shapes.items() if name in buffers
+        }  # fmt: skip
         for b in buffers.values():
             if b.kind == "field" and b.name not in self.memories:
-                self.memories[b.name] = allocate(session, b.dtype, b.shape or ())
+                self.memories[b.name] = allocate(session, b.dtype, b.shape or (), b.order)
         add_scratch(record.scalars, self.kernel, session, self.memories)
         self.restore(arrays)
 

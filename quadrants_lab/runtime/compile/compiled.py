@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import field, replace
@@ -59,6 +60,9 @@ class Clock:
     driver: float = 0.0
     whole: float = 0.0
     launched: bool = False
+
+
+CLOCKS: deque[tuple[str, Clock]] = deque(maxlen=1 << 12)  # of the last kernels that were compiled, by name and mode
 
 
 @dataclass(slots=True)
@@ -124,6 +128,7 @@ class Compiled:
     key: str = ""  # see `ir_key`
     later_traces: dict[int, Trace] = field(default_factory=dict)  # see `compile.trace_of`, `compile.lowering_of`
     shared: SharedStages | None = None
+    cached: str = ""  # what the disk cache of IR did: "" where it has no key, else "asked", "stored" or "loaded"
     named: tuple[Callable[[], Any], ...] = ()  # weak references to what it was compiled for, see `let_go`
 
     @property

@@ -26,6 +26,7 @@ from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.compile.compiled import (
+    FORWARD,
     WATCHED,
     Clock,
     Compiled,
@@ -46,6 +47,8 @@ def cached_kernel(
     """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode. Its
     first stages are reused, whatever the names in the source mean by now: a gradient is that of the kernel."""
     how = mode, constant, second
+    if session.settings.options.get("print_non_pure") and not source.pure and mode == FORWARD:
+        print(f"[quadrants_lab] kernel {source.name} is not declared pure: fastcache=True is not given")
     recorded = WATCHED.get() is not None  # a trace needs passes that run
     first, fingerprint = "", None if recorded else Fingerprint(source, specs)
     options = compile_options(session)
@@ -76,8 +79,8 @@ def cached_kernel(
     finally:
         FINGERPRINT.reset(tokens[0])
         WARNED.reset(tokens[1])
-    if first and fingerprint is not None and fingerprint.complete:
-        _keep(first, fingerprint, made, warned, session)
+    if fingerprint is not None and fingerprint.complete:
+        made.cached = "stored" if first and _keep(first, fingerprint, made, warned, session) else "asked"
     return made
 
 
@@ -115,12 +118,13 @@ def _found(
             shared = SharedStages((asked, constant, second), lowered, None, tuple(warned), now.snapshot())
             return Compiled(
                 mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, key=key,
-                shared=shared,
+                shared=shared, cached="loaded",
             )  # fmt: skip
     return None
 
 
-def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> None:
+def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> bool:
+    """Writes both entries; whether it could."""
     counter = made.counter
     counting = None if counter is None else (counter.kernel, counter.results, counter.key)
     record = made.options, made.taken_back(), made.kernel, made.key, made.returns, counting, warned
@@ -132,6 +136,8 @@ def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Giv
         if reads not in known[:1]:
             lists = [reads, *(other for other in known if other != reads)][:_MOST_LISTS]
             session.cache.put(first, pickle.dumps(lists))
+        return True
+    return False
 
 
 class _NotDataError(Exception):

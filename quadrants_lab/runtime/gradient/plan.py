@@ -102,7 +102,7 @@ class GradientPlan:
         for n, other in sorted(shared.items()):
             if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in plan.facts.of(statements)[name]):
                 raise self.aliased(other, grads[n])
-            sums = allocate(plan.session, memories[n].dtype, memories[n].operand.shape)
+            sums = allocate(plan.session, memories[n].dtype, memories[n].operand.shape, memories[n].order)
             added.append(partial(_add, memories[n], sums))
             plan.summed = True
             plan.bound[grads[n]] = sums
@@ -309,13 +309,13 @@ class SeedCheck:
                 continue
             if memory is self.seed and memory.version == self.known:
                 return True  # reading the value would wait for launches
-            if memory.values().item():
+            if memory.any():
                 self.seed, self.known = None if memory.foreign else memory, memory.version
                 return True
         self.seed = None
         self.looks -= 1
         gradients = (*self.fields, *(memory_of(getattr(args[n], "grad", None)) for n in self.args))
-        return any(memory is None or memory.values().any() for memory in gradients)
+        return any(memory is None or memory.any() for memory in gradients)
 
     def warning(self) -> GradientWarning:
         """The warning that all seeds are 0."""

@@ -3,7 +3,7 @@ for its gradient, working memory of gradients, race marks)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.launch import ArrayParam, Frame, Param, ScalarParam
+from quadrants_lab.backends.overlap import merged
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
+from quadrants_lab.ir.buffers import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
 from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.memory import identity as M
-from quadrants_lab.runtime.memory.memory import Memory, allocate, bind_marks
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Buffers:
 def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> Frame:
     frame: Frame = executable.frame(session.device)
     for name, memory in fields.items():
+        assert memory.order == executable.kernel.buffers[name].order, f"{name} is in another order than the kernel's"
         frame.set_buffer(name, memory.address)
     return frame
 
@@ -187,7 +189,9 @@ class Scratch:
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
+        self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
+        self.scalars = [n for n, slot in enumerate(of.slots) if isinstance(slot, A.ScalarSlot)]
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)
@@ -202,7 +206,7 @@ class Scratch:
             self.bind(args)
             if self.marks:
                 tasks = len(of.kernel.body)
-                epoch = bind_marks(of.session, self.marks, of.memories(args), of.operands(args), tasks, self.use)
+                epoch = _bind_marks(of.session, self.marks, of.memories(args), of.operands(args), tasks, self.use)
                 if EPOCH not in self.memories:
                     self.use(EPOCH, allocate(of.session, i64, ()))
                 self.memories[EPOCH].assign(epoch)
@@ -222,7 +226,7 @@ class Scratch:
             shape = tuple(evaluate(e, live) for e in b.extents)
             memory = self.memories.get(b.name)
             if memory is None or memory.operand.shape != shape:
-                self.use(b.name, allocate(self.of.session, b.dtype, shape))
+                self.use(b.name, allocate(self.of.session, b.dtype, shape, b.order))
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
         """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
@@ -245,14 +249,20 @@ class Scratch:
 
     def kept_bytes(self, args: Sequence[Any]) -> int:
         """The bytes that a launch with ``args`` keeps for its gradient."""
-        if self.fixed and self.fixed_bytes >= 0:
+        if self.fixed and self.fixed_bytes >= 0 and not self.in_pages:
             return self.fixed_bytes
         from quadrants_lab.adstack.evaluate import evaluate
 
         live = self.of.live(args)
         kept = [b for b in self.buffers if b.name in self.keeps]
-        self.fixed_bytes = sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in kept)
-        return self.fixed_bytes
+        in_pages = sum(self._paged_bytes(b) for b in kept if b.order)
+        others = [b for b in kept if not b.order]
+        self.fixed_bytes = sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in others)
+        return self.fixed_bytes + in_pages
+
+    def _paged_bytes(self, buffer: N.Buffer) -> int:
+        """The bytes that a copy in pages may take: what fields in the same order take now."""
+        return max((m.operand.nbytes for m in self.of.fields.values() if m.order == buffer.order), default=0)
 
     def take(self) -> KeptBuffers:
         """`kept`, of which the caller becomes the owner."""
@@ -292,14 +302,12 @@ class Scratch:
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars. Torch
         has several tensors over the memory of one."""
-        found: list[Any] = []
-        for slot, arg in zip(self.of.slots, args, strict=True):
-            memory = M.memory_of(arg)
-            if isinstance(slot, A.ScalarSlot):
-                found.append(arg)
-            elif isinstance(slot, A.ArraySlot) and memory is None:
+        found: list[Any] = [args[n] for n in self.scalars]
+        for n, _ in self.of.array_slots:
+            arg, memory = args[n], M.memory_of(args[n])
+            if memory is None:
                 found.append((M.array_memory(arg), arg.shape))
-            elif isinstance(slot, A.ArraySlot) and memory is not None:
+            else:
                 of_torch = isinstance(memory.foreign, Tensor)
                 found.append((memory.address, memory.operand.shape) if of_torch else memory.serial)
         return tuple(found)
@@ -312,3 +320,33 @@ def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
     from quadrants_lab.adstack.evaluate import reads
 
     return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))
+
+
+def _bind_marks(
+    session: Session, marks: Sequence[tuple[N.Buffer, str, str]], memories: Mapping[str, Memory],
+    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
+) -> int:  # fmt: skip
+    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
+    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
+    to a buffer, from an element on in a shape."""
+    if session.epoch + tasks >= EPOCHS:
+        session.epoch = 0
+        session.generation += 1
+    parts = merged(operands[of] for _, of, _ in marks if of not in memories)
+    of_host: dict[tuple[int, str], Memory] = {}
+    for b, of, what in marks:
+        if of in memories:
+            generation, known = memories[of].marks.get(what, (-1, None))
+            if known is None or generation != session.generation:
+                known = allocate(session, b.dtype, operands[of].shape)
+                memories[of].marks[what] = session.generation, known
+            use(b.name, known)
+        else:
+            array = operands[of]
+            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
+            if (begin, what) not in of_host:
+                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
+            at = (array.ctypes.data - begin) // array.itemsize
+            use(b.name, of_host[begin, what], at, array.shape)
+    session.epoch += tasks
+    return session.epoch - tasks

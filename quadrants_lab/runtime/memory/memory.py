@@ -5,7 +5,7 @@ host."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.host import zeros
-from quadrants_lab.backends.overlap import merged
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import DType, from_numpy
+from quadrants_lab.runtime.memory.cell_array import CellArray
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
-    from quadrants_lab.ir.nodes import Buffer
+    pass
 
 TIMES = count(1)
 
@@ -82,6 +83,7 @@ class Memory:
         "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
+    order: Order = ()  # see `ir.buffers.Buffer`
     array: npt.NDArray[Any]
     operand: Any
     address: int
@@ -99,7 +101,7 @@ class Memory:
         self.unseen = 0
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
-        self.cleared = -1  # the version after a Tape or FwdMode has last set it to 0
+        self.cleared = -1  # the version after the last `clear`
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
         self.noted: Callable[[tuple[Any, ...]], None] | None = None
@@ -138,10 +140,6 @@ class Memory:
             with self.writing():
                 self.before_write(where, values)
                 self._write(where, values)
-        elif where is ...:  # without a call: each Tape does this a few times
-            self.assign(values)
-            self.version = self.python_wrote = self.python_filled = self.version + 1
-            self.owner = THREAD.number
         else:
             self._write(where, values)
 
@@ -153,6 +151,15 @@ class Memory:
         else:
             self.put(where, values)
         self.version = self.python_wrote = self.version + 1
+
+    def clear(self) -> None:
+        """`write` of 0 to all elements, after which the version is ``cleared`` until the next write."""
+        if self.watchers or self.recorded is not None:
+            self.write(..., 0)
+            return
+        self.assign(0)
+        self.version = self.python_wrote = self.python_filled = self.cleared = self.version + 1
+        self.owner = THREAD.number
 
     def write_number(self, where: Any, value: Any) -> None:
         """`write` for one element, with the quicker note."""
@@ -171,6 +178,15 @@ class Memory:
     def values(self) -> npt.NDArray[Any]:
         """The content, for reading only."""
         return self.array
+
+    def part(self, where: Any) -> npt.NDArray[Any]:
+        """The elements at an index, for reading only."""
+        part: npt.NDArray[Any] = self.values()[where]
+        return part
+
+    def any(self) -> bool:
+        """Whether some element is not 0."""
+        return bool(self.values().any())
 
     def copy(self) -> npt.NDArray[Any]:
         out: npt.NDArray[Any] = self.array.copy()
@@ -381,6 +397,47 @@ class Imported(HostMirrored):
         super().flush()
 
 
+class Paged(Memory):
+    """Memory of the host in pages, of a field in a sparse layout. ``array`` and `values` are copies in row-major order,
+    and QL2036 where these would be too large; `part` and `put` are not."""
+
+    __slots__ = ("order",)
+    operand: CellArray
+
+    def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
+        super().__init__(session, dtype)
+        self.order = order
+        self.operand = CellArray(shape, dtype.numpy, order)
+        self.address = self.operand.address
+
+    @property
+    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
+        array = self.operand.read()
+        array.flags.writeable = False
+        return array
+
+    def part(self, where: Any) -> npt.NDArray[Any]:
+        return self.operand[where]
+
+    def any(self) -> bool:
+        return self.operand.pages.any()
+
+    def copy(self) -> npt.NDArray[Any]:
+        return self.operand.read()
+
+    def assign(self, values: Any) -> None:
+        self.operand.write(values)
+
+    def put(self, where: Any, values: Any) -> None:
+        self.operand[where] = values
+
+    def reader(self) -> Callable[[Any], Any]:
+        return self.operand.item
+
+    def truth(self, index: Any) -> int:
+        return int(self.operand.item(index))
+
+
 def _number(where: Any, shape: tuple[int, ...]) -> int | None:
     """The number of the element, row by row; None where the index is another than one of integers within the shape."""
     at, number = where if isinstance(where, tuple) else (where,), 0
@@ -400,8 +457,8 @@ class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
     """A field or an ndarray is larger than what is left of the device's memory."""
 
 
-def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
-    """Memory of zeros on the session's device; NotEnoughMemory where there is not that much."""
+def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order = ()) -> Memory:
+    """Memory of zeros on the session's device, in this order; NotEnoughMemory where there is not that much."""
     nbytes = prod(shape) * dtype.nbytes
     if session.unreachable > _UNREACHABLE:
         session.unreachable = 0
@@ -410,10 +467,10 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
         if nbytes >> 62:
             raise MemoryError("no machine has an address for each of them")
         try:
-            return _allocate(session, dtype, shape)
+            return _allocate(session, dtype, shape, order)
         except MemoryError:
             gc.collect()
-        return _allocate(session, dtype, shape)
+        return _allocate(session, dtype, shape, order)
     except MemoryError as e:
         raise NotEnoughMemory(
             f"{dtype} with shape {shape} takes {nbytes:,} bytes, which {session.settings.backend} does not have: {e}",
@@ -422,7 +479,9 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
         ) from None
 
 
-def _allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
+def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> Memory:
+    if order:
+        return Paged(session, dtype, shape, order)
     if session.backend.CAPABILITIES.on_host:  # without opening the device, which loads the code generator
         return Memory.over(session, zeros(shape, dtype.numpy), None)
     with session.lock:  # allocation may wait for launches, or start some
@@ -438,35 +497,3 @@ def _allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
         made.array = made.operand = there.array
     made.on_device, made.address = there, there.address
     return made
-
-
-def bind_marks(
-    session: Session, marks: Sequence[tuple[Buffer, str, str]], memories: Mapping[str, Memory],
-    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
-) -> int:  # fmt: skip
-    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
-    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
-    to a buffer, from an element on in a shape."""
-    from quadrants_lab.ir.buffers import EPOCHS
-
-    if session.epoch + tasks >= EPOCHS:
-        session.epoch = 0
-        session.generation += 1
-    parts = merged(operands[of] for _, of, _ in marks if of not in memories)
-    of_host: dict[tuple[int, str], Memory] = {}
-    for b, of, what in marks:
-        if of in memories:
-            generation, known = memories[of].marks.get(what, (-1, None))
-            if known is None or generation != session.generation:
-                known = allocate(session, b.dtype, operands[of].shape)
-                memories[of].marks[what] = session.generation, known
-            use(b.name, known)
-        else:
-            array = operands[of]
-            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
-            if (begin, what) not in of_host:
-                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
-            at = (array.ctypes.data - begin) // array.itemsize
-            use(b.name, of_host[begin, what], at, array.shape)
-    session.epoch += tasks
-    return session.epoch - tasks

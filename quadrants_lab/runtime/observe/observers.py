@@ -39,7 +39,8 @@ class Observer(Protocol):
     """``before`` is called with the session locked, after the arguments were checked; its result is passed to
     ``after``, which is called when the launch is done or has failed. If the only observer has a method ``again``, that
     is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented.
-    An observer that takes the derivatives of what is launched has a true ``differentiates``."""
+    An observer that takes the derivatives of what is launched has a true ``differentiates``, and one that belongs to
+    the default session and stays as long as that a true ``of_session``."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         return None

@@ -289,7 +289,7 @@ class _Repetition:
     def memory(self, of: Memory) -> Memory:
         made = self.memories.get(of.serial)
         if made is None:
-            made = self.memories[of.serial] = allocate(self.session, of.dtype, of.operand.shape)
+            made = self.memories[of.serial] = allocate(self.session, of.dtype, of.operand.shape, of.order)
             copy = self.stretch.base.get(of.serial) or self.stretch.kept.get(of.serial)
             if copy is not None:  # else the launch keeps something there
                 made.assign(of.values() if copy.array is None else copy.array)
@@ -303,7 +303,12 @@ class _Repetition:
 
     def write(self, memory: Memory, how: Any) -> None:
         made = self.memory(memory)
-        write(how, made.array)
+        if made.order:
+            array = made.copy()
+            write(how, array)
+            made.assign(array)
+        else:
+            write(how, made.array)
         made.after_write()
 
     def launch(self, at: int, head: Noted, record: LaunchRecord | None, contents: _Contents) -> None:
@@ -387,7 +392,8 @@ class _Repetition:
             raise failure(frame, plan.kernel.name, plan.compiled.options.ad_stack_size)
 
     def _temporary(self, plan: Plan, name: str, array: Array) -> Memory:
-        made = allocate(self.session, plan.kernel.buffers[name].dtype, array.shape)
+        buffer = plan.kernel.buffers[name]
+        made = allocate(self.session, buffer.dtype, array.shape, buffer.order)
         made.assign(array)
         return made
 

@@ -64,7 +64,8 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
     with session.lock:
         executable = load_cached(kernel, plan.compiled.options, session)
         memories = {
-            name: allocate(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
+            name: allocate(session, kernel.buffers[name].dtype, shape, kernel.buffers[name].order)
+            for name, shape in record.shapes.items()
         }
         add_scratch(record.scalars, kernel, session, memories)
         marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
@@ -93,7 +94,7 @@ def add_scratch(scalars: dict[str, Any], kernel: N.Kernel, session: Session, mem
     sizes = LiveData(scalars, {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
-            memories[b.name] = allocate(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))
+            memories[b.name] = allocate(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents), b.order)
 
 
 def frame_of(

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from quadrants_lab.analysis.regions import Region, volume, whole
 from quadrants_lab.backends.host import empty
-from quadrants_lab.runtime.memory.memory import PUT, HostMirrored, Imported, Memory
+from quadrants_lab.backends.pages import PAGE
+from quadrants_lab.runtime.memory.memory import PUT, HostMirrored, Imported, Memory, Paged
 
 
 class Account:
@@ -105,19 +106,19 @@ class HostPart:
     def keep(self) -> None:
         if self.is_lent:
             self.values, self.is_lent = empty(self.values.shape, self.values.dtype), False
-        self.values[...] = self.memory.values()[self.where]
+        self.values[...] = self.memory.part(self.where)
 
     def lent(self) -> Callable[[npt.NDArray[Any]], None]:
         self.is_lent = True
         return partial(_write, self.where, self.values)
 
     def again(self, account: Account) -> HostPart:
-        return HostPart(self.memory, self.where, self.memory.values()[self.where], account, self.region)
+        return HostPart(self.memory, self.where, self.memory.part(self.where), account, self.region)
 
     def changed(self, account_for: Callable[[int], Account]) -> HostPart:
         """``account_for``: where so many bytes are to be counted. This part is a box."""
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
-        where = np.nonzero(old.view(bits) != self.memory.values()[self.where].view(bits))
+        where = np.nonzero(old.view(bits) != self.memory.part(self.where).view(bits))
         assert self.region is not None
         nbytes = len(where[0]) * old.itemsize + index_bytes(where)
         if nbytes >= self.nbytes:
@@ -229,7 +230,51 @@ class WholePart(HostPart):
         return WholePart(self.memory, account)
 
 
-Part = HostPart | DevicePart
+class PagedPart:
+    """A copy of all elements of memory in pages that are not 0, in pages. ``nbytes``: what the copy takes."""
+
+    is_lent, is_whole = False, True
+
+    def __init__(self, memory: Paged, account: Account) -> None:
+        self.memory = memory
+        self.region = whole(memory.operand.shape)
+        self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
+        self.hold = account.hold(self.nbytes)
+        if not account.short:
+            self.values = memory.operand.copy()
+
+    def put(self) -> None:
+        with self.memory.writing():
+            if self.memory.recorded is not None:
+                self.memory.recorded(self.memory, PUT, self)
+            self.memory.operand.pages.assign(self.values.pages)
+            self.memory.version += 1
+
+    def keep(self) -> None:
+        if self.is_lent:
+            self.values, self.is_lent = self.memory.operand.copy(), False
+        else:
+            self.values.pages.assign(self.memory.operand.pages)
+
+    def lent(self) -> Callable[[npt.NDArray[Any]], None]:
+        self.is_lent = True
+        values = self.values
+        return lambda array: _write(..., values.read(), array)
+
+    @property
+    def address(self) -> int:
+        """The address of the copy, in which the elements are in the order of the memory's."""
+        return self.values.address
+
+    def again(self, account: Account) -> PagedPart:
+        return PagedPart(self.memory, account)
+
+    def changed(self, account_for: Callable[[int], Account]) -> PagedPart:
+        self.hold = account_for(self.nbytes).hold(self.nbytes)
+        return self
+
+
+Part = HostPart | DevicePart | PagedPart
 
 
 def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> None:
@@ -239,6 +284,9 @@ def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> Non
 def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part], Region]:
     """The class of the part, and the region that it has: the whole memory if that is hardly larger, for a gradient can
     read such a copy in place of the memory."""
+    if memory.order:
+        few = volume(region) * memory.dtype.nbytes <= PAGE
+        return (HostPart, region) if few else (PagedPart, whole(memory.operand.shape))
     on_host = memory.session.backend.CAPABILITIES.on_host and not memory.foreign
     on_device = isinstance(memory, HostMirrored) and not isinstance(memory, Imported)
     if (on_host or on_device) and 8 * volume(region) >= (8 if account.exact else 7) * memory.operand.size:
@@ -249,6 +297,9 @@ def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part],
 def bytes_of(memory: Memory, region: Region, account: Account) -> int:
     """The bytes that `part_of` takes."""
     kind, region = _kind(memory, region, account)
+    if kind is PagedPart:
+        nbytes: int = memory.operand.nbytes
+        return nbytes
     size = volume(region) if kind is not DevicePart else span(memory.operand.shape, region)[1]
     return size * memory.dtype.nbytes
 
@@ -258,11 +309,14 @@ def part_of(memory: Memory, region: Region, account: Account) -> Part:
     kind, region = _kind(memory, region, account)
     if kind is WholePart:
         return WholePart(memory, account)
+    if kind is PagedPart:
+        assert isinstance(memory, Paged)
+        return PagedPart(memory, account)
     if kind is DevicePart:
         assert isinstance(memory, HostMirrored)
         return DevicePart(memory, *span(memory.operand.shape, region), region, account)
     where = _slices(region)
-    return HostPart(memory, where, memory.values()[where], account, region)
+    return HostPart(memory, where, memory.part(where), account, region)
 
 
 def _slices(region: Region) -> tuple[slice, ...]:

@@ -8,14 +8,12 @@ pass instead (`recomputation`). Then the values that the launches themselves rea
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
@@ -25,19 +23,18 @@ from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
-from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of
 from quadrants_lab.runtime.tape.python_writes import record_python_writes, write_elements
-from quadrants_lab.runtime.tape.report import Rows, rows
+from quadrants_lab.runtime.tape.report import rows
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
 from quadrants_lab.runtime.tape.step import Item, Segment, Step, again, called, launch_gradient
 from quadrants_lab.runtime.tape.tracked import PendingWrite
-from quadrants_lab.runtime.tape.written import Overwritten, Writes
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.tape.tracing import Tracing
 
 
 class Pending(NamedTuple):
@@ -62,14 +59,13 @@ class Launches(Keeper):
     rerun becomes ``finished_rerun``.
     """
 
-    rerun: Rerun | None = None
+    rerun: Rerun | None
+    finished_rerun: Rerun | None
+    tracing: Tracing | None = None  # what times launches that are made again
 
     def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
-        self.repeatable = repeatable
-        self.memory = memory
-        self.writes = Writes()
         self.free = [True]  # empty while a Tape that has not ended records into it
-        self.forget()
+        super().__init__(repeatable, memory)
         self.clear()
 
     def ended(self) -> None:
@@ -90,22 +86,6 @@ class Launches(Keeper):
     def clear(self) -> None:
         self._unwatch()
         self.forget()
-        self.rerun = None
-        self.finished_rerun: Rerun | None = None
-        self.fully_tracked: dict[AccessSummary, bool] = {}  # -> whether their own reads are tracked, too
-        self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
-        self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was made again
-        self.swept = False  # whether a backward pass ran
-        self.rows: Callable[[], Rows] = lambda: ([], [])  # for the report of the last one
-        self.at_end = False  # whether all steps were made once more after it
-        self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
-        self.paused = 0
-        self.dead_paths = DeadPaths("grad")
-        self.by_hand: dict[str, Plan] = {}  # by kernel, the gradients that were launched by hand
-        self.nested = False  # whether a function with a custom gradient was called within another
-        self.constants: set[int] = set()  # serials of memory that Python overwrote
-        self.overwritten = Overwritten("grad")
-        self.writes.clear()
 
     def _unwatch(self) -> None:
         if self.rerun is not None:
@@ -168,6 +148,11 @@ class Launches(Keeper):
         if not segment.steps:
             self.under_way.pop()
 
+    def end_rerun(self) -> None:
+        """Records what comes, if the program was the same until now."""
+        if self.rerun is not None:
+            self.rerun.end()
+
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records in the fast way, if a launch that differs at most in its scalars was recorded before;
         else NotImplemented."""
@@ -175,7 +160,7 @@ class Launches(Keeper):
         summary = None if summaries is None or self.repeatable else summaries.find(args, inner)
         if summary is None:
             return NotImplemented
-        if not inner and any(self.dead_paths.follows(memory_at(p, args)) for p in summary.constants):
+        if not inner and self.dead_paths.goes_on(summary.constants, summary.recomputable, args):
             return NotImplemented
         dispatcher.note(summary.plan)
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
@@ -325,16 +310,6 @@ class Launches(Keeper):
             self.rows = rows(self)
             backward.sweep(self, self.steps, forget, after)
 
-    def number(self) -> None:
-        """Numbers the steps."""
-        for number, step in enumerate(self.leaves()):
-            step.number = number
-
-    @property
-    def made_again(self) -> int:
-        """How many steps the last backward pass made again."""
-        return self.recomputed_times.total()
-
     def make_again(self, step: Step, keep: bool = False) -> Step:
         """Makes a step again. ``keep``: also keep what its gradient needs."""
         self.recomputed_times[step.number] += 1
@@ -344,7 +319,8 @@ class Launches(Keeper):
             raise recomputation.not_recomputable("of them failed")
         else:
             hold = self.account.hold(step.own)
-            kept = again(step.launch[0].owner.launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
+            launch = step.launch[0].owner.launch if self.tracing is None else self.tracing.launch
+            kept = again(launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
             if keep:
                 step.kept, step.holds = kept, [hold]
         return step
@@ -383,10 +359,6 @@ class Launches(Keeper):
             if b.name in plan.reads and b.dtype.is_float and b.kind in ("field", "ndarray") and not b.grad
         ]  # fmt: skip
 
-    def leaves(self) -> Iterator[Step]:
-        """All steps, including those in segments."""
-        return Segment(self.steps).leaves()
-
     @property
     def under_way(self) -> list[Item]:
         """The list to which steps are added now."""
@@ -396,11 +368,6 @@ class Launches(Keeper):
         return recomputation.make_room(self, nbytes)
 
     # --- memory --------------------------------------------------------------------------------------------------
-
-    @property
-    def recomputes(self) -> bool:
-        """Whether launches that are recorded now may be recomputed."""
-        return self.memory is not None or bool(self.open)
 
     def add(self, step: Step) -> None:
         """Adds a step, to the segment that is open if there is one."""

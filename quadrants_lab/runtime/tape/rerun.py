@@ -31,13 +31,13 @@ from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
-from quadrants_lab.runtime.tape.step import Step, called
+from quadrants_lab.runtime.tape.step import Step, called, uses
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.tape.keeper import Keeper
     from quadrants_lab.runtime.tape.parts import Part
-    from quadrants_lab.runtime.tape.recorder import Launches
     from quadrants_lab.runtime.tape.report import Report
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
@@ -125,7 +125,7 @@ def _is_same(then: Expected, args: Sequence[Any]) -> bool:
     return True
 
 
-def steps_to_run_again(launches: Launches) -> list[Step] | None:
+def steps_to_run_again(launches: Keeper) -> list[Step] | None:
     """The steps of a recording with which the next run can be compared; None if there are others than plain launches
     and calls of functions with custom gradients, or if they would hold too much memory."""
     if not launches.steps or launches.memory is not None or launches.repeatable or launches.by_hand or launches.nested:
@@ -165,7 +165,7 @@ class Rerun(Recording):
     its gradient, its watcher, and how many launches write it; each has the version ``after`` when the run ends.
     ``report``: of the last gradients. Between two runs it refers weakly to plans, arrays and functions."""
 
-    def __init__(self, launches: Launches, steps: Sequence[Step]) -> None:
+    def __init__(self, launches: Keeper, steps: Sequence[Step]) -> None:
         self.launches = launches
         self.steps = list(steps)
         self.at = 0
@@ -174,6 +174,7 @@ class Rerun(Recording):
         writes: Counter[int] = Counter()
         plans = []
         for step in steps:
+            step.uses = uses(step, launches.names)
             summary, launch = step.known, step.launch or step.inner_launch
             if summary is not None and launch is not None:
                 writes.update(id(memory_at(place, launch[1])) for _, place, _, _ in summary.writes)
@@ -215,12 +216,12 @@ class Rerun(Recording):
     # --- the launches ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Lets calls of the recorded kernels come to `again` until `leave`. To be called where the run is watched, in
-        the launch modes of the last run."""
-        known = self.changes == S.changes
-        self.observers, self.lends = OBSERVERS.get(), open_recording() is None
-        if not known:
-            self.changes = S.changes
+        """Lets calls of the recorded kernels come to `again` until `leave`, unless there are other observers, which are
+        to see them. To be called where the run is watched, in the launch modes of the last run."""
+        self.observers, self.lends, known = OBSERVERS.get(), open_recording() is None, self.changes == S.changes
+        if len(self.observers) > 1:
+            return
+        self.changes = S.changes
         for which in self.kernels:
             summary = which()
             if summary is None or not (known or summary.depends.holds()):
@@ -248,7 +249,8 @@ class Rerun(Recording):
                     holds = (then.steady and S.changes == self.changes) or summary.depends.holds()
                     if holds and _is_same(then, args):
                         plan = summary.plan
-                        dispatcher.note(plan)
+                        if dispatcher.here.last_plan is not plan.weak or plan.noted.plan is not plan:
+                            dispatcher.note(plan)
                         value = self._launch(then, summary, args)
                         if value is not NotImplemented:
                             return value if value is None else returned(value, plan)
@@ -267,8 +269,9 @@ class Rerun(Recording):
         if then.inner is not (self.launches.paused > 0) or (not at and not self._watch()):
             self.end()
             return NotImplemented
-        step, kept = self.steps[at], args
+        kept = args
         if not then.plain:
+            step = self.steps[at]
             for part in step.changes:
                 part.keep()
             if summary.keeps and self.lends:
@@ -278,8 +281,9 @@ class Rerun(Recording):
         try:
             value = plan.call(*args)
         except BaseException:
+            changes = self.steps[at].changes
             self.end()
-            self.launches.failed(step.changes)
+            self.launches.failed(changes)
             raise
         if value is NotImplemented:  # though versions may have grown
             self.end()
@@ -389,7 +393,8 @@ class Rerun(Recording):
                 elif (reverse := summary.reverse) is not None:
                     gradient = reverse.owner
                     gradient.replays, gradient.kept = number, step.kept
-                    gradient.note(reverse)
+                    if gradient.here.last_plan is not reverse.weak or reverse.noted.plan is not reverse:
+                        gradient.note(reverse)
                     try:
                         if reverse.call(*kept) is NotImplemented:
                             gradient.launch(reverse, kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 MANY = 1 << 30  # boxes that stay apart, because a box around them has other elements, too
 
 
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """What a launch does with a memory: its serial, and its name in the first kernel that used it."""
+
+    serial: int
+    name: str
+    reads: bool
+    writes: bool
+    differentiable: bool
+
+
 @dataclass(slots=True)
 class Step:
     """Something that changed memory: a launch, a function with a custom gradient, or writes from Python.
@@ -38,7 +49,8 @@ class Step:
     array, values) of each write. ``summary``: set for a launch that can be repeated on the same memory; ``known``: for
     any launch. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes. ``cost``: bytes of the
     ``changes``, if it is in no segment. ``number``: position in the program, set when there are segments. ``what``:
-    what the report calls a step that is no launch, or is one no more.
+    what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what it
+    used.
     """
 
     gradient: Callable[[], None] | None = None
@@ -57,6 +69,7 @@ class Step:
     known: AccessSummary | None = None
     call: tuple[Any, frozenset[int]] | None = None
     what: str = "Python"
+    uses: tuple[Uses, ...] = ()
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -109,6 +122,21 @@ class Step:
 def called(step: Step, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Makes it the step of a call of a function with a custom gradient."""
     step.gradient, step.repeat = partial(function.grad, *args, **kwargs), partial(function.fn, *args, **kwargs)
+
+
+def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
+    """What a step uses; ``names``: id of a memory -> its name in the first kernel that used it."""
+    launch = step.launch or step.inner_launch
+    if launch is None:
+        memory = None if step.write is None else step.write[0]
+        named = () if memory is None else (Uses(memory.serial, names.get(id(memory), "a field"), False, True, False),)
+        return step.uses or named
+    plan, args, _ = launch
+    return tuple([
+        Uses(memory.serial, names.get(id(memory), buffer), buffer in plan.reads, buffer in plan.writes,
+             plan.gradient_of(buffer, args) is not None)
+        for buffer, memory in plan.memories(args).items()
+    ])  # fmt: skip
 
 
 def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
@@ -331,3 +359,22 @@ class Kept:
             "nothing is wrong; write each step to elements of its own to save the memory",
             kind="note",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A row of the report for a step. ``what``: the kernel, or "Python" for writes from Python. ``bytes``: saved for
+    this step alone. ``stretch``: its index in the report's stretches, -1 for none. ``times``: how often it was
+    recomputed. ``why``: the reason for either. ``reads``, ``writes``: the fields that it uses, by their names in the
+    first kernel that used them; ``differentiable``: those with a gradient. ``kept``: (field, bytes) of the values that
+    the step overwrote."""
+
+    what: str
+    bytes: int
+    stretch: int
+    times: int
+    why: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    differentiable: tuple[str, ...] = ()
+    kept: tuple[tuple[str, int], ...] = ()

@@ -13,8 +13,8 @@ from quadrants_lab.analysis.regions import Region
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
-from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory
-from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, Part, index_bytes, part_at
+from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory, Paged
+from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, PagedPart, Part, index_bytes, part_at
 
 Watcher = tuple[Callable[[Any], None]]  # of one function, as it stands in `Memory.watchers`
 
@@ -42,7 +42,7 @@ class Tracked:
     grad: Memory | None = None
     tangent: Tracked | None = None
     regions: list[Region] = field(default_factory=list)
-    written: list[tuple[Any, HostPart | None]] = field(default_factory=list)
+    written: list[tuple[Any, Part | None]] = field(default_factory=list)
     account_for: Callable[[int], Account] = _any_number
     shadow: npt.NDArray[Any] | TensorCopy | None = None
     hold: Hold | None = None
@@ -52,7 +52,13 @@ class Tracked:
         if where is SHARED:
             self.follow_others()
             return
-        self.written.append((where, self._part(where, self.memory.values()[where]) if self.regions else None))
+        self.written.append((where, self._saved(where) if self.regions else None))
+
+    def _saved(self, where: Any) -> Part:
+        memory = self.memory
+        if isinstance(memory, Paged) and where is ...:
+            return PagedPart(memory, self.account_for(memory.operand.nbytes))
+        return self._part(where, memory.part(where))
 
     def _part(self, where: Any, values: npt.NDArray[Any]) -> HostPart:
         return part_at(self.memory, where, values, self.account_for(values.nbytes + index_bytes(where)))

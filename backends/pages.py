@@ -1,0 +1,114 @@
+"""Memory of the host in pages: a page takes memory once something other than 0 was written to it.
+
+The operating system reserves addresses for all elements, and makes a page when it is first written to. Linux says
+which pages there are in /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html). Where it does not,
+every page counts as one that was written to.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PAGE = mmap.PAGESIZE
+ON_DEMAND = sys.platform == "linux"  # elsewhere memory that is given back is not zero at once
+MOST_BYTES = 2**37 if ON_DEMAND else 2**33  # of addresses for one array
+_FEW = 1 << 20  # pages that are looked at together
+_THERE = np.uint64(3 << 62)  # of a page's word: it is in memory, or was swapped out
+_OWN = np.uint64(1 << 56 | 1 << 62)  # it takes memory, unlike the page of zeros that all share which were only read
+_NORESERVE = 0x4000 if ON_DEMAND else 0x40
+
+
+class Pages:
+    """``nbytes`` zeroed bytes at ``address``, which begin a page, and end one. ``bytes``: these as an array."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        size = max(-(-nbytes // PAGE), 1) * PAGE
+        try:
+            self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+        except (OSError, OverflowError) as e:
+            raise MemoryError(str(e)) from None
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            with suppress(OSError):  # a kernel without large pages, of which one would take 2 MiB for one element
+                self._map.madvise(mmap.MADV_NOHUGEPAGE)
+        self.bytes: npt.NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
+        self.address: int = self.bytes.ctypes.data
+
+    def clear(self) -> None:
+        """Sets all bytes to 0 and gives the memory back."""
+        if ON_DEMAND:
+            self._map.madvise(mmap.MADV_DONTNEED)
+        else:
+            self.bytes[...] = 0
+
+    def taken(self) -> int:
+        """The bytes of memory that the pages take."""
+        return PAGE * sum(int(np.count_nonzero(words & _OWN)) for _, words in self._words())
+
+    def written(self) -> Iterator[npt.NDArray[np.intp]]:
+        """The numbers of the pages that may hold something other than 0, in several arrays."""
+        for first, words in self._words():
+            found = np.flatnonzero(words & _THERE)
+            if found.size:
+                yield found + first
+
+    def nonzero(self, dtype: Any) -> npt.NDArray[np.intp]:
+        """The numbers, in memory order, of the elements of ``dtype`` that are not 0."""
+        each = PAGE // np.dtype(dtype).itemsize
+        elements = self.bytes.view(dtype).reshape(-1, each)
+        found = [np.zeros(0, np.intp)]
+        for pages in self.written():
+            at, inside = np.nonzero(elements[pages])
+            found.append(pages[at] * each + inside)
+        return np.concatenate(found)
+
+    def any(self) -> bool:
+        """Whether some byte is not 0."""
+        words = self.bytes.view(np.uint64).reshape(-1, PAGE // 8)
+        return any(bool(words[pages].any()) for pages in self.written())
+
+    def assign(self, other: Pages) -> None:
+        """Copies bytes of the same number. A page of zeros is not made."""
+        self.clear()
+        mine, theirs = (of.bytes.view(np.uint64).reshape(-1, PAGE // 8) for of in (self, other))
+        for pages in other.written():
+            values = theirs[pages]
+            some = values.any(axis=1)
+            mine[pages[some]] = values[some]
+
+    def trim(self) -> None:
+        """Gives back the pages in which all bytes are 0. Nothing may write to them meanwhile."""
+        words = self.bytes.view(np.uint64).reshape(-1, PAGE // 8)
+        for pages in self.written() if ON_DEMAND else ():
+            empty = pages[~words[pages].any(axis=1)]
+            for run in np.split(empty, np.flatnonzero(np.diff(empty) > 1) + 1) if empty.size else ():
+                self._map.madvise(mmap.MADV_DONTNEED, int(run[0]) * PAGE, len(run) * PAGE)
+
+    def copy(self) -> Pages:
+        made = Pages(self.nbytes)
+        made.assign(self)
+        return made
+
+    def _words(self) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
+        """The kernel's words about the pages, in runs, each with the number of its first page."""
+        total = len(self.bytes) // PAGE
+        try:
+            file = os.open("/proc/self/pagemap", os.O_RDONLY)
+        except OSError:
+            yield 0, np.full(total, _THERE | _OWN)
+            return
+        try:
+            for first in range(0, total, _FEW):
+                n = min(_FEW, total - first)
+                data = os.pread(file, 8 * n, (self.address // PAGE + first) * 8)
+                yield first, np.frombuffer(data, np.uint64)
+        finally:
+            os.close(file)
