@@ -190,6 +190,8 @@ class SimtBody(Body):
             return self.target.threads(self.fn)
         if what == "elected":
             return self.fn.let(f"icmp eq i32 {self.target.place(self.fn)}, 0") if self.target.warp > 1 else "true"
+        if what == "clock":
+            return self.fn.call("i64", "llvm.readcyclecounter")
         return self.word({"seed": L.SEED, "launch": L.LAUNCH}[what])
 
 

@@ -261,6 +261,7 @@ _BLOCK: tuple[Builtin, ...] = (
             ("key", "block_dim", "radix_bits", "bit_start", "num_bits", "bins", "excl_prefix"), _radix,
             "The thread's place when the block's keys are sorted by a digit; bins: how often each is there."),
 )
+_TOP = (Builtin("global_thread_idx", (), _index("number"), "The same as simt.block.global_thread_idx()."),)
 _GRID: tuple[Builtin, ...] = (
     Builtin("mem_fence", (), _fence, "Does nothing: threads of different blocks meet in atomics alone."),
     Builtin("memfence", (), _fence, "The same as mem_fence()."),
@@ -311,5 +312,5 @@ def _named(prefix: str, rows: tuple[Builtin, ...], home: str = "") -> Iterator[B
 ROWS: tuple[Builtin, ...] = (
     *(replace(r, home=f"simt.{r.name.partition('.')[0]}") for r in _families()),
     *_named("block", _BLOCK), *_named("grid", _GRID), *_named("subgroup", _SUBGROUP), *_named("warp", _WARP),
-    *_named("simt", _OWN, "library"), *tiles.ROWS,
+    *_named("simt", _OWN, "library"), *tiles.ROWS, *_TOP,
 )  # fmt: skip
