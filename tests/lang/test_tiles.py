@@ -373,7 +373,8 @@ def test_a_tile_is_a_value_that_its_methods_change():
     np.testing.assert_array_equal(y.to_numpy(), [0 * ONES, 0 * ONES, ONE])
 
 
-def test_a_tile_that_conditions_and_loops_assign():
+@CPU_ALONE  # llvmpipe compiles many products for minutes
+def test_a_tile_that_conditions_and_loops_assign(session):
     y = qd.field(qd.f32, (2, 16, 16))
 
     @qd.kernel
@@ -396,7 +397,8 @@ def test_a_tile_that_conditions_and_loops_assign():
     np.testing.assert_array_equal(y.to_numpy(), [2 * ONES, 2 * ONES])
 
 
-def test_tiles_of_a_list_and_of_one_statement():
+@CPU_ALONE
+def test_tiles_of_a_list_and_of_one_statement(session):
     y = qd.field(qd.f32, (4, 16, 16))
     tile = qd.simt.Tile16x16
 
