@@ -93,33 +93,33 @@ def _selections(n: int) -> dict[str, tuple[Callable[[], Any], list[Callable[[], 
 
 
 _BY_HAND = r"""
-extern "C" __global__ void forward(const T* x, T* y, const int* trips, int n) {
+extern "C" __global__ void forward(const REAL* x, REAL* y, const int* trips, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  T v = x[i];
-  for (int k = 0; k < trips[i & MASK]; k++) v = SIN(v) + (T)0.1;
+  REAL v = x[i];
+  for (int k = 0; k < trips[i & MASK]; k++) v = SIN(v) + (REAL)0.1;
   atomicAdd(y + (i & 1023), v);
 }
-extern "C" __global__ void gradient(const T* x, T* dx, const int* trips, T* stack, int n) {
+extern "C" __global__ void gradient(const REAL* x, REAL* dx, const int* trips, REAL* stack, int n) {
   int t = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
   for (int i = t; i < n; i += all) {
-    T v = x[i], g = 1;
+    REAL v = x[i], g = 1;
     int m = trips[i & MASK];
-    for (int k = 0; k < m; k++) { stack[k * all + t] = v; v = SIN(v) + (T)0.1; }
+    for (int k = 0; k < m; k++) { stack[k * all + t] = v; v = SIN(v) + (REAL)0.1; }
     for (int k = m - 1; k >= 0; k--) g *= COS(stack[k * all + t]);
     dx[i] += g;
   }
 }
-extern "C" __global__ void scatter(const T* px, const T* py, T* mass, int grid, int n) {
+extern "C" __global__ void scatter(const REAL* px, const REAL* py, REAL* mass, int grid, int n) {
   int p = blockIdx.x * blockDim.x + threadIdx.x;
   if (p >= n) return;
-  T sx = px[p] * grid, sy = py[p] * grid;
-  int bx = (int)(sx - (T)0.5), by = (int)(sy - (T)0.5);
-  T fx = sx - bx, fy = sy - by;
-  T wx[3] = {(T)0.5 * ((T)1.5 - fx) * ((T)1.5 - fx), (T)0.75 - (fx - 1) * (fx - 1),
-             (T)0.5 * (fx - (T)0.5) * (fx - (T)0.5)};
-  T wy[3] = {(T)0.5 * ((T)1.5 - fy) * ((T)1.5 - fy), (T)0.75 - (fy - 1) * (fy - 1),
-             (T)0.5 * (fy - (T)0.5) * (fy - (T)0.5)};
+  REAL sx = px[p] * grid, sy = py[p] * grid;
+  int bx = (int)(sx - (REAL)0.5), by = (int)(sy - (REAL)0.5);
+  REAL fx = sx - bx, fy = sy - by;
+  REAL wx[3] = {(REAL)0.5 * ((REAL)1.5 - fx) * ((REAL)1.5 - fx), (REAL)0.75 - (fx - 1) * (fx - 1),
+             (REAL)0.5 * (fx - (REAL)0.5) * (fx - (REAL)0.5)};
+  REAL wy[3] = {(REAL)0.5 * ((REAL)1.5 - fy) * ((REAL)1.5 - fy), (REAL)0.75 - (fy - 1) * (fy - 1),
+             (REAL)0.5 * (fy - (REAL)0.5) * (fy - (REAL)0.5)};
   for (int a = 0; a < 3; a++) for (int b = 0; b < 3; b++) atomicAdd(mass + (bx + a) * grid + by + b, wx[a] * wy[b]);
 }
 """
@@ -140,7 +140,7 @@ def by_hand() -> None:
         times = []
         for sine, cosine in (("sin", "cos"), ("__sinf", "__cosf")) if t == "float32" else (("sin", "cos"),):
             c = "float" if t == "float32" else "double"
-            options = (f"-DT={c}", f"-DSIN={sine}", f"-DCOS={cosine}", f"-DMASK={len(trips) - 1}")
+            options = (f"-DREAL={c}", f"-DSIN={sine}", f"-DCOS={cosine}", f"-DMASK={len(trips) - 1}")
             kernel = cupy.RawModule(code=_BY_HAND, options=options).get_function(name)
             if name == "forward":
                 times.append(clock(lambda k=kernel: k((n // 256,), (256,), (x, dx, trips, np.int32(n))), finish))
@@ -168,7 +168,7 @@ def by_hand() -> None:
         px, py = (0.05 + 0.9 * cupy.random.random(T.PARTICLES, dtype=cupy.float32) if spread
                   else cupy.full(T.PARTICLES, 0.4, cupy.float32) for _ in range(2))  # fmt: skip
         mass = cupy.zeros((T.GRID, T.GRID), cupy.float32)
-        kernel = cupy.RawModule(code=_BY_HAND, options=("-DT=float", "-DSIN=sin", "-DCOS=cos", "-DMASK=0"))
+        kernel = cupy.RawModule(code=_BY_HAND, options=("-DREAL=float", "-DSIN=sin", "-DCOS=cos", "-DMASK=0"))
         scatter = kernel.get_function("scatter")
         arguments = px, py, mass, np.int32(T.GRID), np.int32(T.PARTICLES)
         theirs = clock(lambda: scatter((T.PARTICLES // 256,), (256,), arguments), finish)

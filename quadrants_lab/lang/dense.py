@@ -56,6 +56,7 @@ class Dense(Exchanged):
         "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype",
         "element_shape", "layout", "name", "number", "recordings",
     )  # fmt: skip
+    address = property(lambda self: self._live().address)  # where the device has the first element
     grad, dual = Companion("grad"), Companion("dual")  # of the same class and shape, or false where there is none
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
@@ -244,7 +245,7 @@ class Dense(Exchanged):
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
             return
-        plain = same and self.dtype is other.dtype and self._active_mask() is None
+        plain = same and self.dtype is other.dtype and self._active() is None
         if not (plain and self._live().take(other._live())):
             self.from_numpy(other._live().values())
 
