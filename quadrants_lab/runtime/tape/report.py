@@ -52,11 +52,11 @@ class Report:
             return f"qd.ad.checkpoint marks {by_hand} stretches, which keep only where they begin"
         more = f", {by_hand} of them by qd.ad.checkpoint" if by_hand else ""
         more += "; in the end all steps are, to leave memory as it was" if self.at_end else ""
-        return f"to keep all would take more than the budget, so {len(self.stretches)} stretches are made again{more}"
+        return f"to keep all would take more than the budget, so {len(self.stretches)} stretches are run again{more}"
 
     def kept(self) -> str:
         """What was saved and recomputed, in numbers."""
-        return f"at most {self.kept_bytes:,} bytes kept, {_steps(self.made_again)} made again"
+        return f"at most {self.kept_bytes:,} bytes kept, {_steps(self.made_again)} run again"
 
     def title(self) -> str:
         """The number of steps, what was saved and recomputed, and the budget."""
@@ -78,7 +78,7 @@ class Report:
             times = [row.times for row in self.steps[s.first : s.first + s.steps]]
             often = "once" if max(times) == 1 else f"{min(times)} to {max(times)} times"
             where = f"steps {s.first + 1} to {s.first + s.steps}, from {s.bytes:,} bytes"
-            lines.append(f"  stretch {n}: {where}; each made again {often}")
+            lines.append(f"  stretch {n}: {where}; each run again {often}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ Rows = tuple[list[StepRow], list[Stretch]]
 
 
 def rows(launches: Keeper) -> Callable[[], Rows]:
-    """Returns a function that lists the steps as they are now, as if none was made again. Without a budget, it holds
+    """Returns a function that lists the steps as they are now, as if none was run again. Without a budget, it holds
     them until it is called."""
     items, tracked, first, names = list(launches.steps), launches.tracked, launches.names, _Names()
     known: dict[Any, Sorted] = {}
