@@ -5,7 +5,7 @@ OTHERS := .venv-others/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu test-gpu2 lab lint docs bench workbench figures peer-gradients names cpu-runtime nightly mutations setup clean
+.PHONY: help demo test test-gpu test-gpu2 lab lint docs dist bench workbench figures peer-gradients names cpu-runtime nightly mutations setup clean
 help:
 	@echo "make demo     run a lesson of the course without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -14,6 +14,7 @@ help:
 	@echo "make lab      the course, in JupyterLab"
 	@echo "make lint     ruff, mypy --strict"
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
+	@echo "make dist     wheel and sdist in dist/"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
 	@echo "make workbench  measure the notebook: seconds, bytes, and which are over their limits   (ARGS='--only graphs')"
 	@echo "make figures  size and shape of the project beside their aims, into docs/architecture.md"
@@ -55,6 +56,10 @@ docs:
 	@scripts/setup.sh test
 	@$(PY) -m sphinx -q -E -W --keep-going -d out/doctrees docs out/docs
 	@echo "docs: out/docs/index.html"
+
+dist:
+	@scripts/setup.sh test
+	@$(PY) -m build -q --no-isolation .
 
 bench: $(PEER) $(OTHERS)
 	@scripts/setup.sh test

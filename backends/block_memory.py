@@ -6,7 +6,7 @@ from math import prod
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.sizeexpr import SizeConst
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 
 def own_memory(kernel: N.Kernel, task: N.Offload, most: int) -> dict[str, N.Buffer]:
@@ -17,10 +17,11 @@ def own_memory(kernel: N.Kernel, task: N.Offload, most: int) -> dict[str, N.Buff
     if not found:
         return {}
     others = {x.grad for x in found.values()}
-    others |= {s.buffer for t in kernel.tasks if t is not task for s in walk((t,)) if isinstance(s, N.Access)}
+    others |= {s.buffer for t in kernel.tasks if t is not task for s in find((t,), N.Access)}
+    used = {s.buffer for s in find((task,), N.Access)}
     own = {}
     for name, x in found.items():
-        if name in others:
+        if name in others or name not in used:
             continue
         shape = tuple(n.value for n in x.extents[1:] if isinstance(n, SizeConst))
         own[name] = replace(x, kind="shared", shape=shape, extents=(), ndim=len(shape), role="")

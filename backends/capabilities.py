@@ -9,11 +9,15 @@ class Capabilities:
     numpy array can be a buffer; a launch has ended when it returns; and hardly more iterations are in flight than there
     are threads. ``suspects_races``: see `CompileOptions.suspect_races`. ``dlpack``: DLPack's number of the kind of
     device whose arrays kernels use in place, 0 for none. ``many``: there may be several devices, and `open_device`
-    takes the number of one. ``pages``: memory may lie in pages (`backends.pages`), in an order of its own."""
+    takes the number of one. ``blocks``: the threads of a block run at once, with shared memory of 32 KiB.
+    ``checks_bounds``: every kernel is compiled with `CompileOptions.check_out_of_bound`. ``pages``: memory may lie in
+    pages (`backends.pages`), in an order of its own."""
 
     ad_unroll: tuple[int, int] = (1, 1)
     on_host: bool = False
     suspects_races: bool = False
     dlpack: int = 0
     many: bool = False
+    blocks: bool = False
+    checks_bounds: bool = False
     pages: bool = False

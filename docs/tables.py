@@ -17,8 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 from quadrants_lab.autodiff import diagnostics
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.library import FUNCTIONS
-from quadrants_lab.frontend.op_table import Builtin
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS, Builtin
 from quadrants_lab.ir.prims import PRIMS, Prim
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -37,7 +37,7 @@ with _importing():
         misc,
     )
     from quadrants_lab.lang.annotations import Template, ref, template
-    from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
+    from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, wasm, x64, x86_64
     from quadrants_lab.lang.buffer_view import BufferView
     from quadrants_lab.lang.classes import data_oriented
     from quadrants_lab.lang.config import (
@@ -64,6 +64,7 @@ with _importing():
     from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
     from quadrants_lab.lang.matrix import Matrix, Vector
     from quadrants_lab.lang.missing import missing_attribute
+    from quadrants_lab.lang.quantised import BitpackedFields
     from quadrants_lab.lang.shapes import Layout
     from quadrants_lab.lang.snode import (
         NAMED_AXES as _axes,
@@ -96,8 +97,8 @@ if _environ.get("QD_KERNEL_COVERAGE", "0") not in ("", "0"):
     _import("quadrants_lab.lang.coverage").start()
 
 __all__ = [  # noqa: PLE0604  # the lists hold strings
-    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "DeviceCapability", "Field", "FieldsBuilder",
-    "Format", "Layout", "Matrix",
+    "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "BitpackedFields", "DeviceCapability", "Field",
+    "FieldsBuilder", "Format", "Layout", "Matrix",
     "MatrixField", "MatrixNdarray", "MatrixTensor", "Ndarray", "QuadrantsAssertionError",
     "QuadrantsCompilationError", "QuadrantsNameError", "QuadrantsRuntimeError", "QuadrantsRuntimeTypeError",
     "QuadrantsSyntaxError", "QuadrantsTypeError", "QuadrantsWarning", "SNode", "ScalarField", "ScalarNdarray",
@@ -106,9 +107,9 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
     "experimental", "extension", "field", "func", "gpu", "init", "inspect", "is_extension_enabled",
     "is_logging_effective", "jax_op", "kernel", "math", "metal", "ndarray", "perf_dispatch", "pure", "pyfunc",
     "real_func", "ref", "reset", "root", "set_logging_level", "sync", "template", "tensor", "torch_op", "types",
-    "vulkan", "wrap", "x64", "x86_64", "BufferView", "Event", "GraphStatus", "Stream", "checkpoint", "create_event",
-    "create_stream", "deactivate_all_snodes", "graph", "graph_do_while", "graph_parallel", "graph_parallel_context",
-    "stream_parallel", *_axes, *_dtypes,
+    "vulkan", "wasm", "wrap", "x64", "x86_64", "BufferView", "Event", "GraphStatus", "Stream", "checkpoint",
+    "create_event", "create_stream", "deactivate_all_snodes", "graph", "graph_do_while", "graph_parallel",
+    "graph_parallel_context", "stream_parallel", *_axes, *_dtypes,
 ]  # fmt: skip
 
 

@@ -1,10 +1,12 @@
 """`python -m quadrants_lab`: backends, kernels and gradients, from a shell."""
 
 import argparse
+import json
+import os
 import runpy
 import sys
 import traceback
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +16,41 @@ from quadrants_lab.runtime.backend import names
 from quadrants_lab.runtime.observe.observers import KEEPS_LAST, unwatched, watch
 
 
-def backends() -> int:
+def _json(value: Any) -> None:
+    from quadrants_lab.notebook.plain import plain
+
+    print(json.dumps(plain(value), indent=1))
+
+
+def backends(as_json: bool = False) -> int:
     """Prints each backend with its devices, or why it cannot be used here; returns 1 if none can."""
     from quadrants_lab.notebook.backends import Backends
 
     found = Backends()
-    print(found)
+    if as_json:
+        _json(found.rows)
+    else:
+        print(found)
     return 0 if any(not b.why_not for b in found.rows) else 1
 
 
-def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches: list[str], page: str) -> int:
-    """Runs ``file`` and prints what its kernels and the gradients that it launched were compiled to. With ``arches`` it
-    repeats their last launches on these backends and compares the results. ``page``: writes all of it to this file
-    instead."""
+def inspect(given: argparse.Namespace) -> int:
+    """Runs a file and prints what its kernels and the gradients that it launched were compiled to. With ``arch`` it
+    repeats their last launches on these backends and compares the results. ``html``: writes all of it to this file
+    instead. ``dot``: prints a graph of each kernel instead."""
     from quadrants_lab.notebook.compare import compare, tables
     from quadrants_lab.runtime.record.recorder import recording
 
+    file, kernel, stage, code, page = given.file, given.kernel, given.stage, given.code, given.html
+    arches = [a for a in given.arch.split(",") if a]
     for name in arches:
         if name not in names():
             return _fail(f"no backend {name!r}: there are {', '.join(names())}")
     token = KEEPS_LAST.set(True)  # even if the file's fields have ended
     try:
-        with recording() if arches or page else nullcontext() as recorder:
-            found = dict.fromkeys(v for v in _run(file).values() if isinstance(v, Kernel))
+        with recording() if arches or page or given.dot == "program" else nullcontext() as recorder:
+            ran = _run(file, aside=given.json or bool(given.dot))
+            found = dict.fromkeys(v for v in ran.values() if isinstance(v, Kernel))
     finally:
         KEEPS_LAST.reset(token)
     kernels = [k for k in found if kernel in (None, k.name)]
@@ -45,22 +59,52 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
         return _fail(f"{what} in {file}: there are {', '.join(k.name for k in found) or 'none'}")
     if page:
         return _write(kernels, recorder, arches, file, page)
-    for k in kernels:
-        launched: list[tuple[str, Launchable]] = [(k.name, k)]
-        if k.grad.dispatcher.last is not None:
-            launched.append((f"gradient of {k.name}", k.grad))
-        for title, launchable in launched:
-            print(f"# {title}")
-            try:
-                print(launchable.code(code) if code else launchable.ir(stage))
-                if launchable is k.grad:
-                    print(k.sizes(), end="\n\n")
-            except (QuadrantsError, KeyError) as e:
-                return _fail(e.args[0])
+    try:
+        if given.dot:
+            return _graphs(kernels, recorder, given.dot)
+        shown = [_compiled(k, stage, code) for k in kernels]
+    except (QuadrantsError, KeyError) as e:
+        return _fail(e.args[0])
+    wanted = {k.name for k in kernels}
+    records = [r for r in recorder.records() if r.kernel in wanted] if recorder is not None else []
+    compared = compare(records, arches)
+    if given.json:
+        runs = {f"{r.kernel}, {r.mode}": compared[r.number] for r in records if r.number in compared}
+        _json({"kernels": shown, "backends": runs})
+        return 0
+    for of in shown:
+        for mode, text in of["text"].items():
+            print(f"# {'gradient of ' * (mode != 'forward')}{of['name']}", text, sep="\n")
+        if of["sizes"] is not None:
+            print(of["sizes"], end="\n\n")
+    print(tables(records, compared), end="")
+    return 0
+
+
+def _compiled(k: Kernel, stage: str, code: str | None) -> dict[str, Any]:
+    """What a kernel, and its gradient if that was launched, was compiled to."""
+    launched: dict[str, Launchable] = {"forward": k}
+    if k.grad.dispatcher.last is not None:
+        launched["gradient"] = k.grad
+    text = {mode: x.code(code) if code else x.ir(stage) for mode, x in launched.items()}
+    return {"name": k.name, "text": text, "sizes": k.sizes() if "gradient" in launched else None}
+
+
+def _graphs(kernels: list[Kernel], recorder: Any, name: str) -> int:
+    """Prints a graph of each kernel that has it, as DOT text; that of the program once."""
+    from quadrants_lab.notebook.collect import cell_view
+
     if recorder is not None:
-        wanted = {k.name for k in kernels}
-        records = [r for r in recorder.records() if r.kernel in wanted]
-        print(tables(records, compare(records, arches)), end="")
+        cell_view("", recorder)  # keeps what the graph is made of
+    drawn, why = [], ""
+    for k in kernels:
+        try:
+            drawn.append(k.graph(name).source)
+        except QuadrantsError as e:
+            why = e.args[0]
+    if not drawn:
+        return _fail(why)
+    print(*dict.fromkeys(drawn), sep="\n", end="")
     return 0
 
 
@@ -79,7 +123,7 @@ def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page
     return 0
 
 
-def check(file: str, grad: str) -> int:
+def check(file: str, grad: str, as_json: bool = False) -> int:
     """Runs ``file``, differentiates the field that it calls ``grad`` through all its launches, and compares the
     gradients with finite differences and forward mode; returns 1 if one of them disagrees."""
     from quadrants_lab.lang.doctor import showing
@@ -89,7 +133,7 @@ def check(file: str, grad: str) -> int:
     launches = Forward(repeatable=True)
     try:
         with watch(launches):
-            ran = _run(file)
+            ran = _run(file, as_json)
     except SystemExit as e:
         return _fail(f"{file} ended itself (sys.exit({e.code!r})), so its fields cannot be examined")
     try:
@@ -99,7 +143,10 @@ def check(file: str, grad: str) -> int:
             found = experiment.check(launches, loss, ran, say)
     except QuadrantsError as e:
         return _fail(e.args[0])
-    print(experiment.check_text(found))
+    if as_json:
+        _json(found)
+    else:
+        print(experiment.check_text(found))
     return int(not found.right)
 
 
@@ -107,12 +154,15 @@ class _FileError(Exception):
     """What a file raised, as text."""
 
 
-def _run(file: str) -> dict[str, Any]:
-    """Runs a Python file as the main program and returns its global names. _FileError has an exception that it raised,
-    without our frames around the file's."""
+def _run(file: str, aside: bool = False) -> dict[str, Any]:
+    """Runs a Python file as the main program and returns its global names. ``aside``: what it prints goes to standard
+    error. _FileError has an exception that it raised, without our frames around the file's."""
     sys.path.insert(0, str(Path(file).resolve().parent))
     try:
-        return runpy.run_path(file, run_name="__main__")
+        with redirect_stdout(sys.stderr) if aside else nullcontext():
+            return runpy.run_path(file, run_name="__main__")
+    except BrokenPipeError:  # whoever read what it prints has gone
+        raise
     except Exception as e:
         frames = traceback.extract_tb(e.__traceback__)
         own = [n for n, frame in enumerate(frames) if frame.filename == file]
@@ -131,15 +181,18 @@ def _fail(why: object, status: int = 1) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m quadrants_lab", description=__doc__)
+    version = sys.modules["quadrants_lab"].__version__
+    parser.add_argument("--version", action="version", version=f"quadrants_lab {version}")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("backends", help="list the backends and whether they can be used here")
+    table = commands.add_parser("backends", help="list the backends and whether they can be used here")
     show = commands.add_parser("inspect", help="run a Python file and print the IR, sizes or code of its kernels")
-    show.add_argument("file")
+    show.add_argument("file", metavar="FILE[:KERNEL]")
     show.add_argument("--kernel", help="only this one")
     show.add_argument("--stage", default="", help="IR at this stage: 'front end' or the name of a pass; default: last")
     show.add_argument("--code", help="the backend's code instead of IR: llvm, llvm-opt, asm, c, msl, spirv")
     show.add_argument("--arch", default="", help="backends, with commas: repeat the last launches on each, and compare")
     show.add_argument("--html", default="", metavar="PAGE", help="write the whole inspector to this .html or .json")
+    show.add_argument("--dot", default="", metavar="GRAPH", help="print this graph as DOT: cfg, scc, sizes or program")
     passes = commands.add_parser("opt", help="run passes over a kernel's IR text and print the result")
     passes.add_argument("-p", "--passes", default="", help="names, with commas between; 'help' lists them")
     passes.add_argument("--verify", action="store_true", help="run the verifier before the first pass and after each")
@@ -149,9 +202,23 @@ def main(argv: list[str] | None = None) -> int:
     )
     compare.add_argument("file")
     compare.add_argument("--grad", required=True, help="the field to differentiate: 0-d, floating, with a gradient")
+    for command in (table, show, compare):
+        command.add_argument("--json", action="store_true", help="print JSON; what the program prints goes to stderr")
     given = parser.parse_args(argv)
+    try:
+        status = _command(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # as under `| head`: nobody reads any more, and Python's last flush must not fail either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13  # what a shell reports of a program that SIGPIPE ended
+    return status
+
+
+def _command(given: argparse.Namespace) -> int:
     if given.command == "backends":
-        return backends()
+        return backends(given.json)
+    if given.command == "inspect" and ":" in given.file and not os.path.exists(given.file):
+        given.file, _, given.kernel = given.file.rpartition(":")
     if given.command != "opt" or (given.file != "-" and given.passes != "help"):
         try:
             open(given.file, "rb").close()  # only a check
@@ -162,10 +229,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return opt(given.passes, given.file, given.verify)
     try:
-        if given.command == "check":
-            return check(given.file, given.grad)
-        arches = [a for a in given.arch.split(",") if a]
-        return inspect(given.file, given.kernel, given.stage, given.code, arches, given.html)
+        return check(given.file, given.grad, given.json) if given.command == "check" else inspect(given)
     except _FileError as e:
         return _fail(e)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial, wraps
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -30,15 +31,25 @@ from quadrants_lab.runtime.interop.arrays import adopt
 from quadrants_lab.runtime.interop.gradients import settle_argument
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
-from quadrants_lab.runtime.observe import tape_numbers
-from quadrants_lab.runtime.observe.observers import MODE, OBSERVERS, open_recording, unwatched, watch
+from quadrants_lab.runtime.observe.observers import (
+    OBSERVERS,
+    Observer,
+    Scope,
+    open_recording,
+    recording_tape,
+    unwatched,
+    watch,
+)
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.recording import modes
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
+from quadrants_lab.runtime.tape.tracing import Tracing
 from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:
+    from quadrants_lab.ir.dot import Drawing
     from quadrants_lab.runtime.check.report import Report as Checked
 
 __all__ = [
@@ -46,7 +57,7 @@ __all__ = [
     "no_grad", "program",
 ]  # fmt: skip
 
-_Open = tuple[Any, AbstractContextManager[None], Any, AbstractContextManager[None] | None, session.Session]
+_Open = tuple[AbstractContextManager[None], Any, AbstractContextManager[None] | None]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -69,13 +80,13 @@ class Tape:
     state. If it is less than the program needs at least, an error at the end says how much that is.
     `kept_bytes` and `made_again` say how much was saved and run again, and `report`, a timeline in a notebook, says
     where and why.
+    ``trace``: launches are timed, one after the other, for `trace`.
     ``grad_check``: fields (f64) whose gradients are compared with finite differences. If they differ, a
     QuadrantsAssertionError names field, index and both values.
     """
 
     _recorder: Launches | None = None  # made when it is needed
     _open: _Open | None = None  # what ends the recording
-    _proof: object = None  # that the recording is still the one which the loss keeps
     _caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
     _differentiated = False  # whether it ran gradients since it began to record
     _report: Callable[[], Report] = Report
@@ -84,24 +95,10 @@ class Tape:
 
     def __init__(
         self, loss: Any = None, clear_gradients: bool = True, validation: bool = False,
-        grad_check: Sequence[Any] | None = None, memory: int | None = None,
+        grad_check: Sequence[Any] | None = None, memory: int | None = None, trace: bool = False,
     ) -> None:  # fmt: skip
         self._given = loss  # a torch tensor must live as long as its Tape
-        if not isinstance(loss, Dense):
-            loss = _as_dense(loss)
-        if not isinstance(loss, Dense):
-            what = f"a loss must be a 0-d field or ndarray, not {loss!r}"
-            help = "the program comes before its loss: qd.ad.check(program, loss)" if callable(loss) else ""
-            raise QuadrantsRuntimeTypeError(what, code="QL2090", help=help)
-        if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
-            raise QuadrantsRuntimeError(f"a loss must be 0-d, it is {loss!r}", code="QL2090")
-        if not loss.has_grad():
-            raise QuadrantsRuntimeError(
-                f"a loss must have a gradient, it is {loss!r}",
-                code="QL2090",
-                help="make it with needs_grad=True; a tensor, with requires_grad=True",
-            )
-        self.loss = loss
+        self.loss = loss if getattr(loss, "recordings", None) is not None else _checked_loss(loss)
         self.clear_gradients = clear_gradients
         self.validation = validation
         self.grad_check = list(grad_check) if grad_check else []
@@ -114,42 +111,70 @@ class Tape:
             )
         self.memory = memory
         self.kept: list[Kept] = []
+        self.traces = trace
+        self._tracing: Tracing | None = None
 
     def __enter__(self) -> Tape:
         if self._open is not None:
             raise QuadrantsRuntimeError("this Tape is already recording", code="QL2092")
-        if tape_numbers.recording_tape():
+        if recording_tape():
             raise QuadrantsRuntimeError(
                 "another Tape is recording",
                 code="QL2092",
                 help="end its with first: it would run the gradients of this one's launches once more",
             )
         memory = self.loss._live()
-        now = memory.session
         if self.clear_gradients:
             clear_all("grad", THREAD.number)
         self._differentiated = False
-        memory.write(..., 0)
-        self._key = memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
-        lent = None if self.loss.recordings is None else self.loss.recordings.lend(self._key)
-        self._recorder, self._proof = (self._recorder, None) if lent is None else lent
-        launches = self._launches
+        memory.clear()
+        known = self.loss.recordings
+        self._key = memory.serial, modes(), self.memory, self.validation, self._repeatable, self.traces
+        found = None if known is None else known.get(self._key)
+        if found is not None and found.take_up():
+            self._recorder = found
+        elif self._recorder is None or not self._recorder.take_up():
+            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
+            self._recorder.take_up()
+        launches = self._recorder
         launches.began, launches.clears = next(TIMES), self.clear_gradients
-        now.taping.append(launches)
-        self._open = self._record(launches, now)
+        self._tracing = launches.tracing = Tracing(launches.account) if self.traces else None
+        memory.session.taping.append(launches)
+        scope, rerun = Scope("Tape", "grad"), launches.rerun
+        watching = watch(launches, scope) if self._tracing is None else _watched(self._tracing, launches, scope)
+        checking = session.checking("check_races") if self.validation else None
+        watching.__enter__()
+        if rerun is not None:
+            rerun.begin()
+        if checking is not None:
+            checking.__enter__()
+        self._open = watching, rerun, checking
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        assert self._open is not None
+        (watching, rerun, checking), self._open = self._open, None
+        try:
+            if checking is not None:
+                checking.__exit__(None, None, None)
+            if rerun is not None:
+                rerun.leave()
+        finally:
+            watching.__exit__(None, None, None)
         launches, rested = self._launches, False
         try:
             if kind is None:
-                reaches = self._finish()
-                rested = not self.validation and self._rest(launches, reaches)
+                rested = self._finish_again(launches)
+                if not rested:
+                    with nullcontext() if self._tracing is None else watch(self._tracing):
+                        reaches = self._finish()
+                    once = self.validation or self.traces or self._finds_lost
+                    rested = not once and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
+            launches.put_down()
             if rested:
                 self._recorder = None
             else:
@@ -157,47 +182,67 @@ class Tape:
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
 
-    def _record(self, launches: Launches, now: session.Session) -> _Open:
-        """Begins to record launches; `_close` ends that."""
-        numbers = tape_numbers.begin("Tape", "grad", now)
-        watching, rerun = watch(launches), launches.rerun
-        checking = session.checking("check_races") if self.validation else None
-        watching.__enter__()
-        if rerun is not None:
-            rerun.begin()
-        if checking is not None:
-            checking.__enter__()
-
-        return numbers, watching, rerun, checking, now
-
-    def _close(self) -> None:
-        assert self._open is not None
-        (numbers, watching, rerun, checking, now), self._open = self._open, None
-        try:
-            if checking is not None:
-                checking.__exit__(None, None, None)
-            if rerun is not None:
-                rerun.leave()
-        finally:
-            try:
-                watching.__exit__(None, None, None)
-            finally:
-                tape_numbers.end(numbers, now)
-
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives
         derivatives to something."""
         if self.loss.recordings is None:
-            self.loss.recordings = Table(Launches.clear)
+            self.loss.recordings = Table(Launches.ended)
         rerun = launches.for_the_next_run()
         if rerun is None:
             return False
         if reaches:
             rerun.report = self._report
-        if not self.loss.recordings.give_back(self._key, launches, self._proof):
-            self.loss.recordings.put(self._key, launches, rerun.needs())
+        self.loss.recordings.put(self._key, launches, rerun.needs())
         rerun.let_go()
         return True
+
+    def _finish_again(self, launches: Launches) -> bool:
+        """Runs the gradients of a recording that was repeated, and keeps it; False, with nothing done, where there is
+        more to do."""
+        rerun = launches.rerun
+        if rerun is None:
+            return False
+        if self._differentiated or not rerun.finish(self._seed):
+            rerun.end()
+            return False
+        assert rerun.report is not None
+        self.kept = launches.report() if launches.kept else []
+        self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
+        self._tell_recorder()
+        rerun.unwatch()
+        rerun.launched.clear()
+        rerun.at = 0
+        assert self.loss.recordings is not None
+        if self.loss.recordings.get(self._key) is not launches:
+            self.loss.recordings.put(self._key, launches, rerun.needs())
+        return True
+
+    def __repr__(self) -> str:
+        """The loss, how many launches there were, the most bytes that were kept, the budget."""
+        if self._open is not None:
+            said = f"recording, {sum(1 for _ in self._launches.leaves())} launches so far"
+        elif not (report := self.report).steps:
+            said = "no launches"
+        else:
+            budget = "no budget" if report.budget is None else f"a budget of {report.budget:,} bytes"
+            said = f"{len(report.steps):,} launches under {budget}, {report.kept()}"
+        return f"<qd.ad.Tape of {self.loss!r}: {said}>"
+
+    def graph(self) -> Drawing:
+        """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a
+        launch overwrote it. Launches that repeat are folded. ``.source`` is DOT text; `Report.program` has the data."""
+        return self.report.graph()
+
+    def trace(self, path: str | Path) -> Path:
+        """Writes a timeline of launches, gradients and bytes kept, which Perfetto (https://ui.perfetto.dev) and
+        chrome://tracing open, and returns its absolute path. The Tape must have been made with ``trace=True``."""
+        if self._tracing is None:
+            untimed = "the launches under this Tape were not timed"
+            what = "this Tape recorded nothing yet" if self.traces else untimed
+            help = f"with qd.ad.Tape({self.loss.name or 'loss'}, trace=True) as tape: ..."
+            raise QuadrantsRuntimeError(what, code="QL2104", help=help)
+        about = {"loss": repr(self.loss), "launches": len(self._tracing.ran), "kept_bytes": self.kept_bytes}
+        return self._tracing.write(path, about)
 
     @property
     def report(self) -> Report:
@@ -205,9 +250,18 @@ class Tape:
         return self._report()
 
     @property
+    def _finds_lost(self) -> bool:
+        """Whether the session looks for gradients that are lost, see `qd.init`."""
+        return self.loss._memory.session.settings.options.get("check") == "gradients"  # type: ignore[no-any-return]
+
+    @property
+    def _repeatable(self) -> bool:
+        return bool(self.grad_check) or self._finds_lost
+
+    @property
     def _launches(self) -> Launches:
         if self._recorder is None:
-            self._recorder = Launches(repeatable=bool(self.grad_check), memory=self.memory)
+            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
         return self._recorder
 
     def grad(self) -> None:
@@ -220,7 +274,7 @@ class Tape:
             clear_all("grad", THREAD.number)
         self._differentiated = True
         self._seed()
-        with unwatched(self._launches):
+        with unwatched(self._launches), nullcontext() if self._tracing is None else self._tracing.gradients():
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
@@ -249,20 +303,18 @@ class Tape:
     def _finish(self) -> bool:
         """Runs the gradients at the end; returns whether the launches give derivatives to something."""
         launches, loss = self._launches, self.loss._memory
-        rerun = None if self._differentiated else launches.finish_rerun(self._seed)
-        if rerun is not None and rerun.report is not None:
-            self.kept = launches.report() if launches.kept else []
-            self.kept_bytes, self.made_again = launches.account.most, 0
-            self._report = rerun.report
-            self._tell_recorder()
-            return True
         reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)
         if not reaches:
             caller, levels = self._caller
             warn_unreached(caller, self.loss, launches.writes, levels, launches.read_without_gradient())
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
-        self._differentiate(forget=self.memory is not None and not self.grad_check)
+        self._differentiate(forget=self.memory is not None and not self._repeatable)
         self.kept = launches.report()
+        if self._finds_lost and reaches:
+            # imported here, because it loads the compiler
+            from quadrants_lab.runtime.check.checked_session import tell_lost_gradients
+
+            tell_lost_gradients(loss.session, launches, self.loss)
         if self.validation:
             for kept in self.kept:
                 warnings.warn(str(kept), QuadrantsWarning, stacklevel=3)
@@ -295,6 +347,13 @@ class Tape:
                     code="QL2099",
                     help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
                 )
+
+
+@contextmanager
+def _watched(first: Observer, second: Observer, scope: Scope) -> Iterator[None]:
+    """Within the with, of the ``scope``, both see every launch; ``first`` is the inner one."""
+    with watch(first), watch(second, scope):
+        yield
 
 
 def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
@@ -391,6 +450,24 @@ def clear_all_gradients() -> None:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.ad", name, globals())
+
+
+def _checked_loss(loss: Any) -> Dense:
+    """The loss of a Tape as a field or ndarray; an error for what is none."""
+    loss = loss if isinstance(loss, Dense) else _as_dense(loss)
+    if not isinstance(loss, Dense):
+        what = f"a loss must be a 0-d field or ndarray, not {loss!r}"
+        help = "the program comes before its loss: qd.ad.check(program, loss)" if callable(loss) else ""
+        raise QuadrantsRuntimeTypeError(what, code="QL2090", help=help)
+    if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
+        raise QuadrantsRuntimeError(f"a loss must be 0-d, it is {loss!r}", code="QL2090")
+    if not loss.has_grad():
+        raise QuadrantsRuntimeError(
+            f"a loss must have a gradient, it is {loss!r}",
+            code="QL2090",
+            help="make it with needs_grad=True; a tensor, with requires_grad=True",
+        )
+    return loss
 
 
 def _as_dense(loss: Any) -> Any:

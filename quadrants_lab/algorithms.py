@@ -18,6 +18,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.library.core import ops
 from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
+from quadrants_lab.lang import block_algorithms as blocks
 from quadrants_lab.lang.annotations import Template
 from quadrants_lab.lang.custom_gradients import has_derivative, no_derivative
 from quadrants_lab.lang.dense import Dense
@@ -26,6 +27,8 @@ from quadrants_lab.lang.kernel import func, kernel
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS
 from quadrants_lab.lang.tensor import Tensor
+from quadrants_lab.runtime.interop import cupy_sort
+from quadrants_lab.runtime.session import current
 
 __all__ = [
     "PrefixSumExecutor", "exclusive_scan_add", "exclusive_scan_max", "exclusive_scan_min",
@@ -48,6 +51,14 @@ DIGITS = 256
 _NAN = float("nan")  # the neutral element of min and max, which ignore it
 _LEAST = {t: -float("inf") if t.is_float else t.limits[0] for t in (f32, f64, i32, i64, u32, u64)}
 _GREATEST = {t: float("inf") if t.is_float else t.limits[1] for t in _LEAST}
+
+
+def by_blocks() -> bool:
+    """Whether the session's device runs the threads of a block at once, so that they can share the work of a tile."""
+    return current().backend.CAPABILITIES.blocks
+
+
+by_blocks.__qd_compile_time__ = True  # type: ignore[attr-defined]
 
 
 def _tiles(n: int) -> int:
@@ -144,36 +155,34 @@ def _scan(
     """``out[i] = op(arr[0], ..., arr[i - 1])``; with ``inclusive``, arr[i] too. ``out`` can be ``arr``."""
     tiles = (n + static(TILE - 1)) // TILE
     _require(scratch, tiles, n)
-    for t in range(tiles):
-        s = dtype(identity)
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            s = op(s, arr[i])
-        scratch[t] = bit_cast(s, scratch.dtype)
-    _summed(op, scratch, tiles, dtype)
-    for t in range(tiles):
-        s = dtype(identity)
-        if t > 0:
-            s = bit_cast(scratch[t - 1], dtype)
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            here = arr[i]
-            if static(inclusive):
-                s = op(s, here)
-                out[i] = s
-            else:
-                out[i] = s
-                s = op(s, here)
-
-
-@func
-def _add(a: Any, b: Any):
-    return a + b
+    if static(by_blocks()):
+        blocks.scan(op, identity, arr, out, scratch, 0, n, dtype, inclusive)
+    else:
+        for t in range(tiles):
+            s = dtype(identity)
+            for i in range(t * TILE, min(n, t * TILE + TILE)):
+                s = op(s, arr[i])
+            scratch[t] = bit_cast(s, scratch.dtype)
+        _summed(op, scratch, tiles, dtype)
+        for t in range(tiles):
+            s = dtype(identity)
+            if t > 0:
+                s = bit_cast(scratch[t - 1], dtype)
+            for i in range(t * TILE, min(n, t * TILE + TILE)):
+                here = arr[i]
+                if static(inclusive):
+                    s = op(s, here)
+                    out[i] = s
+                else:
+                    out[i] = s
+                    s = op(s, here)
 
 
 @func
 def exclusive_scan_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
     """``out[i] = sum(arr[:i])``"""
     static_assert(static(dtype in _LEAST), f"exclusive_scan_add takes numbers of 32 or 64 bits, not {dtype.name}")
-    _scan(_add, 0, arr, out, scratch, n, dtype)
+    _scan(blocks.add, 0, arr, out, scratch, n, dtype)
 
 
 @func
@@ -199,14 +208,17 @@ def _count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
     number of all."""
     tiles = (n + static(TILE - 1)) // TILE
     _require(scratch, tiles, n)
-    for t in range(tiles):
-        found = cast(0, u32)
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            if counts(arr, i):
-                found += 1
-        scratch[t] = found
-    _summed(_add, scratch, tiles, scratch.dtype)
-    total[0] = cast(scratch[tiles - 1], total.dtype) if tiles > 0 else cast(0, total.dtype)
+    if static(by_blocks()):
+        blocks.count(counts, arr, scratch, n, total)
+    else:
+        for t in range(tiles):
+            found = cast(0, u32)
+            for i in range(t * TILE, min(n, t * TILE + TILE)):
+                if counts(arr, i):
+                    found += 1
+            scratch[t] = found
+        _summed(blocks.add, scratch, tiles, scratch.dtype)
+        total[0] = cast(scratch[tiles - 1], total.dtype) if tiles > 0 else cast(0, total.dtype)
 
 
 @func
@@ -228,12 +240,15 @@ def select(arr: Any, flags: Any, out: Any, num_out: Any, scratch: Any, n: Any, l
     """Copies the ``arr[i]`` whose ``flags[i]`` is not 0 to the front of ``out``, in order; ``num_out[0]``: their
     number."""
     _count(_is_set, flags, scratch, n, num_out)
-    for t in range((n + static(TILE - 1)) // TILE):
-        at = _count_before(scratch, t)
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            if flags[i] != 0:
-                out[at] = arr[i]
-                at += 1
+    if static(by_blocks()):
+        blocks.select(_is_set, flags, arr, out, scratch, n)
+    else:
+        for t in range((n + static(TILE - 1)) // TILE):
+            at = _count_before(scratch, t)
+            for i in range(t * TILE, min(n, t * TILE + TILE)):
+                if flags[i] != 0:
+                    out[at] = arr[i]
+                    at += 1
 
 
 @func
@@ -254,20 +269,23 @@ def reduce_by_key_add(
     _count(_begins, keys_in, scratch, n, num_runs)
     for i in range(num_runs[0]):
         values_out[i] = cast(0, value_dtype)
-    for t in range((n + static(TILE - 1)) // TILE):
-        at = _count_before(scratch, t) - 1
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            if _begins(keys_in, i):
-                at += 1
-                keys_out[at] = keys_in[i]
-            values_out[at] += values_in[i]
+    if static(by_blocks()):
+        blocks.add_runs(_begins, keys_in, values_in, keys_out, values_out, scratch, n, value_dtype)
+    else:
+        for t in range((n + static(TILE - 1)) // TILE):
+            at = _count_before(scratch, t) - 1
+            for i in range(t * TILE, min(n, t * TILE + TILE)):
+                if _begins(keys_in, i):
+                    at += 1
+                    keys_out[at] = keys_in[i]
+                values_out[at] += values_in[i]
 
 
 # --- sort -----------------------------------------------------------------------------------------------------------
 
 
 @func
-def _digit(key: Any, dtype: Any, shift: Template):
+def _digit(key: Any, dtype: Any, shift: Any):
     """Eight bits of the key, after its bits are mapped to an unsigned integer of the same order."""
     unsigned = static(u64 if dtype.bits == 64 else u32)
     bits = bit_cast(key, unsigned)
@@ -276,31 +294,35 @@ def _digit(key: Any, dtype: Any, shift: Template):
         bits = bits ^ top
     elif static(dtype.kind == "f"):
         bits = ~bits if bits & top else bits | top
-    return cast((bits >> shift) & 255, i32)
+    return cast((bits >> cast(shift, unsigned)) & 255, i32)
 
 
 @func
 def _pass(
     keys: Any, to_keys: Any, values: Any, to_values: Any, counts: Any, n: Any, dtype: Any, has_values: Template,
-    shift: Template,
+    shift: Any,
 ) -> None:  # fmt: skip
     """Sorts the pairs stably by one digit of the keys."""
-    tiles = (n + static(TILE - 1)) // TILE
-    for d in range(tiles * DIGITS):
-        counts[d] = cast(0, u32)
-    for t in range(tiles):
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            d = _digit(keys[i], dtype, shift)
-            counts[d * tiles + t] = counts[d * tiles + t] + 1
-    _summed(_add, counts, tiles * DIGITS, counts.dtype)  # the place behind the last key of the digit in the tile
-    for t in range(tiles):
-        for i in range(min(n, t * TILE + TILE) - 1, t * TILE - 1, -1):
-            d = _digit(keys[i], dtype, shift)
-            at = cast(counts[d * tiles + t], i32) - 1
-            counts[d * tiles + t] = cast(at, u32)
-            to_keys[at] = keys[i]
-            if static(has_values):
-                to_values[at] = values[i]
+    if static(by_blocks()):
+        blocks.sort_pass(_digit, keys, to_keys, values, to_values, counts, n, dtype, has_values, shift)
+    else:
+        tiles = (n + static(TILE - 1)) // TILE
+        for d in range(tiles * DIGITS):
+            counts[d] = cast(0, u32)
+        for t in range(tiles):
+            for i in range(t * TILE, min(n, t * TILE + TILE)):
+                d = _digit(keys[i], dtype, shift)
+                counts[d * tiles + t] = counts[d * tiles + t] + 1
+        # the place behind the last key of the digit in the tile
+        _summed(blocks.add, counts, tiles * DIGITS, counts.dtype)
+        for t in range(tiles):
+            for i in range(min(n, t * TILE + TILE) - 1, t * TILE - 1, -1):
+                d = _digit(keys[i], dtype, shift)
+                at = cast(counts[d * tiles + t], i32) - 1
+                counts[d * tiles + t] = cast(at, u32)
+                to_keys[at] = keys[i]
+                if static(has_values):
+                    to_values[at] = values[i]
 
 
 @func
@@ -321,11 +343,12 @@ def sort(
 
 
 @kernel
-def _sorted(
-    keys: Tensor, tmp: Tensor, values: Tensor, tmp_values: Tensor, scratch: Tensor, n: i32, dtype: Template,
+def _sort_by_two_digits(
+    keys: Tensor, tmp: Tensor, values: Tensor, tmp_values: Tensor, scratch: Tensor, n: i32, shift: i32, dtype: Template,
     pairs: Template,
 ) -> None:  # fmt: skip
-    sort(keys, tmp, values, tmp_values, scratch, n, dtype, pairs, dtype.bits, 0)
+    _pass(keys, tmp, values, tmp_values, scratch, n, dtype, pairs, shift)
+    _pass(tmp, keys, tmp_values, values, scratch, n, dtype, pairs, shift + 8)
 
 
 def _plain(x: Any) -> bool:
@@ -347,16 +370,21 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
         raise _wrong(f"parallel_sort sorts numbers with {keys!r} that have its shape and no offset", values)
     if any(x is not None and has_derivative(x) for x in (keys, values)):
         no_derivative("parallel_sort")
+    if cupy_sort.sort(keys._live(), None if values is None else values._live()):
+        return
     n, pairs = keys.shape[0], values is not None
     tmp = ndarray(keys.dtype, n)
     tmp_values = ndarray(values.dtype, n) if pairs else ndarray(keys.dtype, 1)
     scratch = ndarray(u32, sort_scratch_slots(n))
-    _sorted(keys, tmp, values if pairs else tmp_values, tmp_values, scratch, n, keys.dtype, pairs)
+    for shift in range(0, keys.dtype.bits, 16):
+        _sort_by_two_digits(
+            keys, tmp, values if pairs else tmp_values, tmp_values, scratch, n, shift, keys.dtype, pairs
+        )
 
 
 @kernel
 def _inclusive(arr: Tensor, scratch: Tensor, n: i32) -> None:
-    _scan(_add, 0, arr, arr, scratch, n, i32, True)
+    _scan(blocks.add, 0, arr, arr, scratch, n, i32, True)
 
 
 class PrefixSumExecutor:

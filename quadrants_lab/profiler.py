@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from weakref import WeakKeyDictionary
 
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -52,6 +52,7 @@ class Profile:
     kernels: dict[str, KernelProfilerQueryResult] = field(default_factory=dict)
     trace: deque[tuple[str, float, float]] = field(default_factory=lambda: deque(maxlen=_MAX_TRACE))
     begin: float = field(default_factory=perf_counter)
+    of_session: ClassVar[bool] = True
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> float:
         plan.session.finish()

@@ -131,41 +131,6 @@ def loops() -> None:
         print(f"loop 1M x 64, {dtype}, {name}: forward {forward * 1e3:.3f} ms, gradient {backward * 1e3:.3f} ms")
 
 
-def blocks() -> None:
-    """Sums, scans and a matrix product by blocks of threads and by `qd.algorithms`, beside plain loops and CuPy."""
-    import cupy
-
-    start()
-    n, side, cases, algorithms = 1 << 26, 2048, benchmark_cases("blocks"), qd.algorithms
-    x, square = cupy.linspace(0.0, 1.0, n, dtype=cupy.float32), cupy.full((side, side), 0.3, cupy.float32)
-    rows, whole = x.reshape(-1, cases.BLOCK), cupy.empty_like(x)
-    held, out = qd.ndarray(qd.f32, n), qd.ndarray(qd.f32, n)
-    scratch = qd.ndarray(qd.u32, algorithms.reduce_scratch_slots(n))
-    held.from_numpy(cupy.asnumpy(x))
-
-    @qd.kernel
-    def reduce_add(x: qd.Tensor, out: qd.Tensor, scratch: qd.Tensor):
-        algorithms.reduce_add(x, out, scratch, n, qd.f32, 0)
-
-    @qd.kernel
-    def exclusive_scan_add(x: qd.Tensor, out: qd.Tensor, scratch: qd.Tensor):
-        algorithms.exclusive_scan_add(x, out, scratch, n, qd.f32, 0)
-
-    ours = dict(zip(("sums", "scans", "products"), cases.kernels(qd, n, side), strict=True))
-    rivals = {
-        "sum": (x.sum, [*ours["sums"], cases.several_each(qd, n), partial(reduce_add, held, out, scratch)]),
-        f"scan of each {cases.BLOCK}": (lambda: cupy.cumsum(rows, axis=1), ours["scans"]),
-        "scan": (lambda: cupy.cumsum(x, out=whole), [partial(exclusive_scan_add, held, out, scratch)]),
-        "matrix product": (lambda: cupy.matmul(square, square), ours["products"]),
-    }
-    for what, (theirs, runs) in rivals.items():
-        cupys = clock(theirs, cupy.cuda.runtime.deviceSynchronize)
-        print(f"{what}, CuPy: {cupys * 1e3:.3f} ms", flush=True)
-        for run in runs:
-            took, name = clock(run, qd.sync), getattr(run, "func", run).__name__
-            print(f"{what}, {name}: {took * 1e3:.3f} ms, CuPy's over it {cupys / took:.2f}", flush=True)
-
-
 def scatter() -> None:
     """Additions at places from data, beside the same one by one: each thread asks for what was there."""
     import numpy as np
@@ -282,6 +247,30 @@ def vulkan() -> None:
     for what, (limit, cuda, other) in found.items():
         most = f" (at most {limit})" if limit < math.inf else ""
         print(f"{what}: {other * 1e3:.3f} ms, CUDA {cuda * 1e3:.3f} ms, ratio {other / cuda:.2f}{most}")
+    for mode, seconds in unrolled_sines().items():
+        print(f"300 unrolled sines, first {mode}: {seconds:.2f} s (at most 3)")
+
+
+def unrolled_sines(count: int = 300) -> dict[str, float]:
+    """Seconds of the first launch and of the first gradient of a kernel with so many sines in a row."""
+    x, y = (qd.field(qd.f32, shape=64, needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def sines():
+        for i in x:
+            v = x[i]
+            for _ in qd.static(range(count)):
+                v = qd.sin(v) + 0.1
+            y[i] = v
+
+    y.grad.fill(1.0)
+    found = {}
+    for mode, run in ("launch", sines), ("gradient", sines.grad):
+        begin = perf_counter()
+        run()
+        qd.sync()
+        found[mode] = perf_counter() - begin
+    return found
 
 
 def endurance() -> None:
@@ -481,8 +470,6 @@ def threads(times: int = 10, limit: int = 60) -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "scatter": scatter, "sums": sums,
-    "vulkan": vulkan, "threads": threads,
-    "endurance": endurance, "memory": memory,
-    "differences": differences, "small": small,
+    "about": about, "speed": speed, "tapes": tapes, "scatter": scatter, "sums": sums, "vulkan": vulkan,
+    "threads": threads, "endurance": endurance, "memory": memory, "differences": differences, "small": small,
 }  # fmt: skip

@@ -29,7 +29,7 @@ HOMES = (
 )  # fmt: skip
 LANG = (  # what programs use, though Quadrants does not call it public
     "lang.exception.QuadrantsIndexError", "lang.impl.current_cfg", "lang.impl.get_runtime", "lang.matrix.MatrixType",
-    "lang.matrix.VectorType", "lang.struct.StructType",
+    "lang.matrix.VectorType", "lang.struct.StructType", "outer",
 )  # fmt: skip
 TWICE = ("math", "types")  # homes that have names of qd on purpose; elsewhere an import left them there
 MADE = (  # classes whose objects other calls make
@@ -168,7 +168,6 @@ def imported(line: str, package: Any) -> Row:
 
 # name of a method -> why no class has it
 WHY = {
-    "quant_array": "quantised layouts",
     **dict.fromkeys(("dtype", "layout", "to_dlpack"), "each member of a field of structs has its own"),
 }
 DIFFERENT = {

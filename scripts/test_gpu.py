@@ -21,7 +21,10 @@ from time import perf_counter
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from gpu_parts import PARTS  # noqa: E402  # it finds the package by the line above
+import gpu_parts  # noqa: E402  # it finds the package by the line above
+import gpu_rivals  # noqa: E402
+
+PARTS = {**gpu_parts.PARTS, **gpu_rivals.RIVALS}
 
 DTYPES = ["tests/backends/test_dtypes.py", "-k", "cuda or vulkan"]
 
@@ -54,6 +57,8 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "speed": (own("speed"), 120),
         "tapes": (own("tapes"), 60),
         "blocks": (own("blocks"), 90),
+        "by_hand": (own("by_hand"), 90),
+        "jax": (own("jax"), 90),
         "scatter": (own("scatter"), 60),
         "sums": (own("sums"), 60),
         "vulkan": (own("vulkan"), 90),

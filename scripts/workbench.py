@@ -324,6 +324,7 @@ def steps() -> Iterator[Figure]:
     import quadrants_lab as qd
     from quadrants_lab.notebook.stepping import steps_view
     from quadrants_lab.runtime.record.recorder import recording
+    from quadrants_lab.widgets.live import write
     from quadrants_lab.widgets.model import KernelView
     from quadrants_lab.widgets.steps import pane
 
@@ -358,7 +359,7 @@ def steps() -> Iterator[Figure]:
             kernel.grad(*args)
         start = time.perf_counter()
         found = steps_view({r.mode: r for r in recorder.records()}, kernel.source.file)
-        answer = pane(KernelView("", "", [], steps=found), "0/steps", request.split("/") if request else [])
+        answer = write(pane(KernelView("", "", [], steps=found), "0/steps", request.split("/") if request else []))
         assert "error[" not in answer, answer
         limit = 10 if request.endswith("turn") else 2
         yield f"steps: {what}", time.perf_counter() - start, limit, "s"

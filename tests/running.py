@@ -372,7 +372,7 @@ def way(arch: str, fp: DType) -> Any:
 # every backend, with the dtypes that it has
 WAYS = [
     way(arch, fp)
-    for arch in ("cpu", "c", "cuda", "vulkan", "metal", "amdgpu")
+    for arch in ("cpu", "c", "cuda", "vulkan", "metal", "amdgpu", "wasm")
     for fp in ((f32,) if arch == "metal" else (f64, f32))
 ]
 

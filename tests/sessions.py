@@ -66,16 +66,16 @@ def in_turn(params: list[Any]) -> list[Any]:
     """By day each test runs on the CPU and on one of the other devices, in turn; a real GPU is no stand-in and has no
     turns. `tests/conftest.py` reads the marks."""
     no_gpu = "QL_NO_STAND_IN" not in os.environ
-    turns = [p.id for p in params if p.id in ("cuda", "vulkan", "metal") and not p.marks]
-    turns = [arch for arch in turns if no_gpu and (arch == "vulkan" or backend(arch).probe())]
+    turns = [p.id for p in params if p.id in ("cuda", "vulkan", "metal", "wasm") and not p.marks]
+    turns = [arch for arch in turns if no_gpu and (arch in ("vulkan", "wasm") or backend(arch).probe())]
     mark = lambda p: [pytest.mark.in_turn(p.id, tuple(turns))] if p.id in turns else []
     return [pytest.param(*p.values, id=p.id, marks=[*p.marks, *mark(p)]) for p in params]
 
 
 # C shares everything but its emitter with the CPU, and the emitter has tests of its own by day
-ALL_AT_ONCE = [*sessions("cpu", "cuda", "vulkan", "metal", "amdgpu"), *by_night(sessions("c"))]
+ALL_AT_ONCE = [*sessions("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm"), *by_night(sessions("c"))]
 EVERYWHERE = in_turn(ALL_AT_ONCE)
-WITH_F64 = in_turn([*sessions("cpu", "cuda", "vulkan", "amdgpu"), *by_night(sessions("c"))])
+WITH_F64 = in_turn([*sessions("cpu", "cuda", "vulkan", "amdgpu", "wasm"), *by_night(sessions("c"))])
 # these replace the parameters of a fixture `session` for single tests
 NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
 CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)

@@ -1,28 +1,37 @@
 """The code of the kernel on each backend, stage by stage, with its size."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
-from quadrants_lab.widgets.html import empty, esc, listing, offer, table
-from quadrants_lab.widgets.model import KernelView, StageView
+from quadrants_lab.widgets.model import KernelView, Line, StageView
+from quadrants_lab.widgets.tree import Block, Lines, Table, Tree, bold, button, empty, foot
 
 MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
+LEAST_FOLDED = 4  # lines
+# language -> the first line of a function that the compiler adds, and its last line
+HELPERS = {
+    "llvm": (re.compile(r"define .*@\"?(qd[._][\w.]+)"), re.compile(r"\}")),
+    "cpp": (re.compile(r"(?:static |inline |constant )+.*?(\w+)\(.*\{$"), re.compile(r"\}")),
+    "c": (re.compile(r"(?:static |inline )+.*?(\w+)\(.*\{$"), re.compile(r"\}")),
+    "gas": (re.compile(r"\"?(qd\.[\w.]+)\"?:"), re.compile(r"\.?Lfunc_end\d+:|\s*\.cfi_endproc")),
+}
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``mode/n``: the code of stage n; ``mode/sizes``: a table of the sizes of stages that were made; ``mode/all``:
     the same table, after making all stages."""
     match rest:
         case [mode, n] if mode in view.code and n.isdigit():
             stages = view.code[mode]
-            return stage_html(stages[int(n)]) if int(n) < len(stages) else empty("there is no such stage")
+            return stage_code(stages[int(n)]) if int(n) < len(stages) else empty("there is no such stage")
         case [mode, which] if mode in view.code and which in ("sizes", "all"):
             stages = view.code[mode]
             for stage in stages if which == "all" else ():
                 stage.make()
             if all(s.known is not None for s in stages):
                 return sizes(stages)
-            return f'{sizes(stages)}<p class="bar">{offer("make all of them", f"{prefix}/{mode}/all", "code")}</p>'
-    return "".join(map(sizes, view.code.values())) or empty("no code was made yet: launch the kernel")
+            return [sizes(stages), Block(button("make all of them", f"{prefix}/{mode}/all", "code"), "bar")]
+    return [sizes(stages) for stages in view.code.values()] or empty("no code was made yet: launch the kernel")
 
 
 def titles(stages: Sequence[StageView]) -> list[str]:
@@ -31,29 +40,66 @@ def titles(stages: Sequence[StageView]) -> list[str]:
     return [s.name if s.name not in names[:n] else f"{s.name} ({s.backend})" for n, s in enumerate(stages)]
 
 
-def stage_html(stage: StageView) -> str:
-    code = stage.make()
-    if code.problem:
-        return measures(stage) + problem(code.problem)
-    return measures(stage) + listing(code.lines, stage.language, stage.name, numbers="count")
+def stage_code(stage: StageView) -> Tree:
+    """The listing, with its measures below: so it begins beside the source."""
+    made = stage.make()
+    if made.problem:
+        return [Block(made.problem, "pre"), measures(stage)]
+    folds = folded(made.lines, stage.language)
+    top = next((n for n, line in enumerate(made.lines) if line.stmt >= 0 and not _in(folds, n)), 0)
+    return [Lines(made.lines, stage.language, stage.name, "count", folds=folds, top=top), measures(stage)]
 
 
-def measures(stage: StageView) -> str:
+def folded(lines: Sequence[Line], language: str) -> list[tuple[int, int, str]]:
+    """What the user has not written, as (begin, end, text): helper functions, and lines without a source line, such as
+    the bounds and the loads from the launch frame."""
+    helpers = list(_helpers(lines, language))
+    out, begin = list(helpers), 0
+    for n in range(len(lines) + 1):
+        if n < len(lines) and lines[n].span_line <= 0 and not _in(helpers, n):
+            continue
+        if n - begin >= LEAST_FOLDED:
+            last = n == len(lines) or _in(helpers, n)
+            out.append((begin, n, "declarations" if begin == 0 and _heads(lines[begin:n]) else
+                        "the rest" if last else "bounds and frame"))  # fmt: skip
+        begin = n + 1
+    return sorted(out)
+
+
+def _heads(lines: Sequence[Line]) -> bool:
+    """Whether no line of these is indented: then they are declarations."""
+    return not any(line.text.startswith((" ", "\t")) for line in lines)
+
+
+def _in(folds: Sequence[tuple[int, int, str]], n: int) -> bool:
+    return any(begin <= n < end for begin, end, _ in folds)
+
+
+def _helpers(lines: Sequence[Line], language: str) -> Iterator[tuple[int, int, str]]:
+    if language not in HELPERS:
+        return
+    first, last = HELPERS[language]
+    n = 0
+    while n < len(lines):
+        if found := first.match(lines[n].text):
+            end = next((k for k in range(n + 1, len(lines)) if last.match(lines[k].text)), len(lines) - 1) + 1
+            yield n, end, f"helper function {found[1]}"
+            n = end
+        else:
+            n += 1
+
+
+def measures(stage: StageView) -> Block:
     """The backend and the measures of its code."""
-    parts = [f"<b>{n:,}</b> {esc(name)}" for name, n in stage.make().measures]
-    return f'<p class="ms">{" · ".join([esc(stage.backend), *parts])}</p>'
+    parts: list[Tree] = [[" · ", bold(f"{n:,}"), f" {name}"] for name, n in stage.make().measures]
+    return Block([stage.backend, *parts], "ms")
 
 
-def problem(text: str) -> str:
-    """A message of several lines."""
-    return f'<pre class="pre">{esc(text)}</pre>'
-
-
-def sizes(stages: Sequence[StageView]) -> str:
+def sizes(stages: Sequence[StageView]) -> Tree:
     """A table with the measures of all stages, and the problems of stages without measures."""
-    rows = [(f"<b>{esc(s.name)}</b>", esc(s.backend), *cells(s)) for s in stages]
-    notes = "".join(f'<p class="foot">{esc(text)}</p>' for text in problems(stages))
-    return table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES))) + notes
+    rows: list[list[Tree]] = [[bold(s.name), s.backend, *cells(s)] for s in stages]
+    notes = [foot(text) for text in problems(stages)]
+    return [Table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES))), notes]
 
 
 def bytes_of(view: KernelView, backend: str, what: str = "bytes of code") -> int:

@@ -2,7 +2,7 @@
 
 Lines are paired by their text and then, in the gaps, by their text without numbers. A value's number on the left maps
 to the number at the same place in the first pair with it; a pair is equal if all its numbers agree with this map. The
-pairing by lines that occur once is Cohen's patience diff. `diff.js` does the same in the browser.
+pairing by lines that occur once is Cohen's patience diff.
 """
 
 import re
@@ -10,11 +10,15 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
+from typing import TypeAlias
 
 from quadrants_lab.widgets.model import Line
 
 _ID = re.compile(r"(?<![\w.])[%$#](\d+)\b")
 _NEXT = re.compile(r" next %\d+")  # the first free number, in the head of a kernel
+_WORD = re.compile(r"\s+|[%$@#]?[\w.]+|.")
+_SIGN = re.compile(r"<[^>]*>|&#?\w+;|.")  # of HTML: an element's begin or end, or a character
+_MARKED = 400  # most lines of a change whose words are compared
 _QUADRATIC = 1_000_000  # most pairs of lines that are compared if no line occurs once
 
 
@@ -107,3 +111,40 @@ def counts(before: Sequence[Line], after: Sequence[Line]) -> tuple[int, int]:
     came = sum(line.stmt >= 0 for _, _, _, c, d in cut for line in after[c:d])
     gone = sum(line.stmt >= 0 for _, a, b, _, _ in cut for line in before[a:b])
     return came, gone
+
+
+Hunk: TypeAlias = tuple[str, int, int, int, int]
+Marked: TypeAlias = list[tuple[int, str]]
+
+
+def marked(
+    before: Sequence[Line], after: Sequence[Line], cut: Sequence[Hunk], left: Sequence[str], right: Sequence[str]
+) -> tuple[Marked, Marked]:
+    """The changed lines of each side, as (number, HTML), in which the words that the other side lacks are marked.
+    ``left``, ``right``: the HTML of all lines behind a head of three numbers (`live.listed`)."""
+    out: tuple[Marked, Marked] = ([], [])
+    for tag, a, b, c, d in cut:
+        if tag != "change" or b - a + d - c > _MARKED:
+            continue
+        for i, k in zip(range(a, b), range(c, d), strict=False):
+            words: list[list[str]] = [_WORD.findall(text) for text in (before[i].text, after[k].text)]
+            same = SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks()
+            if 4 * sum(x.size for x in same) < len(words[0]) + len(words[1]):
+                continue  # the lines have little in common
+            for side, at, rows in ((0, i, left), (1, k, right)):
+                shared = {x[side] + n for x in same for n in range(x.size)}
+                told = [n not in shared for n, word in enumerate(words[side]) for _ in word]
+                if any(told):
+                    out[side].append((at, _with_marks(rows[at], told)))
+    return out
+
+
+def _with_marks(row: str, told: Sequence[bool]) -> str:
+    """The row with a mark element around the characters that are ``told``."""
+    *head, markup = row.split(" ", 3)
+    left = iter(told)
+    signs = (
+        x if (len(x) > 1 and x[0] == "<") or not next(left, False) else f"<mark>{x}</mark>"
+        for x in _SIGN.findall(markup)
+    )
+    return " ".join((*head, "".join(signs).replace("</mark><mark>", "")))

@@ -1,8 +1,11 @@
-// A graph, whose boxes Python has placed (`graph.drawing`). Edges, frames and outlines are a few paths; the text of a box
-// is drawn if it is in view and large enough to read. Of a folded loop only the header stays, and empty space closes up.
+// A graph, whose boxes Python has placed (`graph.drawing`). Edges, frames and outlines are a few paths; the
+// text of a box is drawn if it is in view and large enough to read. Of a folded loop only the header stays,
+// and empty space closes up.
 
-const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30, PAD = 8, LINE = 15;
-const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"], ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
+const NS = "http://www.w3.org/2000/svg", CLOSED = 30;
+const SIZE = 12, READABLE = 0.92, MOST_TITLED = 400; // pixels of text; the scale at which it has 11; boxes
+const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"],
+  ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
 const make = (name, attributes = {}) => withAttributes(document.createElementNS(NS, name), attributes);
 
 /** Maps a coordinate so that stretches without boxes close up to a gap. `spans`: [low, high] of each box. */
@@ -25,22 +28,15 @@ function closedUp(spans) {
 
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 
-/** A node of `data.nodes` as an object, with its lines parsed like those of a listing. */
-function taken([x, y, w, h, kind, title, note, line, lines, most]) {
-  const { l, s, a, t } = parsed({ t: lines }), ties = l.map((line, k) => ({ line, stmt: s[k], adj: a[k] }));
-  const found = () => [title, note, ...t.map(plain)].join("\n").toLowerCase();
-  return { x, y, w, h, kind, title, note, t, most, ties: [{ line, stmt: -1, adj: -1 }, ...ties], found };
-}
-
-/** The SVG of a node's box, with its upper left corner at the origin. */
-function box({ w, h, kind, title, note, t, most, ties }) {
-  const tied = ({ line, stmt, adj }) => line > 0 ? ` data-span-line="${line}"${stmt >= 0 ? ` data-stmt="${stmt}"` : ""}${adj >= 0 ? ` data-adj="${adj}"` : ""}` : "";
-  const rows = t.slice(0, most).map((text, n) => {
-    const at = PAD + 10 + (n + 1) * LINE;
-    return `<g class="ln"${tied(ties[n + 1])}><rect class="hit" x="2" y="${at - 11}" width="${w - 4}" height="${LINE}"/><text xml:space="preserve" x="${PAD}" y="${at}">${text}</text></g>`;
-  });
-  return `<g class="box ${kind}"${most ? "" : tied(ties[0])}><rect width="${w}" height="${h}" rx="4"/><text class="tt" x="${PAD}" y="${PAD + 10}">${escaped(title)}</text>${rows.join("")}${
-    note ? `<text class="nt" x="${PAD}" y="${PAD + 10 + (most + 1) * LINE}">${escaped(note)}</text>` : ""}</g>`;
+/** A node of `data.nodes` as an object. Its ties stand in its SVG. */
+function taken([x, y, w, h, title, svg, line, rest]) {
+  const numbers = (found) => ({ line: Number(found[1]), stmt: Number(found[2] ?? -1),
+    adj: Number(found[3] ?? -1) });
+  const attributes = / data-span-line='(\d+)'(?: data-stmt='(\d+)')?(?: data-adj='(\d+)')?/g;
+  const drawn = [...svg.matchAll(attributes)].map(numbers);
+  const hidden = rest.map((row) => numbers(["", ...row.split(" ", 3)]));
+  const text = [plain(svg), ...rest].join("\n").toLowerCase();
+  return { x, y, w, h, title, svg, text, ties: [{ line, stmt: -1, adj: -1 }, ...drawn, ...hidden] };
 }
 
 /** Makes `host` live. `hooks.point` is called with what the user points at. */
@@ -50,7 +46,8 @@ function graph(host, hooks) {
   host.removeAttribute("data-graph");
   const tools = element("div", { class: "tools", role: "toolbar", "aria-label": "Graph" });
   const svg = make("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
-  const world = make("g", { role: "presentation" }), base = make("g", { role: "presentation" }), tinted = make("g", { role: "presentation" });
+  const world = make("g", { role: "presentation" }), base = make("g", { role: "presentation" }),
+    tinted = make("g", { role: "presentation" });
   const detail = make("g", { role: "presentation" });
   world.append(base, tinted, detail);
   svg.append(world);
@@ -61,17 +58,22 @@ function graph(host, hooks) {
   /** Computes the visible boxes with their places, frames and edges, given the folded loops. */
   function arrange() {
     const hidden = new Map();
-    for (const f of self.folded) for (const n of data.frames[f][5].slice(1)) hidden.set(n, data.frames[f][5][0]);
+    for (const f of self.folded) for (const n of data.frames[f][5].slice(1)) hidden.set(n,
+      data.frames[f][5][0]);
     const seen = (n) => { let k = 0; while (hidden.has(n) && k++ < 100) n = hidden.get(n); return n; };
     const alive = nodes.map((_, n) => n).filter((n) => !hidden.has(n));
     const span = (n, k, size) => [nodes[n][k] - nodes[n][size] / 2, nodes[n][k] + nodes[n][size] / 2];
-    const none = !self.folded.size, fx = none ? (v) => v : closedUp(alive.map((n) => span(n, "x", "w"))), fy = none ? fx : closedUp(alive.map((n) => span(n, "y", "h")));
+    const none = !self.folded.size, fx = none ? (v) => v : closedUp(alive.map((n) => span(n, "x", "w"))),
+      fy = none ? fx : closedUp(alive.map((n) => span(n, "y", "h")));
     shown = alive.map((n) => { const { x, y, w, h } = nodes[n]; return { n, x: fx(x), y: fy(y), w, h }; });
     const where = new Map(shown.map((b) => [b.n, b]));
     frames = data.frames.map(([label, a, b, c, d, own], f) => {
       if (self.folded.has(f)) { const k = where.get(own[0]); const text = `${label} (${own.length} blocks)`;
-        return k && { f, label: text, x: k.x - k.w / 2 - 8, y: k.y - k.h / 2 - 22, w: Math.max(k.w, text.length * 6.7 + 24) + 16, h: k.h + 30 }; }
-      return own.some((n) => where.has(n)) && !hidden.has(own[0]) ? { f, label, x: fx(a), y: fy(b), w: fx(c) - fx(a), h: fy(d) - fy(b) } : null;
+        return k && { f, label: text, x: k.x - k.w / 2 - 8, y: k.y - k.h / 2 - 22,
+          w: Math.max(k.w, text.length * 7.3 + 24) + 16, h: k.h + 30 }; }
+      return own.some((n) => where.has(n)) && !hidden.has(own[0]) ? {
+        f, label, x: fx(a), y: fy(b), w: fx(c) - fx(a), h: fy(d) - fy(b)
+      } : null;
     }).filter(Boolean);
     const done = new Set();
     edges = [];
@@ -81,8 +83,11 @@ function graph(host, hooks) {
       if (a === b || done.has(`${a} ${b}`)) continue;
       done.add(`${a} ${b}`);
       const p = where.get(a), q = where.get(b), down = q.y > p.y;
-      const px = p.x, py = p.y + p.h / 2 * (down ? 1 : -1), qx = q.x, qy = q.y - q.h / 2 * (down ? 1 : -1), my = (py + qy) / 2;
-      edges.push({ kind, label, x: (px + qx) / 2, y: my, path: `M${px},${py}C${px},${my} ${qx},${my} ${qx},${qy}`, tip: `M${qx},${qy}l-4,${down ? -8 : 8}h8Z` });
+      const px = p.x, py = p.y + p.h / 2 * (down ? 1 : -1), qx = q.x, qy = q.y - q.h / 2 * (down ? 1 : -1),
+        my = (py + qy) / 2;
+      edges.push({ kind, label, x: (px + qx) / 2, y: my,
+        path: `M${px},${py}C${px},${my} ${qx},${my} ${qx},${qy}`,
+        tip: `M${qx},${qy}l-4,${down ? -8 : 8}h8Z` });
     }
     w = Math.max(...shown.map((b) => b.x + b.w / 2), ...frames.map((f) => f.x + f.w)) + 8;
     h = Math.max(...shown.map((b) => b.y + b.h / 2), ...frames.map((f) => f.y + f.h)) + 8;
@@ -92,42 +97,81 @@ function graph(host, hooks) {
   const rect = (b) => `M${b.x - b.w / 2},${b.y - b.h / 2}h${b.w}v${b.h}h${-b.w}Z`;
   function outlines() {
     const kinds = [...new Set(edges.map((e) => e.kind))];
-    base.innerHTML = frames.map((f) => `<g class="frame"><rect x="${f.x}" y="${f.y}" width="${f.w}" height="${f.h}" rx="8"/></g>`).join("") +
+    base.innerHTML = frames.map((f) =>
+      `<g class="frame"><rect x="${f.x}" y="${f.y}" width="${f.w}" height="${f.h}" rx="8"/></g>`).join("") +
       kinds.map((k) => { const own = edges.filter((e) => e.kind === k);
-        return `<g class="edge ${k}"><path d="${own.map((e) => e.path).join("")}"/><path class="tip" d="${own.map((e) => e.tip).join("")}"/></g>`; }).join("") +
+        const all = (name) => own.map((e) => e[name]).join("");
+        return `<g class="edge ${k}"><path d="${all("path")}"/><path class="tip" d="${all("tip")}"/></g>`;
+      }).join("") +
       `<g class="box"><path class="outline" d="${shown.map(rect).join("")}"/></g>`;
   }
 
-  const inView = (x, y, bw, bh) => { const { clientWidth: W, clientHeight: H } = svg; return (x + bw) * scale + x0 > -50 && x * scale + x0 < W + 50 && (y + bh) * scale + y0 > -50 && y * scale + y0 < H + 50; };
-  const boxAt = (b) => `<g role="option" id="${id}-${b.n}" data-node="${b.n}" aria-label="${escaped(nodes[b.n].title)}" transform="translate(${(b.x - b.w / 2).toFixed(1)},${(b.y - b.h / 2).toFixed(1)})">${box(nodes[b.n])}</g>`;
-  const text = (kind, x, y, label, anchor) => `<g class="${kind}"><text x="${x}" y="${y}" text-anchor="${anchor}">${escaped(label)}</text></g>`;
-  const words = (all) => frames.filter((f) => all || inView(f.x, f.y, f.w, 20)).map((f) => `<g class="foldable" data-fold="${f.f}">${text("frame", f.x + 8, f.y + 14, `${self.folded.has(f.f) ? "▸" : "▾"} ${f.label}`, "start")}</g>`).join("") +
-    edges.filter((e) => e.label && (all || inView(e.x, e.y, 1, 1))).map((e) => text(`edge ${e.kind}`, e.x, e.y + 3, e.label, "middle")).join("");
+  const inView = (x, y, bw, bh) => {
+    const { clientWidth: W, clientHeight: H } = svg;
+    return (x + bw) * scale + x0 > -50 && x * scale + x0 < W + 50 && (y + bh) * scale + y0 > -50 && y * scale
+      + y0 < H + 50;
+  };
+  const placeOf = (b) => `transform="translate(${(b.x - b.w / 2).toFixed(1)},${(b.y - b.h / 2).toFixed(1)})"`;
+  const boxAt = (b) => {
+    const { title, svg } = nodes[b.n], named = `id="${id}-${b.n}" aria-label="${escaped(title)}"`;
+    return `<g role="option" data-node="${b.n}" ${named} ${placeOf(b)}>${svg}</g>`;
+  };
+  /** A box whose text is too small to read at this scale: its title in readable letters, if there is room. */
+  const titled = (b) => {
+    const { title, svg } = nodes[b.n], place = `translate(${b.x - b.w / 2},${b.y - b.h / 2})`,
+      high = SIZE / scale;
+    const fits = b.h > 1.4 * high && b.w > (title.length + 1) * 0.62 * high;
+    const at = `style="font-size:${high}px" x="${high / 3}" y="${high * 1.1}"`;
+    const word = `<text class="tt" ${at}>${escaped(title)}</text>`;
+    const is = /class='([^']*)'/.exec(svg)[1], frame = `<rect width="${b.w}" height="${b.h}" rx="4"/>`;
+    return `<g class="${is}" data-node="${b.n}" ${placeOf(b)}>${frame}${fits ? word : ""}</g>`;
+  };
+  const text = (kind, x, y, label, anchor) =>
+    `<g class="${kind}"><text x="${x}" y="${y}" text-anchor="${anchor}">${escaped(label)}</text></g>`;
+  const nameOf = (f) =>
+    text("frame", f.x + 8, f.y + 14, `${self.folded.has(f.f) ? "▸" : "▾"} ${f.label}`, "start");
+  const words = (all) => frames.filter((f) => all || inView(f.x, f.y, f.w, 20)).map((f) =>
+    `<g class="foldable" data-fold="${f.f}">${nameOf(f)}</g>`).join("") +
+    edges.filter((e) => e.label && (all || inView(e.x, e.y, 1, 1))).map((e) =>
+      text(`edge ${e.kind}`, e.x, e.y + 3, e.label, "middle")).join("");
   self.draw = () => {
     world.setAttribute("transform", `translate(${x0},${y0}) scale(${scale})`);
     const near = shown.filter((b) => inView(b.x - b.w / 2, b.y - b.h / 2, b.w, b.h));
-    const seen = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
+    const few = near.length < MOST_TITLED ? near.map(titled).join("") : "";
+    const seen = scale >= READABLE ? words(false) + near.map(boxAt).join("") : few;
     if (seen !== drawn) detail.innerHTML = drawn = seen; // the same elements, if a button may be down on one
     tint();
   };
-  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = relation(self.mark, tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
+  const is = (n) => { let best = "";
+    for (const tie of nodes[n].ties) {
+      const k = relation(self.mark, tie);
+      if (k === "mark" || k === "twin") return k;
+      best ||= k;
+    } return best; };
   function tint() {
-    const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at : self.mark && is(b.n) === k);
-    tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) => `<path class="${k}" d="${of(k).map((b) => rect({ ...b, w: b.w + 6, h: b.h + 6 })).join("")}"/>`).join("");
-    for (const x of detail.querySelectorAll("[data-span-line]")) showRelation(x, relation(self.mark, tieOf(x)));
-    for (const x of detail.querySelectorAll("[data-node]")) x.setAttribute("aria-selected", ["mark", "twin"].includes(is(Number(x.dataset.node))));
-    self.at >= 0 ? svg.setAttribute("aria-activedescendant", `${id}-${self.at}`) : svg.removeAttribute("aria-activedescendant");
+    const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at
+      : self.mark && is(b.n) === k);
+    const around = (b) => rect({ ...b, w: b.w + 6, h: b.h + 6 });
+    tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) =>
+      `<path class="${k}" d="${of(k).map(around).join("")}"/>`).join("");
+    for (const x of detail.querySelectorAll("[data-span-line]")) showRelation(x,
+      relation(self.mark, tieOf(x)));
+    for (const x of detail.querySelectorAll("[data-node]")) x.setAttribute("aria-selected",
+      ["mark", "twin"].includes(is(Number(x.dataset.node))));
+    self.at >= 0 ? svg.setAttribute("aria-activedescendant", `${id}-${self.at}`)
+      : svg.removeAttribute("aria-activedescendant");
   }
   function fit() {
     const W = svg.clientWidth || 800;
-    scale = Math.min(1, W / w, 2 * 560 / h > 1 ? 560 / h : 1);
-    scale = Math.max(scale, Math.min(1, W / w, 0.5), 0.02);
+    scale = Math.max(Math.min(1, W / w), READABLE);
     svg.style.height = `${Math.min(560, Math.max(120, h * scale + 8))}px`;
-    x0 = Math.max(0, (W - w * scale) / 2);
+    x0 = (W - w * scale) / 2;
+    if (x0 < 0) x0 = Math.min(8, W / 2 - nodes[0].x * scale); // the first box is in view
     y0 = 4;
     self.draw();
   }
-  function all() { scale = Math.min(1, svg.clientWidth / w, svg.clientHeight / h); x0 = (svg.clientWidth - w * scale) / 2; y0 = 0; self.draw(); }
+  function all() { scale = Math.min(1, svg.clientWidth / w, svg.clientHeight / h);
+    x0 = (svg.clientWidth - w * scale) / 2; y0 = 0; self.draw(); }
   function zoom(by, cx = svg.clientWidth / 2, cy = svg.clientHeight / 2) {
     const to = Math.min(3, Math.max(0.01, scale * by));
     x0 = cx - (cx - x0) * to / scale;
@@ -140,14 +184,16 @@ function graph(host, hooks) {
     if (!b) return;
     self.at = n;
     scale = Math.max(scale, READABLE);
-    if (!inView(b.x, b.y, 1, 1) || b.x * scale + x0 < 0 || b.x * scale + x0 > svg.clientWidth || b.y * scale + y0 < 0 || b.y * scale + y0 > svg.clientHeight) {
+    if (!inView(b.x, b.y, 1, 1) || b.x * scale + x0 < 0 || b.x * scale + x0 > svg.clientWidth || b.y * scale
+      + y0 < 0 || b.y * scale + y0 > svg.clientHeight) {
       x0 = svg.clientWidth / 2 - b.x * scale;
       y0 = svg.clientHeight / 2 - b.y * scale;
     }
     self.draw();
   };
   self.search = (wanted) => {
-    self.hits = new Set(wanted ? shown.map((b) => b.n).filter((n) => nodes[n].found().includes(wanted.toLowerCase())) : []);
+    self.hits = new Set(wanted
+      ? shown.map((b) => b.n).filter((n) => nodes[n].text.includes(wanted.toLowerCase())) : []);
     tint();
     return [...self.hits].map((n) => () => self.go(n));
   };
@@ -158,15 +204,25 @@ function graph(host, hooks) {
     tint();
     return [kin.filter((b) => is(b.n) === "mark").length, kin.filter((b) => is(b.n) === "twin").length];
   };
-  const fold = (f) => { self.folded.has(f) ? self.folded.delete(f) : self.folded.add(f); arrange(); self.draw(); };
+  const fold = (f) => {
+    self.folded.has(f) ? self.folded.delete(f) : self.folded.add(f);
+    arrange();
+    self.draw();
+  };
   /** The whole graph as the text of an SVG file. */
-  self.text = () => `<svg xmlns="${NS}" width="${Math.ceil(w)}" height="${Math.ceil(h)}" viewBox="0 0 ${w} ${h}"><style>${data.css}</style><rect class="bg" width="100%" height="100%"/>${
+  self.text = () => `<svg xmlns="${NS}" viewBox="0 0 ${w} ${h}" width="${Math.ceil(w)}"
+    height="${Math.ceil(h)}"><style>${SAVED}</style><rect class="bg" width="100%" height="100%"/>${
     base.innerHTML.replace(/<g class="box">.*$/, "")}${words(true)}${shown.map(boxAt).join("")}</svg>`;
   function save(kind) {
-    const link = document.createElement("a"), url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(self.text())}`;
-    const give = (href) => { Object.assign(link, { href, download: `${data.title}.${kind.toLowerCase()}` }); link.click(); };
+    const link = document.createElement("a"),
+      url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(self.text())}`;
+    const give = (href) => {
+      Object.assign(link, { href, download: `${data.title}.${kind.toLowerCase()}` });
+      link.click();
+    };
     if (kind === "SVG") { give(url); return; }
-    const image = new Image(), canvas = document.createElement("canvas"), most = Math.min(2, 8000 / w, 8000 / h);
+    const image = new Image(), canvas = document.createElement("canvas"),
+      most = Math.min(2, 8000 / w, 8000 / h);
     image.onload = () => {
       Object.assign(canvas, { width: w * most, height: h * most });
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
@@ -174,7 +230,8 @@ function graph(host, hooks) {
     };
     image.src = url;
   }
-  const run = { "+": () => zoom(1.25), "−": () => zoom(0.8), all, SVG: () => save("SVG"), PNG: () => save("PNG"),
+  const run = { "+": () => zoom(1.25), "−": () => zoom(0.8), all, SVG: () => save("SVG"), PNG: () =>
+    save("PNG"),
     fold: () => { self.folded = new Set(self.folded.size ? [] : data.frames.keys()); arrange(); fit(); } };
   for (const [name, label] of TOOLS) {
     if (name === "fold" && !data.frames.length) continue;
@@ -186,7 +243,10 @@ function graph(host, hooks) {
   let drag = null, moved = false;
   svg.addEventListener("pointerdown", (e) => { drag = [e.clientX - x0, e.clientY - y0]; moved = false; });
   svg.addEventListener("pointermove", (e) => {
-    if (drag && e.buttons) { moved ||= Math.hypot(e.clientX - drag[0] - x0, e.clientY - drag[1] - y0) > 4; if (moved) { x0 = e.clientX - drag[0]; y0 = e.clientY - drag[1]; self.draw(); } return; }
+    if (drag && e.buttons) {
+      moved ||= Math.hypot(e.clientX - drag[0] - x0, e.clientY - drag[1] - y0) > 4;
+      if (moved) { x0 = e.clientX - drag[0]; y0 = e.clientY - drag[1]; self.draw(); } return;
+    }
     const w = tied(e);
     if (w || self.pointed) hooks.point(w ?? null, false, self);
     self.pointed = !!w;
@@ -207,20 +267,31 @@ function graph(host, hooks) {
   }, { passive: false });
   svg.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
-    const order = shown.map((b) => b.n), at = order.indexOf(self.at), pan = { ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0] }[e.key];
-    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity }[e.key];
-    if (e.shiftKey && pan) { x0 += pan[0]; y0 += pan[1]; self.draw(); } else if (step) self.go(order[Math.min(Math.max(at + step, 0), order.length - 1)]);
+    const order = shown.map((b) => b.n), at = order.indexOf(self.at),
+      pan = { ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0] }[e.key];
+    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 10, PageUp: -10,
+      Home: -Infinity, End: Infinity }[e.key];
+    if (e.shiftKey && pan) {
+      x0 += pan[0];
+      y0 += pan[1];
+      self.draw();
+    } else if (step) self.go(order[Math.min(Math.max(at + step, 0), order.length - 1)]);
     else if (e.key === "+") zoom(1.25);
     else if (e.key === "-") zoom(0.8);
     else if (e.key === "0") all();
-    else if (e.key === "f") { const own = data.frames.map((x, f) => [x[5].length, f]).filter(([, f]) => data.frames[f][5].includes(self.at)).sort((a, b) => a[0] - b[0])[0]; if (own) fold(own[1]); } else if (e.key === "Enter" || e.key === " ") {
+    else if (e.key === "f") {
+      const own = data.frames.map((x, f) => [x[5].length, f]).filter(([, f]) =>
+        data.frames[f][5].includes(self.at)).sort((a, b) => a[0] - b[0])[0];
+      if (own) fold(own[1]);
+    } else if (e.key === "Enter" || e.key === " ") {
       const tie = nodes[self.at]?.ties.find((t) => t.line > 0);
       if (tie) hooks.point(tie, true, self);
     } else return;
     e.preventDefault();
   });
   arrange();
-  // It is drawn as soon as it has a size, which it lacks while its pane is not laid out, and again when the size changes.
+  // It is drawn as soon as it has a size, which it lacks while its pane is not laid out, and again when the
+  // size changes.
   let size = "";
   new ResizeObserver(() => {
     const now = () => `${svg.clientWidth} ${svg.clientHeight}`;

@@ -1,26 +1,26 @@
 """Graphs of boxes, edges and nested frames, as data for the browser or as an image; and the CFG pane."""
 
-import base64
 from collections.abc import Iterator, Sequence
+from html import escape
 from itertools import pairwise
-from operator import add
+from typing import Any
 
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.html import data, empty, esc
 from quadrants_lab.widgets.layout import Layout, Point, layout
 from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Line, NodeView, Part
+from quadrants_lab.widgets.tree import Block, Graph, Tree, count, empty, head
 
-_CHAR, _ROW, _PAD = 6.65, 15.0, 8.0  # width, line height and padding of an 11 px monospace font
+_CHAR, _ROW, _PAD = 7.25, 16.0, 8.0  # width, line height and padding of a 12 px monospace font
 _LONGEST, _MOST = 56, 16  # characters per line, lines per box
 
 STANDALONE = """
-text{font:11px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#222}
+text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#222}
 .hit{fill:none}.box>rect{fill:#fff;stroke:#8a94a6}.box .tt{font-weight:600}.box .nt{fill:#6b4500}
 .box.push>rect{fill:#fff4dd;stroke:#c98a1a}.box.entry>rect,.box.exit>rect{fill:#eef1f6}
 .edge path{fill:none;stroke:#6a7486;stroke-width:1.3}.edge .tip{fill:#6a7486;stroke:none}
 .edge.back path{stroke:#b4530a;stroke-dasharray:5 3}.edge.back .tip{fill:#b4530a;stroke:none}
-.edge text{font-size:10px;fill:#555}.frame rect{fill:#3b6fb6;fill-opacity:.06;stroke:#3b6fb6;stroke-opacity:.55}
+.edge text{font-size:11px;fill:#555}.frame rect{fill:#3b6fb6;fill-opacity:.06;stroke:#3b6fb6;stroke-opacity:.55}
 .frame text{fill:#2a5596;font-weight:600;paint-order:stroke;stroke:#fbfbfc;stroke-width:4px}.bg{fill:#fbfbfc}
 .hk{fill:#8250df}.ht{fill:#0a6b74}.hs{fill:#0a5c2b}.hn{fill:#9a4a00}.hf{fill:#0550ae}.hv{fill:#444}.hc{fill:#777}
 """
@@ -43,25 +43,33 @@ def _size(node: NodeView) -> Point:
     return max(len(t) for t in texts) * _CHAR + 2 * _PAD, rows * _ROW + 2 * _PAD - 4
 
 
-def _coloured(lines: Sequence[Line]) -> list[str]:
-    """Each line as coloured SVG, cut to the width of a box."""
-    html = highlight([_clip(x.text) for x in lines], "ir")
-    return [x.replace("<span ", "<tspan ").replace("</span>", "</tspan>").replace('"', "'") for x in html]
-
-
-def _box(node: NodeView, centre: Point, size: Point) -> str:
-    """A box as `box` in graph.js draws it."""
-    (cx, cy), (w, h) = centre, size
-    lines = _shown(node)
-    rows = [f'<text class="tt" x="{_PAD:g}" y="{_PAD + 10:g}">{esc(node.title)}</text>']
-    for n, words in enumerate(_coloured(lines), 1):
-        rows.append(f'<text xml:space="preserve" x="{_PAD:g}" y="{_PAD + 10 + n * _ROW:g}">{words}</text>')
+def _box(node: NodeView, size: Point, live: bool) -> str:
+    """The SVG of a box, with its upper left corner at the origin. ``live``: with what ties its lines to statements."""
+    w, h = size
+    shown = _shown(node)
+    words = (
+        x.replace("<span", "<tspan").replace("</span", "</tspan")
+        for x in highlight([_clip(x.text) for x in shown], "ir")
+    )
+    rows = [f'<text class="tt" x="{_PAD:g}" y="{_PAD + 11:g}">{escape(node.title)}</text>']
+    for n, (line, text) in enumerate(zip(shown, words, strict=True), 1):
+        at = _PAD + 11 + n * _ROW
+        tip = f"<title>{escape(line.text)}</title>" if len(line.text) > _LONGEST else ""
+        row = f'<text xml:space="preserve" x="{_PAD:g}" y="{at:g}">{text}{tip}</text>'
+        hit = f'<rect class="hit" x="2" y="{at - 12:g}" width="{w - 4:.1f}" height="{_ROW:g}"/>'
+        rows.append(f'<g class="ln"{_tied(line)}>{hit}{row}</g>' if live else row)
     if node.note:
-        at = _PAD + 10 + (len(lines) + 1) * _ROW
-        rows.append(f'<text class="nt" x="{_PAD:g}" y="{at:g}">{esc(node.note)}</text>')
+        at = _PAD + 11 + (len(shown) + 1) * _ROW
+        rows.append(f'<text class="nt" x="{_PAD:g}" y="{at:g}">{escape(node.note)}</text>')
+    tied = "" if shown or not live else _tied(Line("", node.line))
     frame = f'<rect width="{w:.1f}" height="{h:.1f}" rx="4"/>'
-    place = f'transform="translate({cx - w / 2:.1f},{cy - h / 2:.1f})"'
-    return f'<g class="box {node.kind}" {place}>{frame}{"".join(rows)}</g>'
+    return f'<g class="box {node.kind}"{tied}>{frame}{"".join(rows)}</g>'.replace('"', "'")
+
+
+def _tied(line: Line) -> str:
+    """The attributes that tie an element to its line and statement, as in `live.ties`."""
+    told = (("span-line", line.span_line, 1), ("stmt", line.stmt, 0), ("adj", line.adjoint_of, 0))
+    return "".join(f' data-{name}="{n}"' for name, n, least in told if n >= least) if line.span_line > 0 else ""
 
 
 def _path(points: Sequence[Point]) -> str:
@@ -70,7 +78,9 @@ def _path(points: Sequence[Point]) -> str:
     for (px, py), (x, y) in pairwise(points):
         middle = (py + y) / 2
         straight = px == x or py == y
-        out.append(f"L{x:.0f},{y:.0f}" if straight else f"C{px:.0f},{middle:.0f} {x:.0f},{middle:.0f} {x:.0f},{y:.0f}")
+        out.append(
+            f"L{x:.0f},{y:.0f}" if straight else f"C{px:.0f},{middle:.0f} {x:.0f},{middle:.0f} {x:.0f},{y:.0f}"
+        )
     return "".join(out)
 
 
@@ -81,29 +91,25 @@ def _arrow(points: Sequence[Point]) -> str:
 
 
 @deeply_recursive
-def drawing(graph: GraphView) -> dict[str, object]:
-    """The data for `graph.js`: ``nodes`` [x, y, width, height, kind, title, note, source line, lines, number of shown
-    lines], ``edges`` [kind, from, to, path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, all nodes in it,
-    header first]."""
+def drawing(graph: GraphView, live: bool = True) -> dict[str, Any]:
+    """The data for `graph.js`: ``nodes`` [x, y of the centre, width, height, title, SVG, source line, lines that the
+    box leaves out], ``edges`` [kind, from, to, path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, all nodes
+    in it, header first]. A line is "source line, statement, statement whose adjoint it computes, text"."""
     sizes, at = _placed(graph)
     number = {node.id: n for n, node in enumerate(graph.nodes)}
     nodes: list[list[object]] = []
     for n in graph.nodes:
-        shown = _shown(n)
-        rest = n.lines[len(shown) - 1 :] if len(shown) < len(n.lines) else []
-        tips = (f"<title>{esc(x.text)}</title>" if len(x.text) > _LONGEST else "" for x in shown)
-        texts = [*map(add, _coloured(shown), tips), *(esc(x.text) for x in rest)]
-        tied = zip((*shown, *rest), texts, strict=True)
-        lines = [f"{x.span_line} {x.stmt} {x.adjoint_of} {text}" for x, text in tied]
         place = (round(v, 1) for v in (*at.nodes[n.id], *sizes[n.id]))
-        nodes.append([*place, n.kind, n.title, n.note, n.line, lines, len(shown)])
+        left = n.lines[_MOST - 1 :] if len(n.lines) > _MOST else []
+        rest = [f"{x.span_line} {x.stmt} {x.adjoint_of} {x.text}" for x in left]
+        nodes.append([*place, n.title, _box(n, sizes[n.id], live), n.line, rest])
     edges = [
         [e.kind, number[e.src], number[e.dst], _path(points), _arrow(points), e.label, *(round(v) for v in label)]
         for e, points, label in at.edges
     ]
     frames = [[c.label, *(round(v, 1) for v in box), [number[n] for n in _inside(c.body)]] for c, *box in at.frames]
-    return {"w": at.width, "h": at.height, "nodes": nodes, "edges": edges, "frames": frames, "title": graph.title,
-            "css": STANDALONE}  # fmt: skip
+    size = {"w": at.width, "h": at.height}
+    return {**size, "nodes": nodes, "edges": edges, "frames": frames, "title": graph.title}
 
 
 def _inside(parts: Sequence[Part]) -> Iterator[str]:
@@ -122,51 +128,43 @@ def _placed(graph: GraphView) -> tuple[dict[str, Point], Layout]:
 
 
 def svg(graph: GraphView) -> str:
-    """The graph as an SVG with its own colours and background."""
-    sizes, at = _placed(graph)
+    """The graph as an SVG with its own colours and background: what `graph.js` saves of a graph without folds."""
+    at = drawing(graph, live=False)
     parts: list[str] = []
-    for _, x0, y0, x1, y1 in at.frames:
-        box = f'x="{x0:.1f}" y="{y0:.1f}" width="{x1 - x0:.1f}" height="{y1 - y0:.1f}"'
-        parts.append(f'<g class="frame"><rect {box} rx="8"/></g>')
-    for edge, points, (x, y) in at.edges:
-        text = f'<text x="{x:.1f}" y="{y + 3:.1f}" text-anchor="middle">{esc(edge.label)}</text>' if edge.label else ""
-        line = f'<path d="{_path(points)}"/><path class="tip" d="{_arrow(points)}"/>'
-        parts.append(f'<g class="edge {edge.kind}">{line}{text}</g>')
-    for c, x0, y0, _, _ in at.frames:
-        parts.append(f'<g class="frame"><text x="{x0 + 8:.1f}" y="{y0 + 14:.1f}">{esc(c.label)}</text></g>')
-    parts += [_box(node, at.nodes[node.id], sizes[node.id]) for node in graph.nodes]
+    for _, x0, y0, x1, y1, _ in at["frames"]:
+        parts.append(
+            f'<g class="frame"><rect x="{x0}" y="{y0}" width="{x1 - x0:.1f}" height="{y1 - y0:.1f}" rx="8"/></g>'
+        )
+    for kind, _, _, path, tip, label, x, y in at["edges"]:
+        text = f'<text x="{x}" y="{y + 3}" text-anchor="middle">{escape(label)}</text>' if label else ""
+        parts.append(f'<g class="edge {kind}"><path d="{path}"/><path class="tip" d="{tip}"/>{text}</g>')
+    for label, x0, y0, *_ in at["frames"]:
+        parts.append(f'<g class="frame"><text x="{x0 + 8:.1f}" y="{y0 + 14:.1f}">{escape(label)}</text></g>')
+    for x, y, w, h, _, box, _, _ in at["nodes"]:
+        parts.append(f'<g transform="translate({x - w / 2:.1f},{y - h / 2:.1f})">{box}</g>')
     pad = 8
-    w, h = at.width + 2 * pad, at.height + 2 * pad
+    w, h = at["w"] + 2 * pad, at["h"] + 2 * pad
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{w:.0f}" height="{h:.0f}" '
-        f'viewBox="{-pad} {-pad} {w:.1f} {h:.1f}" aria-label="{esc(graph.title)}"><style>{STANDALONE}</style>'
+        f'viewBox="{-pad} {-pad} {w:.1f} {h:.1f}" aria-label="{escape(graph.title)}"><style>{STANDALONE}</style>'
         f'<rect class="bg" x="{-pad}" y="{-pad}" width="100%" height="100%"/>{"".join(parts)}</svg>'
     )
 
 
-def image(graph: GraphView) -> str:
-    """The graph as an img element with its SVG in a data URI, for pages that strip inline SVG."""
-    encoded = base64.b64encode(svg(graph).encode()).decode()
-    uri = f"data:image/svg+xml;base64,{encoded}"
-    return f'<img alt="{esc(graph.title)}" style="max-width:100%;border-radius:4px" src="{uri}">'
-
-
-def figure(graph: GraphView) -> str:
-    """The place where the browser draws the graph."""
-    if not graph.drawn:
-        graph.drawn = f'<div class="graph" data-graph="{data(drawing(graph))}"></div>'
-    return graph.drawn
-
-
 HINT = (
     "A task is a parallel loop of the gradient's kernel, or the statements between two. Its forward slice computes the "
-    "values that the way back needs again; boxes that push such a value on a stack have an orange border."
+    "values that the reverse needs again; boxes that push such a value on a stack have an orange border."
 )
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """The control flow graph of each task's forward slice."""
-    drawn = "".join(f"<h4>{esc(t.title)}</h4>{figure(t.cfg)}" for t in view.graphs)
-    return f'<p class="hint">{HINT}</p>{drawn}' if drawn else empty(
-        "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
-    )
+    if not view.graphs:
+        return empty(
+            "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
+        )
+    blocks = sum(len(t.cfg.nodes) for t in view.graphs)
+    pushing = sum(node.kind == "push" for t in view.graphs for node in t.cfg.nodes)
+    said = f"{count(len(view.graphs), 'task')} with {count(blocks, 'block')}; "
+    said += f"{pushing or 'none'} of them push{'es' * (pushing == 1)} to a stack."
+    return [Block(said, "answer"), Block(HINT, "hint"), [[head(t.title), Graph(t.cfg)] for t in view.graphs]]

@@ -3,19 +3,35 @@
 import math
 from collections.abc import Callable, Sequence
 
-from quadrants_lab.widgets.html import difference, empty, esc, listing, seconds, size, slot, table
 from quadrants_lab.widgets.model import EditView, KernelView
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Difference,
+    Lines,
+    Picture,
+    Slot,
+    Table,
+    Tree,
+    bold,
+    button,
+    code,
+    empty,
+    head,
+    seconds,
+    size,
+)
 
 _WIDTH, _HEIGHT = 150, 44  # of a plot, in pixels
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``n``: what run n changed in the source; ``n/source``: the source of run n."""
     edits = view.edits
     if not edits:
         return empty("no run of a %%qdkernel cell with this kernel was recorded")
     if rest and rest[0].isdigit() and (n := int(rest[0])) < len(edits):
-        return listing(edits[n].source, "python", f"Edit of run {n + 1}") if rest[1:] else _edit(edits, n, prefix)
+        return _source(edits, n) if rest[1:] else _edit(edits, n, prefix)
     modes = list(dict.fromkeys(m for e in edits for m in e.launches))
     parts = list(dict.fromkeys(p for e in edits for p in e.parts))
     columns: list[tuple[str, list[float | None], Callable[[float], str]]] = [
@@ -23,22 +39,39 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     ]
     columns += [(f"launch: {m}", [e.launches.get(m) for e in edits], seconds) for m in modes]
     columns.append(("code", [float(e.code) for e in edits], _bytes))
-    columns.append(("stacks of an iteration", [float(e.stacks) for e in edits], _bytes))
+    columns.append(("stacks per thread", [float(e.stacks) for e in edits], _bytes))
     columns += [("gradient off by", [e.error for e in edits], _error)]
-    head = ["run", "source", *(name for name, _, _ in columns)]
-    rows = []
+    titles = ["run", "source", *(name for name, _, _ in columns)]
+    rows: list[list[Tree]] = []
     for n, e in enumerate(edits):
         same = " (as before)" if n and edits[n - 1].digest == e.digest else ""
-        offer = (
-            f'<button type="button" class="ch" data-item data-req="{prefix}/{n}" data-into="edit" '
-            f'aria-label="what run {n + 1} changed"><code>{e.digest}</code></button>{same}'
-        )
+        changed = button(code(e.digest), f"{prefix}/{n}", "edit", f"what run {n + 1} changed")
         values = ("–" if v[n] is None else text(v[n] or 0.0) or "–" for _, v, text in columns)
-        rows.append([str(n + 1), offer, *values])
+        rows.append([str(n + 1), [changed, same], *values])
     several = (c for c in columns if sum(v is not None for v in c[1]) > 1 and any(c[1]))
-    plots = "".join(plot(name, values, text) for name, values, text in several)
-    body = table(head, rows, right=range(2, len(head))).replace("<tbody>", '<tbody data-roving="">')
-    return f'{body}<div class="plots">{plots}</div>{slot("edit", _edit(edits, len(edits) - 1, prefix))}'
+    plots = [plot(name, values, text) for name, values, text in several]
+    return [
+        Block(answer(edits), "answer"),
+        Table(titles, rows, right=range(2, len(titles)), roving=True),
+        Control("div", {"class": "plots"}, plots),
+        Slot("edit", _edit(edits, len(edits) - 1, prefix)),
+    ]
+
+
+def answer(edits: Sequence[EditView]) -> str:
+    """The pane in a sentence: how the last run compares with the one before it."""
+    if len(edits) < 2:
+        return "The cell ran once: a second run stands below the first here, with what it changed."
+    before, now = edits[-2:]
+    ratios = [
+        f"{mode} takes {now.launches[mode] / before.launches[mode]:.2f} times as long"
+        for mode in now.launches
+        if before.launches.get(mode)
+    ]
+    source = "the same source" if before.digest == now.digest else "edited source"
+    return (
+        f"Run {len(edits)} has {source}; beside run {len(edits) - 1}, " + (", ".join(ratios) or "no launch") + "."
+    )
 
 
 def _bytes(value: float) -> str:
@@ -49,7 +82,7 @@ def _error(value: float) -> str:
     return (f"{value:.1e}" if math.isfinite(value) else "not finite") if value else "0"
 
 
-def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]) -> str:
+def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]) -> Picture:
     """A line plot over the runs, from 0 to the greatest value. Runs without a measurement, or with a value that is not
     finite, are left out."""
     known = [v for v in values if v is not None]
@@ -60,17 +93,23 @@ def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in points)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     last = text(known[-1])
-    say = f"{name}, run by run; last {last}"
-    return (
-        f'<figure><svg role="img" aria-label="{esc(say)}" width="{_WIDTH + 8}" height="{_HEIGHT + 8}">'
-        f'<polyline points="{line}"/>{dots}</svg><figcaption>{esc(name)} <b>{esc(last)}</b></figcaption></figure>'
+    drawn = f'<polyline points="{line}"/>{dots}'
+    return Picture.drawn(
+        f"{name}, run by run; last {last}", _WIDTH + 8, _HEIGHT + 8, drawn, [f"{name} ", bold(last)]
     )
 
 
-def _edit(edits: Sequence[EditView], n: int, prefix: str) -> str:
+def _source(edits: Sequence[EditView], n: int) -> Lines:
+    return Lines(edits[n].source, "python", f"Edit of run {n + 1}")
+
+
+def _edit(edits: Sequence[EditView], n: int, prefix: str) -> Tree:
     """The difference between the source of run n and the last source before it that differs."""
     before = next((m for m in range(n - 1, -1, -1) if edits[m].digest != edits[n].digest), None)
     if before is None:
-        return f'<p class="none">Run {n + 1} ran the text that was there from the beginning.</p>'
-    head = f"<h4>From run {before + 1} to run {n + 1}</h4>"
-    return head + difference("text", f"{prefix}/{before}/source", f"{prefix}/{n}/source")
+        return empty(f"Run {n + 1} ran the text that was there from the beginning.")
+    requests = f"{prefix}/{before}/source", f"{prefix}/{n}/source"
+    return [
+        head(f"From run {before + 1} to run {n + 1}"),
+        Difference(_source(edits, before), _source(edits, n), requests),
+    ]

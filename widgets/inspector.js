@@ -1,8 +1,9 @@
-// The inspector in the browser: a tablist, slots that are filled by requests, and marks on lines that belong together.
-// Python renders all HTML; `ask(request)` is the only way to get it.
+// The inspector in the browser: a tablist, slots that are filled by requests, and marks on lines that belong
+// together. Python renders all HTML; `ask(request)` is the only way to get it.
 
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: "first", End: "last" };
-const LOST = 2000; // milliseconds after which a request is sent again when it is made again: a message may be lost
+// milliseconds after which a request is sent again when it is made again: a message may be lost
+const LOST = 2000;
 const MOST_KEPT = 1 << 24; // characters of cached answers; only answers that never change are cached
 let serial = 0;
 
@@ -10,20 +11,32 @@ let serial = 0;
 export function mount(host, shape, ask) {
   const uid = `qdi${serial++}`;
   const root = element("div", { class: "qdi" });
-  root.innerHTML = `<div class="head"><span class="title"></span><div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div>
-    <button type="button" class="ch help" aria-label="Keys">?</button></div>
-    <div role="tabpanel" tabindex="0" id="${uid}-panel"></div><span class="say" role="status" aria-live="polite"></span>`;
+  root.innerHTML = `<div class="head"><span class="title"></span>
+    <div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div><span class="right">
+    <button type="button" class="ch whole" aria-label="Full window" title="full window (w)">
+    <svg width="12" height="12" aria-hidden="true"><path d="M1 4V1h3M8 1h3v3M11 8v3H8M4 11H1V8"/></svg>
+    </button>
+    <button type="button" class="ch help" aria-label="Keys">?</button></span></div>
+    <div role="tabpanel" tabindex="0" id="${uid}-panel"></div>
+    <span class="say" role="status" aria-live="polite"></span>`;
   const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
   const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
-  const state = { kernel: 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null, painted: [] };
+  const state = { kernel: shape.kernel ?? 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null,
+    painted: [] };
   let parts = []; // objects that draw themselves: listings, graphs, sizes
 
   if (shape.kernels.length > 1) {
     const select = element("select", { "aria-label": "Kernel" });
-    shape.kernels.forEach((name, i) => select.add(new Option(name, i)));
-    select.addEventListener("change", () => { state.kernel = Number(select.value); state.mark = null; open(); });
+    shape.kernels.forEach((name, i) =>
+      select.add(new Option(name, i, i === state.kernel, i === state.kernel)));
+    select.addEventListener("change", () => {
+      state.kernel = Number(select.value);
+      state.mark = null;
+      open();
+    });
     title.append(select);
   } else title.textContent = shape.kernels[0] ?? shape.title;
+  shownWhole(root);
 
   for (const [id, text] of shape.panes) {
     const named = { type: "button", id: `${uid}-${id}`, "data-item": "", "data-pane": id };
@@ -32,29 +45,37 @@ export function mount(host, shape, ask) {
 
   if (shape.findings?.length) {
     const list = element("div", { class: "finds" }, "The check found, to be followed step by step:");
-    for (const [text, get] of shape.findings) list.append(element("button", { type: "button", class: "ch", "data-get": get }, text));
+    for (const [text, get] of shape.findings) list.append(element("button", {
+      type: "button", class: "ch", "data-get": get
+    }, text));
     panel.before(list);
   }
 
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
   /** The element inside the slot that has the focus, else null. */
-  const focusIn = (into) => { const x = document.activeElement; return into !== x && into.contains(x) ? x : null; };
+  const focusIn = (into) => {
+    const x = document.activeElement;
+    return into !== x && into.contains(x) ? x : null;
+  };
 
-  /** Fills the slot with the answer, or with its difference from the answer of `to`. A focus inside stays there. */
-  async function load(request, into, to) {
+  /** Fills the slot with the answer to a request, or with what `make` makes of the answers to several. A
+      focus inside stays there. */
+  async function load(request, into, make = ([html]) => html) {
     const had = focusIn(into);
     into.setAttribute("aria-busy", "true");
-    const key = (into.dataset.asked = `${request} ${to}`);
-    const get = (what) => ask(what, (meanwhile) => { if (into.dataset.asked === key && meanwhile.parentNode !== into) into.replaceChildren(meanwhile); });
-    const [first, second] = await Promise.all([get(request), to && get(to)]);
-    const html = to ? difference(first, second) : first;
+    const wanted = [request].flat(), key = (into.dataset.asked = wanted.join(" "));
+    const get = (what) => ask(what, (meanwhile) => {
+      if (into.dataset.asked === key && meanwhile.parentNode !== into) into.replaceChildren(meanwhile);
+    });
+    const html = make(await Promise.all(wanted.map(get)));
     if (into.dataset.asked !== key) return; // a later request uses the slot
     into.removeAttribute("aria-busy");
     if (!root.contains(into)) return; // its pane was closed
     const lost = focusIn(into) ?? (document.activeElement === document.body ? had : null);
     into.innerHTML = html;
     settle(into);
-    if (lost) ([...into.querySelectorAll(lost.tagName)].find((x) => named(x) === named(lost)) ?? panel).focus({ preventScroll: true });
+    if (lost) ([...into.querySelectorAll(lost.tagName)].find((x) =>
+      named(x) === named(lost)) ?? panel).focus({ preventScroll: true });
   }
 
   function open(request = `${state.kernel}/${state.pane}`) {
@@ -76,19 +97,23 @@ export function mount(host, shape, ask) {
     return open(request);
   }
 
-  /** Makes a list of each table that is wider than the pane: its cells below each other, each with its column's title. */
+  /** Makes a list of each table that is wider than the pane: its cells below each other, each with its
+      column's title. */
   function fit() {
     const room = panel.clientWidth - parseFloat(getComputedStyle(panel).paddingRight);
     for (const x of panel.querySelectorAll("table.tb:not(.vals *)")) {
       x.classList.remove("stacked");
       if (x.offsetLeft + x.offsetWidth <= room) continue;
       const titles = [...x.tHead.rows[0].cells].map((cell) => cell.textContent);
-      for (const row of x.tBodies[0].rows) [...row.cells].forEach((cell, k) => { cell.dataset.title = titles[k]; });
+      for (const row of x.tBodies[0].rows) [...row.cells].forEach((cell, k) => {
+        cell.dataset.title = titles[k];
+      });
       x.classList.add("stacked");
     }
   }
 
-  /** Starts everything in the part that draws itself, and makes one item of every group reachable with Tab. */
+  /** Starts everything in the part that draws itself, and makes one item of every group reachable with Tab.
+      */
   function settle(part) {
     const hooks = { uid, point, marked: () => state.mark };
     parts = parts.filter((x) => panel.contains(x.host));
@@ -105,12 +130,19 @@ export function mount(host, shape, ask) {
     }
     for (const x of part.querySelectorAll("[data-stepper]")) stepper(x, ask);
     for (const x of part.querySelectorAll("[data-load]")) load(x.dataset.load, x);
-    for (const x of part.querySelectorAll("[data-from]")) load(x.dataset.from, x, x.dataset.to);
-    cancelAnimationFrame(hover); // what the pointer was over may be gone, and with it the event that takes the mark back
+    for (const x of part.querySelectorAll("[data-from]")) {
+      const { from, to, told } = x.dataset;
+      x.removeAttribute("data-from");
+      load([from, to], x, (both) => compared(both, JSON.parse(told)));
+    }
+    for (const x of part.querySelectorAll(".grip")) resizing(x);
+    // what the pointer was over may be gone, and with it the event that takes the mark back
+    cancelAnimationFrame(hover);
     paint(state.mark, true);
   }
 
-  const itemsOf = (group) => [...group.querySelectorAll("[data-item]")].filter((x) => x.closest("[data-roving]") === group && x.getClientRects().length);
+  const itemsOf = (group) => [...group.querySelectorAll("[data-item]")].filter((x) =>
+    x.closest("[data-roving]") === group && x.getClientRects().length);
 
   /** Marks all lines that belong to the mark; `reveal` scrolls everything but `from` to the first of them. */
   function paint(mark, reveal, from) {
@@ -129,17 +161,21 @@ export function mount(host, shape, ask) {
       if (is !== "near") { count[is === "twin" ? 1 : 0]++; first ??= x; }
       if (is !== "near" && x.getAttribute("role") === "option") x.setAttribute("aria-selected", true);
     }
-    if (first && reveal && from?.host !== panel) first.scrollIntoView?.({ block: "nearest", inline: "nearest" });
-    for (const p of parts) if (panel.contains(p.host)) p.paint(mark, reveal && p !== from).forEach((n, k) => { count[k] += n; });
+    if (first && reveal && from?.host !== panel) first.scrollIntoView?.({ block: "nearest",
+      inline: "nearest" });
+    for (const p of parts) if (panel.contains(p.host)) p.paint(mark, reveal
+      && p !== from).forEach((n, k) => { count[k] += n; });
     if (!mark) say.textContent = "";
-    else if (mark === state.mark) say.textContent = `line ${mark.line}: ${count[0]} forward, ${count[1]} adjoint here`;
+    else if (mark === state.mark) {
+      say.textContent = `line ${mark.line}: ${count[0]} forward, ${count[1]} adjoint here`;
+    }
   }
 
   const same = (a, b) => a && b && a.line === b.line && a.stmt === b.stmt;
 
   let hover = 0;
-  /** Called when the user points at a statement or line, or (null) no longer. `pinned`: the mark stays; the same mark again
-      removes it. */
+  /** Called when the user points at a statement or line, or (null) no longer. `pinned`: the mark stays; the
+      same mark again removes it. */
   function point(mark, pinned, from) {
     cancelAnimationFrame(hover);
     if (!pinned) { hover = requestAnimationFrame(() => paint(mark ?? state.mark, false, from)); return; }
@@ -167,7 +203,8 @@ export function mount(host, shape, ask) {
 
   function unify(part) {
     const on = panel.querySelector("[data-toggle=unified]")?.checked;
-    if (on !== undefined) for (const p of parts) if (p.layout && p.unified !== on && (part.contains(p.host))) { p.unified = on; p.layout(); }
+    if (on !== undefined) for (const p of parts) if (p.layout && p.unified !== on
+      && (part.contains(p.host))) { p.unified = on; p.layout(); }
   }
 
   root.querySelector(".help").addEventListener("click", () => help(root));
@@ -175,8 +212,12 @@ export function mount(host, shape, ask) {
     const { hide, get } = e.target.dataset;
     if (get) { show(get); return; }
     if (hide !== undefined) {
-      const columns = panel.querySelectorAll(".linked .col"), on = columns[hide].hidden;
+      const columns = [...panel.querySelectorAll(".linked .col")], on = columns[hide].hidden;
       columns[hide].hidden = !on;
+      columns.forEach((x, n) => {
+        const grip = x.previousElementSibling;
+        if (grip) grip.hidden = x.hidden || columns.slice(0, n).every((y) => y.hidden);
+      });
       e.target.setAttribute("aria-pressed", on);
       return;
     }
@@ -187,23 +228,26 @@ export function mount(host, shape, ask) {
     pick(x);
   });
   root.addEventListener("change", (e) => {
-    const { toggle, ask: asked, then = "", into, to } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
+    const { toggle, ask: asked, then = "", into } = e.target.dataset,
+      option = e.target.selectedOptions?.[0]?.dataset;
     const slot = into && panel.querySelector(`[data-slot="${into}"]`);
     if (asked) load(asked + e.target.value.trim() + then, slot);
     if (slot && option) {
       const group = e.target.parentElement.querySelector("[data-group]");
       if (group) group.textContent = e.target.selectedOptions[0].parentElement.label ?? "";
-      load(option.req, slot, to);
+      load(option.req, slot);
     }
-    if (toggle) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(toggle, e.target.checked)); unify(panel); }
+    if (toggle) { panel.querySelectorAll(".slot").forEach((s) =>
+      s.classList.toggle(toggle, e.target.checked)); unify(panel); }
   });
   root.addEventListener("keydown", (e) => {
     if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
     if (!e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
       const tab = /^[0-9]$/.test(e.key) && tabs.children[(Number(e.key) + 9) % 10];
       if (tab) { focusItem([...tabs.children], tab); pick(tab); } else if (e.key === "?") help(root);
+      else if (e.key === "w") root.querySelector(".whole").click();
       else if (e.key === "/") searchBar(panel, () => parts.filter((p) => panel.contains(p.host) && p.search));
-      if (tab || e.key === "?" || e.key === "/") { e.preventDefault(); return; }
+      if (tab || "?/w".includes(e.key)) { e.preventDefault(); return; }
     }
     const x = e.target.closest("[data-item]");
     const group = x?.closest("[data-roving]");
@@ -211,7 +255,8 @@ export function mount(host, shape, ask) {
     const step = KEYS[e.key], items = itemsOf(group), at = items.indexOf(x);
     if (step !== undefined) {
       const to = step === "first" ? 0 : step === "last" ? items.length - 1 : at + step;
-      const y = items[group.hasAttribute("data-follow") ? (to + items.length) % items.length : Math.min(Math.max(to, 0), items.length - 1)];
+      const y = items[group.hasAttribute("data-follow") ? (to + items.length) % items.length
+        : Math.min(Math.max(to, 0), items.length - 1)];
       focusItem(items, y);
       if (group.hasAttribute("data-follow")) pick(y);
     } else if (e.key === "Enter" || e.key === " ") pick(x);
@@ -224,13 +269,56 @@ export function mount(host, shape, ask) {
   }
   root.dataset.lmSuppressShortcuts = "true";
   host.append(root);
-  new ResizeObserver(() => requestAnimationFrame(fit)).observe(panel); // in a frame of its own: it changes the height
+  // in a frame of its own: it changes the height
+  new ResizeObserver(() => requestAnimationFrame(fit)).observe(panel);
   open();
   return root;
 }
 
-/** The inspector of a widget: it has the `initial` answers at once and asks the kernel for others. With the first answer
-    it hides the static copy. */
+/** The button that shows the inspector in the full window, above the page; Escape ends that. */
+function shownWhole(root) {
+  const end = (e) => { if (e.key === "Escape") { show(false); e.stopPropagation(); } };
+  function show(on) {
+    if (on) { root.popover = "manual"; root.showPopover(); } else {
+      root.hidePopover();
+      root.removeAttribute("popover");
+    }
+    document[on ? "addEventListener" : "removeEventListener"]("keydown", end);
+  }
+  root.querySelector(".whole").addEventListener("click", () => show(!root.hasAttribute("popover")));
+  root.addEventListener("keydown", (e) => {
+    if (root.hasAttribute("popover") && !e.defaultPrevented) end(e);
+  });
+}
+
+/** Makes the bar between two columns move: with the pointer, or with the arrow keys. */
+function resizing(grip) {
+  const STEP = 24, LEAST = 120, columns = () => [...grip.parentElement.querySelectorAll(".col")];
+  const sides = () => {
+    const all = columns(), at = all.indexOf(grip.nextElementSibling);
+    return [all.slice(0, at).filter((x) => !x.hidden).at(-1), all[at]];
+  };
+  function move(by) {
+    const widths = columns().map((x) => x.offsetWidth), [left, right] = sides();
+    columns().forEach((x, n) => { if (!x.hidden) x.style.flexGrow = widths[n]; });
+    const sum = left.offsetWidth + right.offsetWidth;
+    const to = Math.min(Math.max(left.offsetWidth + by, LEAST), sum - LEAST);
+    Object.assign(left.style, { flexGrow: to });
+    Object.assign(right.style, { flexGrow: sum - to });
+  }
+  grip.addEventListener("pointerdown", (e) => { grip.setPointerCapture(e.pointerId); e.preventDefault(); });
+  grip.addEventListener("pointermove", (e) => {
+    if (e.buttons) move(e.clientX - grip.getBoundingClientRect().x - 3);
+  });
+  grip.addEventListener("keydown", (e) => {
+    if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;
+    move(e.key === "ArrowLeft" ? -STEP : STEP);
+    e.preventDefault();
+  });
+}
+
+/** The inspector of a widget: it has the `initial` answers at once and asks the kernel for others. With the
+    first answer it hides the static copy. */
 export function live({ model, el }, initial) {
   const waiting = new Map(), hide = element("style");
   const copy = `[data-qd-static="${model.get("uid")}"]`;
@@ -272,9 +360,10 @@ export function live({ model, el }, initial) {
   };
   /** What is shown meanwhile: one element with one button, so that no click on it is lost. */
   const progress = (request, asked) => {
-    const seconds = Math.round((Date.now() - asked.since) / 1000), p = (asked.told ??= element("p", { class: "none" }, " "));
+    const seconds = Math.round((Date.now() - asked.since) / 1000),
+      p = (asked.told ??= element("p", { class: "none" }, " "));
     p.firstChild.data = asked.heard ? `${asked.text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
-      "no answer yet: the kernel is busy; if it has ended, this view was not kept in the notebook: run the cell";
+      "no answer yet: the kernel is busy; if it has ended, the notebook has not kept this view: run the cell";
     if (asked.heard && !p.children.length) {
       const stop = element("button", { type: "button", class: "ch stop" }, "stop");
       stop.addEventListener("click", (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); });
@@ -283,5 +372,6 @@ export function live({ model, el }, initial) {
     return p;
   };
   mount(el, model.get("shape"), ask);
-  return () => { model.off("msg:custom", got); waiting.forEach((x) => clearInterval(x.clock)); hide.remove(); };
+  return () => { model.off("msg:custom", got); waiting.forEach((x) => clearInterval(x.clock)); hide.remove();
+    };
 }

@@ -10,9 +10,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from quadrants_lab.widgets.html import empty, esc
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import ONLY_READY, NotReady
 from quadrants_lab.widgets.pack import bundle, loader
+from quadrants_lab.widgets.tree import Block, empty
 
 _FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whose answer never changes
 # It waits until the browser is idle, so that all widgets start soon: anywidget drops messages for a widget that takes
@@ -84,7 +85,7 @@ class Inspector(anywidget.AnyWidget):
             Thread(target=self._make, args=(request, e), daemon=True).start()
             return
         except Exception as e:  # show any error in the pane
-            html = empty(f"this pane failed: {type(e).__name__}: {e}")
+            html = write(empty(f"this pane failed: {type(e).__name__}: {e}"))
         finally:
             ONLY_READY.reset(token)
         self.send({"kind": "html", "request": request, "html": html, "final": final})
@@ -93,7 +94,7 @@ class Inspector(anywidget.AnyWidget):
         try:
             missing.make()
         except Exception as e:
-            text = "".join(f"<p>{esc(line)}</p>" for line in str(e).splitlines())
+            text = write([Block(line) for line in str(e).splitlines()])
             self.send({"kind": "html", "request": request, "html": text})
         else:
             self._answer(request)

@@ -76,7 +76,7 @@ class _Placer:
     def frame(self, loop: ClusterView) -> Point:
         """The size of a loop's frame, with a lane at the left for the back edge and one at the right for the exit."""
         width, height = self.column(loop.body)
-        named = len(loop.label) * 6.7 + 40
+        named = len(loop.label) * 7.3 + 40
         return max(width + 2 * (_PAD + _LANE), named), _TITLE + height + 2 * _PAD + _LANE / 2
 
     def branch(self, arms: tuple[list[Part], list[Part]]) -> tuple[Point, list[tuple[list[Part], float, float]]]:

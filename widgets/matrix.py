@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from quadrants_lab.widgets.code import MEASURES, bytes_of
-from quadrants_lab.widgets.html import esc, seconds, size, table
 from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
+from quadrants_lab.widgets.run import answer
+from quadrants_lab.widgets.tree import Block, Control, Table, Tree, Word, bold, button, head, seconds, size
 
 CORES = "no number: a thread has the registers of its core"
 DRIVER = "not known: the driver chooses the number and does not tell"
@@ -13,7 +14,7 @@ NO_REGISTERS = {"cpu": CORES, "c": CORES, "metal": DRIVER, "vulkan": DRIVER, "cu
 ASK = "run the cell with --arch and several backends to compare values, gradients and times"
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """A row for each backend, with or without a device; ``all``: after making the code of each."""
     if rest == ["all"]:
         for later in view.later():
@@ -23,13 +24,14 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     names |= dict.fromkeys(r.name.split(",")[0] for x in view.launches for r in x.compared) | dict.fromkeys(devices)
     modes = {x.mode: x.compared for x in view.launches if x.compared}
     own = {stages[0].backend for stages in view.code.values() if stages}  # where the cell ran
-    head = ["backend"]
+    titles = ["backend"]
     for mode in modes:
-        head += [f"{mode}: first launch", "median", "difference"]
-    head += ["stack heap", "code"]
-    rows, about = [], []
+        titles += [f"{mode}: first launch", "median", "difference"]
+    titles += ["stack heap", "code"]
+    rows: list[list[Tree]] = []
+    about: list[list[Tree]] = []
     for name in names:
-        row = [f"<b>{esc(name)}</b>"]
+        row: list[Tree] = [bold(name)]
         runs = [_of(name, compared) for compared in modes.values()]
         for run in runs:
             row += [seconds(run.first), seconds(run.seconds), _differs(run)] if run else ["–", "–", "not asked for"]
@@ -37,27 +39,33 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         row += [size(heap) if heap else "–", _code(view, name)]
         rows.append(row)
         device = _device(view, name, devices.get(name, ""), [run for run in runs if run])
-        about.append((row[0], device, _registers(view, name)))
-    note = "" if modes else f'<p class="hint">{ASK}</p>'
+        about.append([row[0], device, _registers(view, name)])
+    ask: Tree = ()
     if any(stage.known is None for stages in view.code.values() for stage in stages):
-        note += f'<p><button type="button" class="ch" data-get="{prefix}/all">make the code of all of them</button></p>'
-    plots = "".join(bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items())
-    right = [n for n, title in enumerate(head) if title in ("median", "stack heap", "code") or title.endswith("launch")]
-    below = table(("backend", "device, or why it did not run", "registers"), about)
-    return f'{note}{table(head, rows, right=right)}<div class="plots">{plots}</div><h4>Devices</h4>{below}'
+        ask = Block(button("make the code of all of them", f"{prefix}/all"))
+    plots = [bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items()]
+    right = [n for n, t in enumerate(titles) if t in ("median", "stack heap", "code") or t.endswith("launch")]
+    return [
+        Block(answer(view), "answer") if modes else Block(ASK, "hint"),
+        ask,
+        Table(titles, rows, right=right),
+        Control("div", {"class": "plots"}, plots),
+        head("Devices"),
+        Table(("backend", "device, or why it did not run", "registers"), about),
+    ]
 
 
 def _differs(run: BackendRun) -> str:
     """The difference from the first run; the table of devices says why a run is missing."""
-    return "did not run" if run.problem else esc(run.greatest) or "the reference"
+    return "did not run" if run.problem else run.greatest or "the reference"
 
 
-def _device(view: KernelView, name: str, known: str, runs: Sequence[BackendRun]) -> str:
+def _device(view: KernelView, name: str, known: str, runs: Sequence[BackendRun]) -> Tree:
     """The device, and why launches did not run on it or there is no code, each reason once."""
     notes = [known] if known else []
     notes += [f"did not run: {r.problem.splitlines()[0]}" for r in runs if r.problem and r.problem != known]
     notes += [f"no code: {m.problem.splitlines()[0]}" for m in _made(view, name) if m.problem]
-    return "<br>".join(map(esc, dict.fromkeys(notes)))
+    return [[Word((), "br") if n else (), note] for n, note in enumerate(dict.fromkeys(notes))]
 
 
 def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:
@@ -67,7 +75,9 @@ def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:
 
 def _made(view: KernelView, backend: str) -> list[CodeView]:
     """The stages of the backend's code that were made."""
-    return [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
+    return [
+        s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None
+    ]
 
 
 def _code(view: KernelView, backend: str) -> str:
@@ -85,12 +95,16 @@ def _registers(view: KernelView, backend: str) -> str:
     return next(filter(None, reversed(found)), NO_REGISTERS.get(backend, "–") if made else "not made yet")
 
 
-def bars(title: str, runs: Sequence[BackendRun]) -> str:
+def bars(title: str, runs: Sequence[BackendRun]) -> Tree:
     """The times as bars relative to the longest."""
     timed = [(r.name, r.seconds or r.first) for r in runs if r.seconds or r.first]
     top = max((t for _, t in timed), default=0.0) or 1.0
-    rows = "".join(
-        f'<div><span>{esc(name)}</span><u><i style="width:{100 * t / top:.1f}%"></i></u><b>{seconds(t)}</b></div>'
+    rows = [
+        Control("div", {}, [
+            Control("span", {}, name),
+            Control("u", {}, Control("i", {"style": f"width:{100 * t / top:.1f}%"})),
+            Control("b", {}, seconds(t)),
+        ])
         for name, t in timed
-    )
-    return f'<div class="bars"><p>{esc(title)}</p>{rows}</div>' if rows else ""
+    ]  # fmt: skip
+    return Control("div", {"class": "bars"}, [Block(title), rows]) if rows else ()

@@ -1,4 +1,4 @@
-"""The data that the inspector shows: `notebook.collect` makes it, the panes turn it into HTML.
+"""The data that the inspector shows: `notebook.collect` makes it, the panes turn it into trees.
 
 What takes long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
 """
@@ -40,6 +40,7 @@ class PassView:
     after: Kernel
     seconds: float
     doc: str = ""
+    lowering: bool = False  # it lowers for a device
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ class GraphView:
     nodes: list[NodeView]
     edges: list[EdgeView]
     body: list[Part]
-    drawn: str = ""  # cache of the HTML for the browser
+    drawn: str = ""  # cache of the data for the browser
 
 
 @dataclass(slots=True)
@@ -390,6 +391,11 @@ class KernelView:
     def trace(self, name: str) -> list[PassView]:
         """The passes of the trace, an empty list if there is no such trace."""
         return self.lowered[name].make() if name in self.lowered else self.traces.get(name, [])
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of its launches together."""
+        return sum(x.seconds for x in self.launches)
 
     def later(self) -> Iterator[Lazy[Any]]:
         """All lazy values."""

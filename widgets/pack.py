@@ -1,13 +1,12 @@
 """The inspector without a kernel: its answers compressed, the files for the browser that read them, and one HTML page
 with all panes that needs no network.
 
-Answers share most of their lines, because a pass changes only few lines of a kernel. So they are cut into pieces, each
-piece is stored once, and an answer is a list of piece numbers. `unpack` in loader.js joins the pieces again.
+Answers share most of their lines (`live.py` begins one for each row), because a pass changes only few lines of a
+kernel. So each line is stored once, and an answer is a list of line numbers. `unpack` in loader.js joins them again.
 """
 
 import base64
 import gzip
-import html
 import json
 import re
 import sys
@@ -17,11 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from quadrants_lab.widgets.html import empty, esc
+from quadrants_lab.widgets.graph import STANDALONE
+from quadrants_lab.widgets.live import esc, write
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
-from quadrants_lab.widgets.panes import PANES, render
+from quadrants_lab.widgets.panes import PANES, answer
+from quadrants_lab.widgets.tree import empty, requests
 
-PARTS = ("diff", "lines", "graph", "sizes", "search", "stepper", "inspector")
+PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
@@ -29,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 def script() -> str:
     """The module: all parts in one scope, without comments and indentation."""
     text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
+    text += f"const SAVED = {json.dumps(STANDALONE)};\n"  # the colours of a graph in a file
     return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", text)
 
 
@@ -48,15 +50,13 @@ MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so th
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
 LARGE = ("passes", "cfg", "code")  # panes that a notebook stores only for small kernels
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
-_REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
-_LOADED = re.compile(r'data-load="([^"]*)"')
-_PIECE = re.compile(r"(?=<(?:div|g|tr|details|option|img)\b)|(?<=&quot;,)(?=&quot;)")
 
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
     """All requests of the inspector with their answers: first the pane that opens, with its IR, then the other panes,
-    then the answers that panes load at once, then all other requests in the answers. Leaves out large panes of
-    kernels with more than ``most`` statements and, if `ONLY_READY` is set, requests that would have to wait."""
+    then the answers that panes load at once, then all other requests in the answers. If ``most`` is given, leaves out
+    comparisons of passes, and large panes of kernels with more than ``most`` statements. If `ONLY_READY` is set, leaves
+    out requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
         for pane in sorted(PANES, key=LAST.__contains__)
@@ -71,18 +71,20 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
             continue
         done.add(request)
         try:
-            answer = render(view, request)
+            tree = answer(view, request)
         except NotReady:
             continue
-        yield request, answer
-        if _is_pane(request) and _statements(view.kernels[int(request.partition("/")[0])]) <= most:
-            loaded = [html.unescape(r) for r in _LOADED.findall(answer)]
+        loaded, asked = requests(tree)
+        yield request, write(tree)
+        statements = _statements(view.kernels[int(request.partition("/")[0])])
+        if _is_pane(request) and statements <= most:
             if len(done) == 1:
                 todo[1:1] = (ir := [r for r in loaded if r.endswith("/ir")])
                 panes += len(ir)
             todo[panes:panes] = loaded
             panes += len(loaded)
-        todo += [html.unescape(r) for r in _REQUEST.findall(answer)]
+        page = most == sys.maxsize and statements <= MOST_KEPT_STATEMENTS
+        todo += [r for r in (*loaded, *asked) if page or "/since/" not in r]
 
 
 def _is_pane(request: str) -> bool:
@@ -109,27 +111,27 @@ def small_answers(view: CellView) -> dict[str, str]:
     seen: set[str] = set()
     size = made = 0
 
-    def keep(request: str, answer: str, most: int) -> bool:
+    def keep(request: str, markup: str, most: int) -> bool:
         nonlocal size
-        new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
+        new = [p for p in dict.fromkeys(markup.split("\n")) if p not in seen]
         cost = len(zlib.compress(json.dumps(new).encode()))
         if size + cost > MOST_BYTES or cost > most:
             return False
-        kept[request] = answer
+        kept[request] = markup
         seen.update(new)
         size += cost
         return True
 
     large: list[tuple[str, str]] = []
     try:
-        for request, answer in offered(view, MOST_KEPT_STATEMENTS):
+        for request, markup in offered(view, MOST_KEPT_STATEMENTS):
             pane = _is_pane(request)
             if not pane and len(kept) > 1:
                 while large:
                     keep(*large.pop(0), MOST_BYTES)
-            if not keep(request, answer, MOST_BYTES // 4 if pane and kept else MOST_BYTES) and pane:
-                large.append((request, answer))
-            made += len(answer)
+            if not keep(request, markup, MOST_BYTES // 4 if pane and kept else MOST_BYTES) and pane:
+                large.append((request, markup))
+            made += len(markup)
             if made > MOST_TEXT:
                 break
         for late in large:
@@ -140,11 +142,11 @@ def small_answers(view: CellView) -> dict[str, str]:
 
 
 def pack(found: dict[str, str]) -> list[object]:
-    """A list of the pieces, and request -> numbers of the pieces of its answer."""
+    """A list of the lines, and request -> numbers of the lines of its answer."""
     numbers: dict[str, int] = {}
     made = {
-        request: [numbers.setdefault(piece, len(numbers)) for piece in _PIECE.split(answer)]
-        for request, answer in found.items()
+        request: [numbers.setdefault(piece, len(numbers)) for piece in markup.split("\n")]
+        for request, markup in found.items()
     }
     return [list(numbers), made]
 
@@ -152,7 +154,7 @@ def pack(found: dict[str, str]) -> list[object]:
 def unpack(packed: Any) -> dict[str, str]:
     """The answers that `pack` was given."""
     pieces, made = packed
-    return {request: "".join(pieces[n] for n in numbers) for request, numbers in made.items()}
+    return {request: "\n".join(pieces[n] for n in numbers) for request, numbers in made.items()}
 
 
 def bundle(found: dict[str, str], **more: object) -> bytes:
@@ -194,6 +196,6 @@ def page(shape: dict[str, Any], answers: dict[str, str]) -> str:
     return _PAGE.format(
         title=esc(shape["title"]),
         loader=loader(),
-        missing=json.dumps(empty("this page does not contain this: run the cell in a notebook")),
+        missing=json.dumps(write(empty("this page does not contain this: run the cell in a notebook"))),
         data=base64.b64encode(data).decode(),
     )

@@ -1,7 +1,7 @@
-"""The inspector's panes: each is a function from a kernel's view and a request to HTML.
+"""The inspector's panes: each is a function from a kernel's view and a request to a tree.
 
-A request is a path ``kernel/pane/rest``. HTML contains further requests as ``data-req="request"``: the live widget
-sends them to Python, an exported page contains their answers.
+A request is a path ``kernel/pane/rest``. A tree contains further requests (`tree.requests`): the live widget sends them
+to Python, an exported page contains their answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,11 @@ from quadrants_lab.widgets import (
     steps,
     timeline,
 )
-from quadrants_lab.widgets.html import empty
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView, KernelView
+from quadrants_lab.widgets.tree import Tree, empty
 
-Render = Callable[[KernelView, str, Sequence[str]], str]  # view, prefix "kernel/pane", rest of the path
+Render = Callable[[KernelView, str, Sequence[str]], Tree]  # view, prefix "kernel/pane", rest of the path
 
 
 PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that only other panes request
@@ -31,7 +32,7 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that
     "passes": ("Passes", passes.pane),
     "cfg": ("CFG", graph.pane),
     "stacks": ("Stacks", stacks.pane),
-    "sizes": ("SizeExpr", sizes.pane),
+    "sizes": ("Stack sizes (SizeExpr)", sizes.pane),
     "steps": ("Steps", steps.pane),
     "code": ("", code.pane),
     "run": ("Run", run.pane),
@@ -47,17 +48,23 @@ def shape(view: CellView) -> dict[str, Any]:
     return {
         "title": view.title,
         "open": view.open,
+        "kernel": max(range(len(view.kernels)), key=lambda n: view.kernels[n].seconds, default=0),
         "kernels": [k.name for k in view.kernels],
         "panes": [[p, title] for p, (title, _) in PANES.items() if title and (p != "tape" or taped)],
         "findings": view.findings,
     }
 
 
-def render(view: CellView, request: str) -> str:
-    """The HTML for a request; for an unknown request a sentence that says so."""
+def answer(view: CellView, request: str) -> Tree:
+    """The tree for a request; for an unknown request a sentence that says so."""
     number, _, path = request.partition("/")
     pane, _, rest = path.partition("/")
     if pane not in PANES or not number.isdigit() or int(number) >= len(view.kernels):
         return empty(f"nothing is known as {request!r}")
     _, make = PANES[pane]
     return make(view.kernels[int(number)], f"{number}/{pane}", rest.split("/") if rest else [])
+
+
+def render(view: CellView, request: str) -> str:
+    """The HTML of `answer` for the live widget."""
+    return write(answer(view, request))

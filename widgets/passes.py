@@ -1,11 +1,30 @@
 """The Passes pane: every pass from source to sized IR, what each changed, and the difference between any two."""
 
-import re
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from quadrants_lab.widgets.diff import counts
-from quadrants_lab.widgets.html import choices, difference, empty, esc, listing, pick, seconds, slot
-from quadrants_lab.widgets.model import KernelView, PassView, view_lines
+from quadrants_lab.widgets.model import KernelView, Line, PassView, view_lines
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Difference,
+    Lines,
+    Slot,
+    Tree,
+    Word,
+    choices,
+    code,
+    count,
+    empty,
+    head,
+    menu,
+    muted,
+    seconds,
+)
+
+NONE = "no pass was recorded: run the kernel in a %%qdkernel cell"
 
 
 def changed(view: KernelView, step: PassView) -> tuple[int, int] | None:
@@ -20,85 +39,134 @@ def changed(view: KernelView, step: PassView) -> tuple[int, int] | None:
     return view.changes[known]
 
 
-def delta(change: tuple[int, int] | None) -> str:
+def delta(change: tuple[int, int] | None) -> Tree:
     if change is None:
-        return '<span class="same">no change</span>'
+        return Word("no change", "same")
     came, gone = change
     if not came and not gone:
-        return '<span class="same">statements unchanged</span>'
-    return f'<span class="add">+{came}</span> <span class="del">−{gone}</span>'
+        return Word("statements unchanged", "same")
+    return [Word(f"+{came}", "add"), " ", Word(f"−{gone}", "del")]
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``trace``: the list of passes of that trace; ``trace/n``: what pass n changed;
-    ``trace/n/given`` and ``trace/n/ir``: the IR before and after it, any two of which the browser can compare."""
+    ``trace/n/given`` and ``trace/n/ir``: the IR before and after it; ``trace/n/since/other/m/given`` or ``.../ir``: how
+    the IR after it differs from another."""
     if not view.traces:
-        return empty("no pass was recorded: run the kernel in a %%qdkernel cell")
+        return empty(NONE)
     names = [*view.traces, *view.lowered]
     match rest:
-        case [trace, n, *more] if trace in names and n.isdigit():
-            if int(n) >= len(steps := view.trace(trace)) or more not in ([], ["ir"], ["given"]):
-                return empty("there is no such pass")
-            step = steps[int(n)]
-            if more:
-                kernel, when = (step.after, "after") if more == ["ir"] else (step.before, "before")
-                return listing(view_lines(view, kernel), "ir", f"IR {when} {step.name} ({trace})")
-            return step_html(view, step, f"{prefix}/{trace}/{n}", prefix)
         case [trace] if trace in names:
-            return _trace(view, f"{prefix}/{trace}", view.trace(trace))
+            return _trace(view, prefix, trace)
+        case [_, _]:
+            return _step(view, prefix, *rest) or empty("there is no such pass")
+        case [_, _, ("ir" | "given")]:
+            return ir(view, *rest) or empty("there is no such pass")
+        case [trace, n, "since", *other] if len(other) == 3:
+            return _since(view, prefix, "/".join(other), f"{trace}/{n}/ir") or empty("there is no such pass")
+        case [_, *_]:
+            return empty("there is no such pass")
     which = choices("Which kernel", [(name, f"{prefix}/{name}") for name in names], "trace")
-    toggles = (
-        '<label class="tg"><input type="checkbox" data-toggle="show-same"> passes that changed nothing</label>'
-        '<label class="tg"><input type="checkbox" data-toggle="unified"> one column</label>'
-    )
-    first = _trace(view, f"{prefix}/{names[0]}", view.traces[names[0]])
-    return f'<div class="bar">{which}{toggles}</div>{slot("trace", first)}'
+    toggles = [
+        Control("label", {"class": "tg"}, [Control("input", {"type": "checkbox", "data-toggle": name}), f" {text}"])
+        for name, text in (("show-same", "passes that changed nothing"), ("unified", "one column"))
+    ]
+    bar = Control("div", {"class": "bar"}, [which, *toggles])
+    return [Block(answer(view), "answer"), bar, Slot("trace", _trace(view, prefix, names[0]))]
+
+
+def answer(view: KernelView) -> str:
+    """The pane in a sentence: how many passes, how long, and what is left of the kernel."""
+    said = []
+    for name, steps in view.traces.items():
+        sized = sum(line.stmt >= 0 for line in view_lines(view, steps[-1].after)) if steps else 0
+        took = seconds(sum(s.seconds for s in steps))
+        said.append(
+            f"{name}: {count(len(steps), 'step')}{f' in {took}' if took else ''}, {count(sized, 'statement')}"
+        )
+    return "; ".join(said) + "."
 
 
 def irs(view: KernelView, prefix: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For each trace (name of a pass, request for the IR after it) of the passes that changed something. A lazy trace
-    has one pass."""
+    """For each trace (name of a pass, request for the IR after it, behind ``prefix``) of the passes that changed
+    something. A lazy trace has one pass."""
     made = [
-        (trace, [(s.name, f"{prefix}/{trace}/{n}/ir") for n, s in enumerate(steps) if not n or changed(view, s)])
+        (trace, [(s.name, f"{prefix}{trace}/{n}/ir") for n, s in enumerate(steps) if not n or changed(view, s)])
         for trace, steps in view.traces.items()
     ]
-    return made + [(trace, [(x.name, f"{prefix}/{trace}/0/ir")]) for trace, x in view.lowered.items()]
+    return made + [(trace, [(x.name, f"{prefix}{trace}/0/ir")]) for trace, x in view.lowered.items()]
 
 
-def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
+def ir(view: KernelView, trace: str, n: str, when: str) -> Lines | None:
+    """The listing of the IR before ("given") or after ("ir") the pass; None if there is no such pass."""
+    steps = view.trace(trace)
+    if not n.isdigit() or int(n) >= len(steps) or when not in ("given", "ir"):
+        return None
+    step = steps[int(n)]
+    kernel, word = (step.after, "after") if when == "ir" else (step.before, "before")
+    lines = view_lines(view, kernel)
+    folds = folded(lines)
+    return Lines(lines, "ir", f"IR {word} {step.name} ({trace})", folds=folds, top=folds[-1][1] if folds else 0)
+
+
+def folded(lines: Sequence[Line]) -> list[tuple[int, int, str]]:
+    """The head of the kernel, with its buffers, and the bounds of its first task, as one line each."""
+    begin = next((n for n, x in enumerate(lines) if x.text.lstrip().startswith("offload")), 0)
+    buffers = sum(x.text.lstrip().startswith("buffer") for x in lines[:begin])
+    body = next(
+        (n for n in range(begin, len(lines)) if " do (" in lines[n].text or " do {" in lines[n].text), begin
+    )
+    folds = [(1, begin, count(buffers, "buffer"))] if begin > 2 and buffers == begin - 1 else []
+    return folds + ([(begin + 1, body, "bounds of the loop")] if body > begin + 2 else [])
+
+
+def _trace(view: KernelView, prefix: str, trace: str) -> Tree:
+    steps = view.trace(trace)
     deltas = [changed(view, step) for step in steps]
     chosen = next((n for n, d in enumerate(deltas) if d is not None), 0)
     items = []
     for n, (step, d) in enumerate(zip(steps, deltas, strict=True)):
-        on = "true" if n == chosen else "false"
-        items.append(
-            f'<div class="ps{" noop" if d is None else ""}" role="option" data-item aria-selected="{on}" '
-            f'tabindex="{0 if n == chosen else -1}" data-req="{esc(prefix)}/{n}" data-into="step" '
-            f'title="{esc(step.doc.replace("`", ""))}">'
-            f'<span class="nm">{esc(step.name)}</span><span class="dl">{delta(d)}</span>'
-            f'<span class="tm">{seconds(step.seconds)}</span></div>'
-        )
+        item = {"class": "ps noop" if d is None else "ps", "role": "option", "data-item": ""}
+        item |= {"aria-selected": "true" if n == chosen else "false", "tabindex": "0" if n == chosen else "-1"}
+        item |= {"data-req": f"{prefix}/{trace}/{n}", "data-into": "step", "title": step.doc.replace("`", "")}
+        parts = [Word(step.name, "nm"), Word(delta(d), "dl"), Word(seconds(step.seconds), "tm")]
+        items.append(Control("div", item, parts))
     total = seconds(sum(s.seconds for s in steps)) or "in a process of its own"
     noops = sum(d is None for d in deltas)
     front = sum(s.before is None for s in steps[:1])  # the front end is no pass, and has a row
-    count = len(steps) - front
-    summary = f'{f"{steps[0].name} and " * front}{count} pass{"es" * (count != 1)}'
-    foot = f'<div class="foot">{esc(summary)}, {total}; {noops} changed nothing</div>'
-    head = '<div class="list" data-roving data-follow role="listbox" aria-label="Passes">'
-    side = f'<div class="side">{head}{"".join(items)}</div>{foot}</div>'
-    own, _, trace = prefix.rpartition("/")
-    return f'<div class="split">{side}{slot("step", pane(view, own, (trace, str(chosen))))}</div>'
+    passes = len(steps) - front
+    told = f"{f'{steps[0].name} and ' * front}{passes} pass{'es' * (passes != 1)}"
+    foot = Control("div", {"class": "foot"}, f"{told}, {total}; {noops} changed nothing")
+    box = {"class": "list", "data-roving": "", "data-follow": "", "role": "listbox", "aria-label": "Passes"}
+    side = Control("div", {"class": "side"}, [Control("div", box, items), foot])
+    shown = Slot("step", _step(view, prefix, trace, str(chosen)) or ())
+    return Control("div", {"class": "split"}, [side, shown])
 
 
-def step_html(view: KernelView, step: PassView, own: str, prefix: str) -> str:
+def _step(view: KernelView, prefix: str, trace: str, n: str) -> Tree | None:
     """What the pass changed, under a heading with what it guarantees."""
-    doc = "<p>" + re.sub("`+([^`]+)`+", r"<code>\1</code>", esc(step.doc)) + "</p>" if step.doc else ""
-    head = f"<h4>{esc(step.name)}</h4>{doc}"
-    groups = [("", [("what it was given", f"{own}/given")] if step.before is not None else []), *irs(view, prefix)]
-    menu = pick("compared with", groups, "since", f"{own}/given", to=f"{own}/ir")
-    bar = f'<div class="bar"><span class="muted">compared with {menu}</span></div>'
-    if same := changed(view, step) is None:
-        bar += '<p class="none">This pass changed nothing.</p>'
-    if same or step.before is None:
-        return head + bar + slot("since", listing(view_lines(view, step.after), "ir", step.name))
-    return head + bar + difference("since", f"{own}/given", f"{own}/ir")
+    after = ir(view, trace, n, "ir")
+    if after is None:
+        return None
+    step, own = view.trace(trace)[int(n)], f"{trace}/{n}"
+    doc = [code(part) if k % 2 else part for k, part in enumerate(step.doc.replace("``", "`").split("`"))]
+    ask = f"{prefix}/{own}/since/"
+    since = [(name, [(text, ask + request) for text, request in items]) for name, items in irs(view, "")]
+    groups = [("", [("what it was given", f"{ask}{own}/given")] if step.before is not None else []), *since]
+    far = {request for name, items in since if name != trace for _, request in items[:-1]}  # there are too many
+    pick = menu("compared with", groups, "since", f"{ask}{own}/given", far)
+    same = changed(view, step) is None
+    shown = after if same or step.before is None else _since(view, prefix, f"{own}/given", f"{own}/ir")
+    return [
+        head(step.name),
+        Block(doc) if step.doc else (),
+        Control("div", {"class": "bar"}, muted(["compared with ", pick])),
+        empty("This pass changed nothing.") if same else (),
+        Slot("since", shown or ()),
+    ]
+
+
+def _since(view: KernelView, prefix: str, before: str, after: str) -> Tree | None:
+    """How the second of two listings, both as ``trace/n/when``, differs from the first."""
+    left, right = (ir(view, *x.split("/")) for x in (before, after))
+    return Difference(left, right, (f"{prefix}/{before}", f"{prefix}/{after}")) if left and right else None

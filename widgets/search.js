@@ -5,10 +5,12 @@ const HELP = [
   ["1 … 9, 0", "the tab of that number, the tenth"],
   ["← →, Home, End", "on tabs and choices: the next, the first, the last"],
   ["↑ ↓, Page Up, Page Down, Home, End", "in a listing, list, table or graph: another line or block"],
-  ["Enter, Space", "mark the related lines, here and in all panes; again: remove the marks; on a fold: open it"],
-  ["/", "search where the focus is; Enter: the next hit, Shift Enter: the hit before, Escape: end the search"],
+  ["Enter, Space", "mark the related lines, in all panes; again: remove the marks; on a fold: open it"],
+  ["/", "search where the focus is; Enter: the next hit, Shift Enter: the one before, Escape: end"],
   ["+ − 0", "in a graph: larger, smaller, all of it; Shift and arrows move it; f folds or opens a loop"],
   ["← →", "on a slider: less, more"],
+  ["w", "the full window; Escape: back into the page"],
+  ["← → on the bar between two columns", "a wider or narrower column"],
   ["?", "these keys; Escape closes them"],
 ];
 
@@ -16,9 +18,12 @@ const HELP = [
 function help(root) {
   if (root.querySelector(".keys")) return;
   const back = document.activeElement;
-  const box = element("div", { class: "keys", role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1" });
+  const box = element("div", {
+    class: "keys", role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1"
+  });
   const close = () => { box.remove(); back?.focus?.(); };
-  box.innerHTML = `<h4>Keys</h4><table class="tb"><tbody>${HELP.map(([k, v]) => `<tr><th scope="row">${k}</th><td>${v}</td></tr>`).join("")}
+  const rows = HELP.map(([k, v]) => `<tr><th scope="row">${k}</th><td>${v}</td></tr>`);
+  box.innerHTML = `<h4>Keys</h4><table class="tb"><tbody>${rows.join("")}
     </tbody></table><button type="button" class="ch">close</button>`;
   box.querySelector("button").addEventListener("click", close);
   box.addEventListener("keydown", (e) => {
@@ -26,34 +31,41 @@ function help(root) {
     if (e.key === "Tab") { box.querySelector("button").focus(); e.preventDefault(); }
     e.stopPropagation();
   });
-  box.addEventListener("focusout", (e) => { if (e.relatedTarget && !box.contains(e.relatedTarget)) box.remove(); });
+  box.addEventListener("focusout", (e) => {
+    if (e.relatedTarget && !box.contains(e.relatedTarget)) box.remove();
+  });
   root.append(box);
   box.focus();
 }
 
-/** Marks elements outside of listings and graphs that contain the text; returns functions that scroll to them. */
+/** Marks elements outside of listings and graphs that contain the text; returns functions that scroll to
+    them. */
 function searchElements(panel, text) {
   for (const x of panel.querySelectorAll(".hit:not(.lines *, .graph *)")) x.classList.remove("hit");
   if (!text) return [];
   const found = [...panel.querySelectorAll("tr, .leaf, summary, .ps, p, h4, .chip, .pre")].filter((x) =>
-    !x.closest(".lines, .graph, .search") && x.getClientRects().length && x.textContent.toLowerCase().includes(text.toLowerCase()));
+    !x.closest(".lines, .graph, .search") && x.getClientRects().length
+      && x.textContent.toLowerCase().includes(text.toLowerCase()));
   return found.map((x) => {
     x.classList.add("hit");
     return () => x.scrollIntoView({ block: "nearest" });
   });
 }
 
-/** Opens the search bar of `panel` for all `parts()` (objects with a `search`), or for the part that has the focus. */
+/** Opens the search bar of `panel` for all `parts()` (objects with a `search`), or for the part that has the
+    focus. */
 function searchBar(panel, parts) {
   const old = panel.parentElement.querySelector(".search"), back = document.activeElement;
   if (old) { old.querySelector("input").focus(); return; }
   const own = parts().filter((p) => p.host.contains(back)), over = () => own.length ? own : parts();
   const bar = element("div", { class: "search" });
-  bar.innerHTML = `<label class="tg">search <input type="search" aria-label="Search${own.length ? ` in ${own[0].label}` : " in this pane"}"></label>
+  const where = own.length ? own[0].label : "this pane";
+  bar.innerHTML = `<label class="tg">search <input type="search" aria-label="Search in ${where}"></label>
     <span role="status" aria-live="polite"></span>`;
   const input = bar.querySelector("input"), told = bar.querySelector("span");
   let hits = [], at = -1;
-  const tell = () => { told.textContent = input.value ? hits.length ? `${at + 1} of ${hits.length}` : "not found" : ""; };
+  const tell = () => { told.textContent = input.value ? hits.length ? `${at + 1} of ${hits.length}`
+    : "not found" : ""; };
   const find = () => {
     hits = over().flatMap((p) => p.search(input.value.trim()));
     if (!own.length) hits.push(...searchElements(panel, input.value.trim()));
@@ -61,10 +73,19 @@ function searchBar(panel, parts) {
     hits[0]?.();
     tell();
   };
-  const close = () => { over().forEach((p) => p.search("")); searchElements(panel, ""); bar.remove(); (back.isConnected ? back : panel).focus(); };
+  const close = () => {
+    over().forEach((p) => p.search(""));
+    searchElements(panel, "");
+    bar.remove();
+    (back.isConnected ? back : panel).focus();
+  };
   input.addEventListener("input", find);
   bar.addEventListener("keydown", (e) => {
-    if (e.key === "Enter" && hits.length) { at = (at + (e.shiftKey ? hits.length - 1 : 1)) % hits.length; hits[at](); tell(); }
+    if (e.key === "Enter" && hits.length) {
+      at = (at + (e.shiftKey ? hits.length - 1 : 1)) % hits.length;
+      hits[at]();
+      tell();
+    }
     if (e.key === "Escape") close();
     e.stopPropagation();
   });

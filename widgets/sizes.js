@@ -1,12 +1,13 @@
-// The expression of each stack's depth, evaluated again while the user moves sliders for its leaves. A node from Python
-// (`sizes.py`) is [op, text, children, value, role, note, key].
+// The expression of each stack's depth, evaluated again while the user moves sliders for its leaves. A node
+// from Python (`sizes.py`) is [op, text, children, value, role, note, key].
 
 const OPS = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, min: Math.min, max: Math.max,
-  floordiv: (a, b) => b ? Math.floor(a / b) : 0, mod: (a, b) => b ? a - b * Math.floor(a / b) : 0, isqrt: (a) => Math.ceil(Math.sqrt(Math.max(a, 0))) };
+  floordiv: (a, b) => b ? Math.floor(a / b) : 0, mod: (a, b) => b ? a - b * Math.floor(a / b) : 0,
+  isqrt: (a) => Math.ceil(Math.sqrt(Math.max(a, 0))) };
 const MOST_TRIPS = 200000; // of all ranges of one expression, beyond which it has no value
 
-/** The value of a node, NaN if the data for it is missing. `given`: values of leaves by key, arrays by name. `env`: loop
-    indices by key. */
+/** The value of a node, NaN if the data for it is missing. `given`: values of leaves by key, arrays by name.
+    `env`: loop indices by key. */
 function sizeOf(node, given, env, budget) {
   const [op, , kids, value, , , key] = node;
   if (op === "const") return value;
@@ -40,13 +41,16 @@ function whatIf(host) {
   const data = JSON.parse(host.dataset.sizes), given = { leaf: {}, arrays: data.arrays };
   host.removeAttribute("data-sizes");
   const text = (n) => Number.isNaN(n) ? "?" : n.toLocaleString("en");
-  const bytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
+  const bytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576
+    ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
   const holds = (s, depth) => s.bits ? Math.ceil(depth / 32) * 4 : depth * s.width;
-  const fixed = !host.querySelector("input[data-leaf]"); // no value of a leaf is known: what the launch had stands there
+  // no value of a leaf is known: what the launch had stands there
+  const fixed = !host.querySelector("input[data-leaf]");
   const value = (node) => Math.max(0, sizeOf(node, given, {}, { left: MOST_TRIPS }));
 
   for (const input of host.querySelectorAll("input[data-leaf]")) {
-    const { leaf, start } = input.dataset, shown = host.querySelector(`output[data-of="${CSS.escape(leaf)}"]`);
+    const { leaf, start } = input.dataset,
+      shown = host.querySelector(`output[data-of="${CSS.escape(leaf)}"]`);
     input.addEventListener("input", () => {
       if (input.value === start) delete given.leaf[leaf]; else given.leaf[leaf] = Number(input.value);
       shown.textContent = input.dataset.scale ? `× ${Number(input.value) / 100}` : text(Number(input.value));
@@ -55,7 +59,10 @@ function whatIf(host) {
     });
   }
   host.querySelector("[data-reset]")?.addEventListener("click", () => {
-    for (const input of host.querySelectorAll("input[data-leaf]")) { input.value = input.dataset.start; input.dispatchEvent(new Event("input")); }
+    for (const input of host.querySelectorAll("input[data-leaf]")) {
+      input.value = input.dataset.start;
+      input.dispatchEvent(new Event("input"));
+    }
   });
 
   function work() {
@@ -68,13 +75,17 @@ function whatIf(host) {
       lane += held;
       before += holds(s, s.depth ?? 0);
       const follow = (node, path) => {
-        const out = part.querySelector(`[data-path="${path}"] .val`), own = sizeOf(node, given, {}, { left: MOST_TRIPS });
-        if (out && node[0] !== "const") { out.textContent = Number.isNaN(own) ? "" : `= ${text(own)}`; out.classList.toggle("fresh", !Number.isNaN(own) && own !== node[3]); }
+        const out = part.querySelector(`[data-path="${path}"] .val`),
+          own = sizeOf(node, given, {}, { left: MOST_TRIPS });
+        if (out && node[0] !== "const") {
+          out.textContent = Number.isNaN(own) ? "" : `= ${text(own)}`;
+          out.classList.toggle("fresh", !Number.isNaN(own) && own !== node[3]);
+        }
         node[2].forEach((kid, k) => follow(kid, `${path}.${k}`));
       };
       follow(s.tree, "0");
       const most = Math.max(depth || 0, s.depth ?? 0, s.seen ?? 0, 1);
-      part.querySelector(".depth").textContent = `depth ${text(depth)}, ${bytes(held)} an iteration`;
+      part.querySelector(".depth").textContent = `depth ${text(depth)}, ${bytes(held)} per thread`;
       for (const [name, n] of [["now", depth || 0], ["launch", s.depth ?? 0], ["seen", s.seen ?? 0]]) {
         const bar = part.querySelector(`[data-bar="${name}"]`);
         if (!bar) continue;
@@ -83,10 +94,14 @@ function whatIf(host) {
         bar.querySelector("b").textContent = text(n);
       }
     });
-    host.querySelector(".total").textContent = `${bytes(lane)} an iteration${lane === before ? "" : `; the launch: ${bytes(before)}`}`;
+    const launched = lane === before ? "" : `; the launch: ${bytes(before)}`;
+    host.querySelector(".total").textContent = `${bytes(lane)} per thread${launched}`;
     let at = 0;
     host.querySelector(".heap").replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
-      const part = Object.assign(document.createElement("span"), { textContent: name, title: `${name}: bytes ${at.toLocaleString("en")} to ${(at + n).toLocaleString("en")} of an iteration`, className: `seg s${k % 4}` });
+      const part = Object.assign(document.createElement("span"), {
+        textContent: name, title: `${name}: bytes ${text(at)} to ${text(at + n)} of a thread`,
+        className: `seg s${k % 4}`,
+      });
       part.style.flexGrow = n;
       at += n;
       return part;

@@ -1,21 +1,26 @@
 """The Linked pane: source, IR after any pass, and code of any backend side by side, with matching lines marked."""
 
+from __future__ import annotations
+
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from quadrants_lab.widgets import code
-from quadrants_lab.widgets.html import empty, esc, listing, pick, slot
 from quadrants_lab.widgets.model import KernelView, StackView
-from quadrants_lab.widgets.passes import irs
+from quadrants_lab.widgets.passes import changed, irs
+from quadrants_lab.widgets.stacks import answer
+from quadrants_lab.widgets.tree import Block, Control, Lines, Slot, Tree, Word, bold, empty, menu
 
-LEGEND = (
-    '<p class="hint legend"><span class="mark">forward</span> <span class="twin">its adjoint</span> '
-    '<span class="near">same line</span></p>'
-)
+if TYPE_CHECKING:
+    from quadrants_lab.autodiff.explain import Note
+
+NOT_KNOWN = "the source of this kernel is not known"
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     if not view.source:
-        return empty("the source of this kernel is not known")
+        return empty(NOT_KNOWN)
     kernel = prefix.partition("/")[0]
     mode = next((name for name in reversed(view.code) if name in view.traces), next(iter(view.traces), ""))
     codes = [
@@ -23,50 +28,66 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
                 ("all sizes", f"{kernel}/code/{name}/sizes")])
         for name, stages in view.code.items()
     ]  # fmt: skip
-    text = listing(view.source, "python", f"Source of {view.name}", notes=margin(view))
-    columns = [("Source", f'<div class="slot">{text}</div>', "")]
+    columns: list[tuple[str, Tree, Tree]] = [("Source", Slot("source", listing(view)), view.name)]
     if view.traces:
-        passes = irs(view, f"{kernel}/passes")
-        last = next(req for trace, items in passes if trace == mode for _, req in reversed(items))
-        columns.append(("IR after", slot("ir", load=last), pick("Pass", passes, "ir", last)))
+        last = f"{kernel}/passes/{mode}/{last_unlowered(view, mode)}/ir"
+        columns.append(("IR after", Slot("ir", load=last), menu("Pass", irs(view, f"{kernel}/passes/"), "ir", last)))
     if codes:
         first = next((items[0][1] for name, items in codes if name == mode), codes[0][1][0][1])
-        columns.append(("Code", slot("code", load=first), pick("Stage", codes, "code", first)))
-    toggles = "".join(
-        f'<button type="button" class="ch" aria-pressed="true" data-hide="{n}">{name}</button>'
+        columns.append(("Code", Slot("code", load=first), menu("Stage", codes, "code", first)))
+    toggles = [
+        Control("button", {"type": "button", "class": "ch", "aria-pressed": "true", "data-hide": str(n)}, name)
         for n, (name, _, _) in enumerate(columns)
+    ]
+    shown: list[Tree] = []
+    for n, (name, content, choice) in enumerate(columns):
+        grip = {"class": "grip", "role": "separator", "tabindex": "0", "aria-orientation": "vertical"}
+        shown += [Control("div", grip | {"aria-label": f"Width of {columns[n - 1][0]}"})] if n else []
+        heading = Control("header", {}, [bold(name), " ", choice])
+        shown.append(Control("section", {"class": "col", "aria-label": name}, [heading, content]))
+    group = Control("span", {"class": "chs", "role": "group", "aria-label": "Columns"}, toggles)
+    legend = Word(
+        [Word("forward", "mark"), " ", Word("its adjoint", "twin"), " ", Word("same line", "near")], "legend"
     )
-    body = "".join(
-        f'<section class="col" aria-label="{name}"><header><b>{name}</b> {choice}</header>{content}</section>'
-        for name, content, choice in columns
-    )
-    bar = f'<div class="bar"><span class="chs" role="group" aria-label="Columns">{toggles}</span>{LEGEND}</div>'
-    return f'{bar}<div class="linked">{body}</div>'
+    said = Block(answer(view), "answer") if mode != "forward" else ()
+    return [said, Control("div", {"class": "bar"}, [group, legend]), Control("div", {"class": "linked"}, shown)]
 
 
-def margin(view: KernelView) -> dict[int, str]:
-    """Source line -> a badge for its stacks, and badges for values without a stack; more than two are summarised."""
+def last_unlowered(view: KernelView, mode: str) -> int:
+    """The number of the last pass that changed something before the IR was lowered for the device."""
+    steps = view.traces[mode]
+    return max((n for n, s in enumerate(steps) if not s.lowering and (not n or changed(view, s))), default=0)
+
+
+def listing(view: KernelView) -> Lines:
+    """The source, which begins at the kernel, with what is known of its values in the gutter."""
+    head = re.compile(rf"\s*def {re.escape(view.name)}\(")
+    top = next((n for n, line in enumerate(view.source) if head.match(line.text)), 0)
+    return Lines(view.source, "python", f"Source of {view.name}", notes=margin(view), top=top)
+
+
+def margin(view: KernelView) -> dict[int, list[Word]]:
+    """Source line -> a badge for its values, which is all that the gutter has room for: for its stacks, or else for
+    values without a stack. Its tip tells of each."""
     stacks: dict[int, list[StackView]] = {}
     for stack in view.stacks:
         stacks.setdefault(stack.line, []).append(stack)
-    notes = {line: [_pushed(of_line)] for line, of_line in stacks.items()}
-    for free in view.free:
-        notes.setdefault(free.line, []).append(("badge", f"{esc(free.name)}: no stack", free.why))
-    return {line: _badges(rows) for line, rows in notes.items()}
+    free: dict[int, list[Note]] = {}
+    for note in view.free:
+        free.setdefault(note.line, []).append(note)
+    return {line: [_badge(stacks.get(line, []), free.get(line, []))] for line in stacks.keys() | free.keys()}
 
 
-def _pushed(stacks: Sequence[StackView]) -> tuple[str, str, str]:
-    """The class, HTML and tip of the badge of a line's stacks. In a narrow column, where the badge would cover text,
-    the part in <i> is left out."""
+def _badge(stacks: Sequence[StackView], free: Sequence[Note]) -> Word:
+    """Of one stack its name and depth, of several their number; a narrow column shows the number alone. A name of the
+    compiler's own does not stand there."""
     depths = ["?" if s.depth is None else f"{s.depth:,}" for s in stacks]
     rows = [f"{s.name}: depth {depth}, {s.reason}; {s.how}" for s, depth in zip(stacks, depths, strict=True)]
-    one = f"<i>stack </i>{esc(stacks[0].name)}<i>: depth</i> {depths[0]}"
-    return "badge push", one if len(stacks) == 1 else f"{len(stacks)} stacks", "\n".join(rows)
-
-
-def _badges(rows: Sequence[tuple[str, str, str]]) -> str:
-    shown = [f' <span class="{kind}" title="{esc(tip)}">{text}</span>' for kind, text, tip in rows[:2]]
-    if len(rows) > 2:
-        rest = "&#10;".join(f"{text}: {esc(tip)}" for _, text, tip in rows[2:])
-        shown.append(f' <span class="badge" title="{rest}">and {len(rows) - 2} more</span>')
-    return "".join(shown)
+    rows += [f"{note.name}: no stack, {note.why}" for note in free]
+    if not stacks:
+        told: Tree = free[0].name if len(free) == 1 else [str(len(free)), Word(" values", "wide")]
+        return Word(told, "badge", "\n".join(rows))
+    name = stacks[0].name if stacks[0].name.isidentifier() else "stack"
+    one: Tree = [Word(f"{name} ", "wide"), depths[0]]
+    several: Tree = [str(len(stacks)), Word(" stacks", "wide")]
+    return Word(one if len(stacks) == 1 else several, "badge push", "\n".join(rows))

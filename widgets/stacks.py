@@ -2,84 +2,83 @@
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.graph import figure
-from quadrants_lab.widgets.html import empty, esc, size, table
 from quadrants_lab.widgets.model import KernelView, Line
 from quadrants_lab.widgets.run import STACK_BYTES
+from quadrants_lab.widgets.tree import Block, Graph, Table, Tree, bold, count, empty, foot, head, size
 
+NO_GRADIENT = "there is no gradient yet: call .grad() or give --grad LOSS"
 NO_STACK = (
-    "This gradient keeps nothing on a stack: every value that the way back reads is still in memory or can be computed "
+    "This gradient keeps nothing on a stack: every value that the reverse reads is still in memory or can be computed "
     "again."
+)
+DEPTHS = (
+    "A frame is a loop. Its edge back to the start is left out, so every path through it ends. The depth of a stack is "
+    "the most pushes along any path, times the trips of the loop."
 )
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    tasks = view.graphs
-    if not tasks and not view.stacks and not view.free and not view.kept:
-        return empty("there is no gradient yet: call .grad() or give --grad LOSS")
-    parts = [tables(view)]
-    drawn = [t for t in tasks if t.scc is not None]
-    if drawn:
-        parts.append("<h4>Where the depths come from</h4>")
-        parts.append(
-            '<p class="hint">A frame is a loop. Its edge back to the start is left out, so every path through it ends. '
-            "The depth of a stack is the most pushes along any path, times the trips of the loop.</p>"
-        )
-        parts += [figure(t.scc) for t in drawn if t.scc is not None]
-    return "".join(parts)
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
+    if not view.graphs and not view.stacks and not view.free and not view.kept:
+        return empty(NO_GRADIENT)
+    drawn: Tree = [Graph(t.scc) for t in view.graphs if t.scc is not None]
+    why: Tree = [head("Where the depths come from"), Block(DEPTHS, "hint"), drawn] if drawn else ()
+    return [Block(answer(view), "answer"), tables(view), why]
 
 
-def tables(view: KernelView) -> str:
+def answer(view: KernelView) -> str:
+    """The pane in a sentence: how many values are kept, and what that takes."""
+    if not view.stacks:
+        return NO_STACK
+    total = sum(s.bytes or 0 for s in view.stacks)
+    said = f"{count(len(view.stacks), 'value')} kept on a stack, {size(total)} per thread"
+    held, lanes = view.heap
+    said += f"; {size(held)} in all for {count(lanes, 'thread')} at a time" if held else ""
+    return said + (f". Without recomputation: {size(view.bytes_before)} per thread." if view.bytes_before else ".")
+
+
+def tables(view: KernelView) -> Tree:
     """The pane without its graphs."""
-    parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
-    if view.kept:
-        parts.append(f"<h4>Values that the launch keeps, because it overwrites them</h4>{kept(view)}")
-    parts.append(backends(view))
-    if view.free:
-        parts.append(f"<h4>Values without a stack</h4>{free(view)}")
-    return "".join(parts)
+    keeps: Tree = [head("Values that the launch keeps, because it overwrites them"), kept(view)] if view.kept else ()
+    none: Tree = [head("Values without a stack"), free(view)] if view.free else ()
+    return [head("Stacks of the last gradient launch"), report(view), keeps, backends(view), none]
 
 
-def report(view: KernelView) -> str:
+def report(view: KernelView) -> Tree:
     """The table of the launch report, or a sentence if there is no stack."""
     if not view.stacks:
         return empty(NO_STACK)
-    head = ("stack", "line", "dtype", "depth", "bytes an iteration", "how found", "why it is kept")
-    rows = [
-        (f"<b>{esc(s.name)}</b>", str(s.line or "–"), esc(s.dtype), "–" if s.depth is None else f"{s.depth:,}",
-         size(s.bytes), esc(s.how), esc(s.reason) + (f'<div class="muted">{esc(s.cure)}</div>' if s.cure else ""))
+    titles = ("stack", "line", "dtype", "depth", "bytes per thread", "how found", "why it is kept")
+    rows: list[list[Tree]] = [
+        [bold(s.name), str(s.line or "–"), s.dtype, "–" if s.depth is None else f"{s.depth:,}", size(s.bytes), s.how,
+         [s.reason, Block(s.cure, "cure") if s.cure else ""]]
         for s in view.stacks
     ]  # fmt: skip
-    total = sum(s.bytes or 0 for s in view.stacks)
     links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
-    count = f"{len(view.stacks)} stack{'s' * (len(view.stacks) != 1)}, {size(total)} for each iteration that runs"
-    before = f"; without recomputation: {size(view.bytes_before)}" if view.bytes_before else ""
-    return table(head, rows, right=(1, 3, 4), links=links) + f'<p class="foot">{count}{before}</p>'
+    return Table(titles, rows, right=(1, 3, 4), links=links)
 
 
-def kept(view: KernelView) -> str:
+def kept(view: KernelView) -> Table:
     """The table of buffers whose overwritten values the launch saves."""
-    head = ("buffer", "line", "dtype", "values", "bytes a launch", "how many", "why it is kept")
+    titles = ("buffer", "line", "dtype", "values", "bytes per launch", "how many", "why it is kept")
     rows = [
-        (f"<b>{esc(k.name)}</b>", str(k.line or "–"), esc(k.dtype), f"{k.elements:,}", size(k.bytes),
-         esc(k.size), esc(k.reason))
+        (bold(k.name), str(k.line or "–"), k.dtype, f"{k.elements:,}", size(k.bytes), k.size, k.reason)
         for k in view.kept
-    ]  # fmt: skip
-    return table(head, rows, right=(1, 3, 4), links=[Line("", k.line) for k in view.kept])
+    ]
+    return Table(titles, rows, right=(1, 3, 4), links=[Line("", k.line) for k in view.kept])
 
 
-def backends(view: KernelView) -> str:
-    """A table of the stacks' bytes on each compared backend; "" without a comparison."""
+def backends(view: KernelView) -> Tree:
+    """A table of the stacks' bytes on each compared backend; nothing without a comparison."""
     runs = [r for launch in view.launches for r in launch.compared if r.lane_bytes]
     if not runs:
-        return ""
-    rows = [(f"<b>{esc(r.name)}</b>", size(r.lane_bytes), size(r.heap_bytes)) for r in runs]
-    note = "Devices round the size of each stack up. The heap has room for all iterations that run at the same time."
-    more = "".join(f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note)
-    return table(("backend", *STACK_BYTES), rows, right=(1, 2)) + f'<p class="foot">{note}</p>{more}'
+        return ()
+    rows = [(bold(r.name), size(r.lane_bytes), size(r.heap_bytes)) for r in runs]
+    note = "Devices round the size of each stack up. The heap has room for all threads that run at the same time."
+    notes = [note, *(f"{r.name}: {r.note}" for r in runs if r.note)]
+    return [Table(("backend", *STACK_BYTES), rows, right=(1, 2)), [foot(text) for text in notes]]
 
 
-def free(view: KernelView) -> str:
-    rows = [(f"<b>{esc(f.name)}</b>", str(f.line or "–"), esc(f.why)) for f in view.free]
+def free(view: KernelView) -> Table:
+    rows = [(bold(f.name), str(f.line or "–"), f.why) for f in view.free]
     links = [Line("", f.line) for f in view.free]
-    return table(("value", "line", "why it needs none"), rows, right=(1,), links=links)
+    return Table(("value", "line", "why it needs none"), rows, right=(1,), links=links)

@@ -6,20 +6,38 @@ on white and on dark grey, because the page's theme is unknown.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets import code, run, sizes, stacks, steps, timeline
+from quadrants_lab.widgets import code, run, stacks, steps, timeline
 from quadrants_lab.widgets.diff import ranges
-from quadrants_lab.widgets.graph import image
+from quadrants_lab.widgets.graph import svg
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.html import empty, esc, seconds
-from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, PassView, view_lines
+from quadrants_lab.widgets.live import Html, esc
+from quadrants_lab.widgets.model import CellView, KernelView, Line, PassView, view_lines
 from quadrants_lab.widgets.passes import changed, delta
-from quadrants_lab.widgets.source import margin
+from quadrants_lab.widgets.source import listing
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Difference,
+    Fold,
+    Graph,
+    Lines,
+    Picture,
+    SizeTree,
+    Slot,
+    Table,
+    Tree,
+    Word,
+    bold,
+    empty,
+    muted,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report
@@ -29,9 +47,10 @@ MOST_TEXT = 33_000  # characters of a cell's copy, which with the live widget ta
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a pane. ``code``: lines of a stage's code. ``change``: lines of one change by a pass. ``ir``: lines of
-    a kernel's IR whose changes are shown at all. ``graph``: characters of an image. ``others``: whether to show code of
-    backends that the cell did not run on, if it was made. ``pictures``: whether arrays are also shown as pictures."""
+    """Limits of a pane. ``code``: lines of a listing of code. ``change``: lines of one change by a pass. ``ir``: lines
+    of a kernel's IR whose changes are shown at all. ``graph``: characters of an image. ``others``: whether to show
+    code of backends that the cell did not run on, if it was made. ``pictures``: whether arrays are also shown as
+    pictures. ``plain``: whether text is without colours."""
 
     code: int
     change: int
@@ -39,6 +58,7 @@ class Limits:
     graph: int
     others: bool = False
     pictures: bool = True
+    plain: bool = False
 
 
 LIMITS = (
@@ -47,61 +67,161 @@ LIMITS = (
     Limits(16, 4, 300, 10_000, True),
     Limits(16, 4, 300, 10_000),
     Limits(8, 0, 300, 0),
-    Limits(0, 0, 0, 0, pictures=False),
+    Limits(0, 0, 0, 0, pictures=False, plain=True),
 )
-_GROW = ("Source", "Tape", "SizeExpr", "Steps", "Stacks", "CFG", "Run", "Code", "Passes")  # the most useful panes first
-_ELSEWHERE = '<p style="color:#85888e">too large for the copy in the notebook: run the cell, or export the view</p>'
-_GREY = "#85888e"
+ELSEWHERE = "too large for the copy in the notebook: run the cell, or export the view"
+_GROW = (
+    "Source",
+    "Tape",
+    "Stack sizes (SizeExpr)",
+    "Steps",
+    "Stacks",
+    "CFG",
+    "Run",
+    "Code",
+    "Passes",
+)  # useful first
+_GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"
 _FRAME = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
 STYLE = {
-    "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": "color:#c27a2b", "hf": "color:#4a8fe0",
-    "hc": f"color:{_GREY}", "add": "color:#2f9e50", "del": "color:#e0525a", "same": f"color:{_GREY}",
-    "none": f"color:{_GREY};font-style:italic", "muted": f"color:{_GREY}", "foot": f"color:{_GREY}",
-    "hint": f"color:{_GREY}", "val": "color:#4a8fe0;font-weight:bold", "badge": f"color:{_GREY};font-size:11px",
-    "badge push": "color:#c27a2b;font-size:11px", "num": "text-align:right", "kids": "margin-left:20px",
-    "leaf": "margin-left:14px", "tree": _MONO, "chip": "margin-right:12px",
-    "sub": "margin-left:14px", "pre": f"{_MONO};white-space:pre-wrap",
+    "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": f"color:{_ORANGE}", "hv": "",
+    "hf": f"color:{_BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{_GREY};font-style:italic",
+    **dict.fromkeys(("hc", "same", "muted", "foot", "hint", "cure", "badge", "grey", "ms"), f"color:{_GREY}"),
+    "answer": "font-weight:600", "val": f"color:{_BLUE};font-weight:bold", "blue": f"color:{_BLUE}",
+    **dict.fromkeys(("badge push", "orange"), f"color:{_ORANGE}"), "num": "text-align:right",
+    "kids": "margin-left:20px", "leaf": "margin-left:14px", "sub": "margin-left:14px", "tree": _MONO,
+    "chip": "margin-right:12px", "pre": f"{_MONO};white-space:pre-wrap;background:none;color:inherit",
 }  # fmt: skip
-
-_TABLE = {
-    ' scope="col"': "", ' style="text-align:right"': ' align="right"',
-    "<table": '<table cellpadding="4"', "<th>": '<th align="left">', "<tr>": '<tr valign="top">',
-}  # fmt: skip
-Render = Callable[[KernelView, Limits], str]
-_CLASS = re.compile(r' class="([^"]*)"')
-_LIVE = re.compile(r' (?:data-[\w-]+|tabindex|role|aria-selected)(?:="[^"]*")?')
+PICTURE = (  # in images
+    f"<style>polyline:not([stroke]){{fill:none;stroke:{_BLUE};stroke-width:1.5}}"
+    f"circle:not([fill]){{fill:{_BLUE}}}</style>"
+)
 
 
-def inlined(html: str) -> str:
-    """Replaces classes by the inline style in `STYLE`, and drops buttons and attributes for the live widget."""
+def _colour(kind: str) -> str:
+    return f'style="{STYLE[kind]}"' if STYLE[kind] else ""
 
-    def style(m: re.Match[str]) -> str:
-        rule = STYLE.get(m.group(1))
-        return f' style="{rule}"' if rule else ""
 
-    html = re.sub(r"<button.*?</button>", "", html)
-    html = re.sub(r"<[^>]+>", lambda tag: _CLASS.sub(style, _LIVE.sub("", tag.group())), html)
-    for tag, short in _TABLE.items():
-        html = html.replace(tag, short)
-    return html
+class Static(Html):
+    """Inline styles instead of classes; listings are text, graphs are images, and controls are left out."""
+
+    def __init__(self, limits: Limits = LIMITS[0]) -> None:
+        self.limits = limits
+
+    def look(self, kind: str) -> dict[str, str]:
+        return {"style": STYLE[kind]} if kind in STYLE and not self.limits.plain else {}
+
+    def word(self, x: Word) -> str:
+        if x.kind not in ("br", "b", "code", *STYLE) or (self.limits.plain and x.kind != "br"):
+            return self.write(x.body)
+        return super().word(Word(x.body, x.kind))
+
+    def block(self, x: Block) -> str:
+        if self.limits.plain and x.kind == "h4":
+            return " " + self.write(x.body)
+        return super().block(x) if self.write(x.body) else ""
+
+    def tied(self, line: Line) -> dict[str, str]:
+        return {}
+
+    def path(self, path: str) -> dict[str, str]:
+        return {}
+
+    def table(self, x: Table) -> str:
+        def cells(tag: str, row: Sequence[Tree]) -> str:
+            sides = (
+                " align=right" if n in x.right else " align=left" if tag == "th" else "" for n in range(len(row))
+            )
+            return "".join(f"<{tag}{side}>{self.write(c)}</{tag}>" for side, c in zip(sides, row, strict=True))
+
+        rows = "".join(f"<tr valign=top>{cells('td', row)}</tr>" for row in x.rows)
+        return f"<table cellpadding=4><thead><tr>{cells('th', x.head)}</tr></thead><tbody>{rows}</tbody></table>"
+
+    def fold(self, x: Fold) -> str:
+        head = (
+            f'<details{" open" if x.opened else ""} style="margin:2px 0"><summary>{self.write(x.title)}</summary>'
+        )
+        return f'{head}<div style="margin:4px 0 10px 14px">{self.write(x.body)}</div></details>'
+
+    def lines(self, x: Lines) -> str:
+        """As many lines as the limits allow; if not all fit, from shortly before the first statement."""
+        rows = self.coloured(x) if x.numbers == "source" else [esc(line.text) for line in x.lines]
+        if x.numbers == "source":
+            notes = {n: self.write(words) for n, words in x.notes.items()}
+            numbered = zip(x.lines, rows, strict=True)
+            rows = [f"{line.span_line:>4}  {t}  {notes.get(line.span_line, '')}".rstrip() for line, t in numbered]
+        begin, end = 0, len(rows)
+        if x.numbers == "count" and end > self.limits.code:
+            begin = max(next((n for n, line in enumerate(x.lines) if line.stmt >= 0), 0) - 3, 0)
+            end = min(begin + self.limits.code, end)
+        left = [(begin, "… {} lines before"), (len(rows) - end, "… {} more lines")]
+        before, after = ([self.write(muted(text.format(n)))] if n else [] for n, text in left)
+        return self.pre([*before, *rows[begin:end], *after])
+
+    def coloured(self, x: Lines) -> list[str]:
+        """The lines with their colours, unless text is plain."""
+        texts = [line.text for line in x.lines]
+        return highlight(texts, "" if self.limits.plain else x.language, _colour)
+
+    def pre(self, rows: Sequence[str]) -> str:
+        return f'<pre style="{STYLE["pre"]}">' + "\n".join(rows) + "</pre>"
+
+    def difference(self, x: Difference) -> str:
+        """The two in one column."""
+        return self.pre([self.write(row) for row in _unified(x.before.lines, x.after.lines, self.limits.change)])
+
+    def graph(self, x: Graph) -> str:
+        drawn = "" if len(x.view.nodes) > self.limits.graph // 100 else self.image(x.view.title, svg(x.view))
+        return drawn if 0 < len(drawn) <= self.limits.graph else self.write(Block(muted(ELSEWHERE)))
+
+    def picture(self, x: Picture) -> str:
+        if x.uri:
+            return super().picture(x) if self.limits.pictures else ""
+        begin = x.svg.index(">") + 1
+        caption = f'<figcaption style="color:{_GREY};font-size:12px">{self.write(x.caption)}</figcaption>'
+        image = self.image(x.alt, x.svg[:begin] + PICTURE + x.svg[begin:])
+        return f'<figure style="margin:4px 0">{image}{caption if x.caption else ""}</figure>'
+
+    def image(self, alt: str, drawing: str) -> str:
+        """An img element with an SVG in a data URI, for pages that strip inline SVG."""
+        uri = f"data:image/svg+xml;base64,{b64encode(drawing.encode()).decode()}"
+        return f'<img alt="{esc(alt)}" style="max-width:100%;border-radius:4px" src="{uri}">'
+
+    def slot(self, x: Slot) -> str:
+        return self.write(x.body)
+
+    def control(self, x: Control) -> str:
+        return self.write(x.body) if x.passing else ""
+
+
+def static(tree: Tree) -> str:
+    """The HTML of a tree without scripts and style sheet."""
+    return Static().write(tree)
 
 
 def static_html(view: CellView, uid: str = "") -> str:
     """The whole inspector as nested details, of which only the run is open; only the steps for a view that opens
     there. It shows as much as `MOST_TEXT` allows: first every pane with the least limits, then one pane after the
     other with wider limits, as long as they fit."""
-    shown = [p for p in _PANES if view.open != "steps" or p[0] == "Steps"]
+    shown = [p for p in PANES if view.open != "steps" or p == "Steps"]
     opened = "Run" if view.open != "steps" else "Steps"
 
-    def folded(n: int, pane: tuple[str, Render], limits: Limits) -> str:
-        html = _pane(view.kernels[n], pane[1], limits)
-        return _fold(pane[0], html, pane[0] == opened) if html else ""
+    def folded(n: int, pane: str, limits: Limits) -> str:
+        try:
+            tree = PANES[pane](view.kernels[n], limits)
+            html = Static(limits).write(tree)
+        except Exception as e:  # the other panes can still be shown
+            html = Static().write(empty(f"this pane failed: {type(e).__name__}: {e}"))
+        if not html:
+            return ""
+        head = f'<details{" open" if pane == opened else ""} style="margin:2px 0"><summary>{pane}</summary>'
+        return f'{head}<div style="margin:4px 0 10px 14px">{html}</div></details>'
 
     parts = {(n, p): folded(n, p, LIMITS[-1]) for n in range(len(view.kernels)) for p in shown}
     left = MOST_TEXT - sum(map(len, parts.values()))
-    growing = [(n, p) for p in sorted(shown, key=lambda p: _GROW.index(p[0])) for n in range(len(view.kernels))]
+    growing = [(n, p) for p in sorted(shown, key=_GROW.index) for n in range(len(view.kernels))]
     for limits in reversed(LIMITS[:-1]):
         for n, p in list(growing):
             html = folded(n, p, limits)
@@ -114,158 +234,106 @@ def static_html(view: CellView, uid: str = "") -> str:
     body = ""
     for n, k in enumerate(view.kernels):
         body += f'<div style="{_FRAME}"><b>{esc(k.name)}</b>{"".join(parts[n, p] for p in shown)}</div>'
-    return f'<div data-qd-static="{esc(uid)}" style="font-size:13px">{body}</div>'
+    return f'<div data-qd-static="{esc(uid)}" style="font-size:14px">{body}</div>'
 
 
-def _pane(view: KernelView, make: Render, limits: Limits) -> str:
-    try:
-        html = make(view, limits)
-    except Exception as e:  # the other panes can still be shown
-        html = empty(f"this pane failed: {type(e).__name__}: {e}")
-    if not limits.pictures:
-        html = re.sub(r"<img [^>]*>", "", html)
-    if limits is LIMITS[-1]:
-        html = re.sub(r"</?(?:span|code|h4)[^>]*>", " ", html)
-    return inlined(html)
+# --- the panes, which show everything at once ----------------------------------------------------------------------
 
 
-def _fold(title: str, html: str, opened: bool = False) -> str:
-    head = f'<details{" open" if opened else ""} style="margin:2px 0"><summary>{title}</summary>'
-    return f'{head}<div style="margin:4px 0 10px 14px">{html}</div></details>'
-
-
-def _pre(text: str) -> str:
-    return f'<pre style="{_MONO};white-space:pre-wrap;background:none;color:inherit">{text}</pre>'
-
-
-def _source(view: KernelView, limits: Limits) -> str:
-    notes = margin(view)
-    rows = zip(view.source, highlight([x.text for x in view.source], "python"), strict=True)
-    return _pre(
-        "\n".join(f"{x.span_line:>4}  {text}  {notes.get(x.span_line, '')}".rstrip() for x, text in rows)
-    )
-
-
-def passes(view: KernelView, limits: Limits) -> str:
+def passes(view: KernelView, limits: Limits) -> Tree:
     """The changes by each pass."""
-    parts = []
+    parts: list[Tree] = []
     for trace, made in view.traces.items():
-        if limits.ir:
-            shown = "".join(_pass(view, step, limits) for step in made)
-        else:
-            shown = ", ".join(f"{esc(s.name)} {seconds(s.seconds)}" for s in made if s.after is not s.before)
-        parts.append(f"<p><b>{esc(trace)}</b></p>{shown}")
-    return "".join(parts)
+        changes = [f"{s.name} {seconds(s.seconds)}" for s in made if s.after is not s.before]
+        parts += [Block(bold(trace)), [_pass(view, s, limits) for s in made] if limits.ir else ", ".join(changes)]
+    return parts
 
 
-def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
-    took = f'<span class="muted">{seconds(step.seconds)}</span>'
+def _pass(view: KernelView, step: PassView, limits: Limits) -> Tree:
+    took = muted(seconds(step.seconds))
     if step.after.next_id > 2 * limits.ir or len(view_lines(view, step.after)) > limits.ir:
-        return f'<div style="margin-left:14px">{esc(step.name)} {took}</div>'
+        return Block([step.name, " ", took], "leaf")
     change = changed(view, step)
-    head = f"{esc(step.name)} {delta(change)} {took}"
-    if change is None or not limits.change:
-        kind = "noop" if change is None else ""
-        return f'<div class="{kind}" style="margin-left:14px">{head}</div>'
-    return _fold(head, _unified(view, step, limits.change))
+    if change is None:
+        return Block([step.name, " ", delta(change), " ", took], "noop")
+    head = [step.name, " ", delta(change), " ", took]
+    if not limits.change:
+        return Block(head, "leaf")
+    before, after = (Lines(view_lines(view, kernel), "ir", "") for kernel in (step.before, step.after))
+    return Fold(head, Difference(before, after, ("", "")))
 
 
-def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> str:
-    out: list[str] = []
-    before, after = view_lines(view, step.before), view_lines(view, step.after)
+def _unified(before: Sequence[Line], after: Sequence[Line], most: int, context: int = 2) -> Iterator[Tree]:
+    """The rows of a difference in one column: at most ``most`` changes and lines of each, with some lines between."""
     cut = ranges(before, after)
     changes = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
     for n, (tag, a, b, c, d) in enumerate(cut[: changes[most] if len(changes) > most else None]):
         left, right = before[a:b], after[c:d]
         if tag == "change":
-            out += [f'<span class="del">- {esc(x.text)}</span>' for x in left[:most]]
-            out += [f'<span class="add">+ {esc(x.text)}</span>' for x in right[:most]]
-            more = sum(max(0, len(lines) - most) for lines in (left, right))
-            out += [f'<span class="muted">  … {more} more changed</span>'] if more else []
+            yield from (Word(f"- {x.text}", "del") for x in left[:most])
+            yield from (Word(f"+ {x.text}", "add") for x in right[:most])
+            if more := sum(max(0, len(lines) - most) for lines in (left, right)):
+                yield muted(f"  … {more} more changed")
             continue
         head = [] if n == 0 else left[:context]
         tail = [] if n == len(cut) - 1 else left[max(len(head), len(left) - context) :]
-        out += [f"  {esc(x.text)}" for x in head]
-        hidden = len(left) - len(head) - len(tail)
-        if hidden:
-            out.append(f'<span class="muted">  … {hidden} unchanged</span>')
-        out += [f"  {esc(x.text)}" for x in tail]
+        yield from (f"  {x.text}" for x in head)
+        if hidden := len(left) - len(head) - len(tail):
+            yield muted(f"  … {hidden} unchanged")
+        yield from (f"  {x.text}" for x in tail)
     if len(changes) > most:
-        out.append(f'<span class="muted">  … {len(changes) - most} more places</span>')
-    return _pre("\n".join(out))
+        yield muted(f"  … {len(changes) - most} more places")
 
 
-def _graphs(graphs: Sequence[tuple[str, GraphView]], limits: Limits) -> str:
-    parts = []
-    for title, graph in graphs:
-        drawn = "" if len(graph.nodes) > limits.graph // 100 else image(graph)
-        parts.append(f"<p>{esc(title)}</p>{drawn if 0 < len(drawn) <= limits.graph else _ELSEWHERE}")
-    return "".join(parts)
-
-
-def _stacks(view: KernelView, limits: Limits) -> str:
-    return stacks.tables(view) + _graphs([(t.title, t.scc) for t in view.graphs if t.scc is not None], limits)
-
-
-def sizes_of(view: KernelView) -> str:
+def sizes_of(view: KernelView) -> Tree:
     """The depths of the stacks as trees."""
-    trees = [(s.name, s.line, s.size) for s in view.stacks if s.size is not None]
-    return "".join(f"<p>{esc(name)}, line {line}</p>{sizes.tree(e)}" for name, line, e in trees)
+    return [[Block(f"{s.name}, line {s.line}"), SizeTree(s.size)] for s in view.stacks if s.size is not None]
 
 
-def steps_of(view: KernelView, limits: Limits) -> str:
+def steps_of(view: KernelView, limits: Limits) -> Tree:
     """The steps of one iteration; the first and last steps of a long one."""
     if isinstance(view.steps, str):
         return empty(view.steps or steps.NONE)
     if limits is LIMITS[-1]:
-        return _ELSEWHERE
+        return Block(muted(ELSEWHERE))
     try:
         trace = view.steps.trace()
     except QuadrantsError as e:
         return empty(str(e))
-    what = f"{view.steps.shown.mode} of {view.name}, iteration {trace.lane}"
-    head = f"<p>{esc(what)}: step, line, statement, value</p>"
-    lines = (f"{n:>4} {line:>4}  {esc(text)}  <b>{esc(value)}</b>" for n, line, text, value in steps.rows(trace))
-    return head + _pre("\n".join(lines))
+    what = f"{view.steps.shown.mode} of {view.name}, iteration {trace.lane}: step, line, statement, value"
+    rows: Tree = [[f"{n:>4} {line:>4}  {text}  ", bold(value), "\n"] for n, line, text, value in steps.rows(trace)]
+    return [Block(what), Block(rows, "pre")]
 
 
-def _code(view: KernelView, limits: Limits) -> str:
-    parts = []
+def _code(view: KernelView, limits: Limits) -> Tree:
+    parts: list[Tree] = []
     for mode, stages in view.code.items():
         known = [s for s in stages if s.known is not None]
-        parts.append(f"<p>{esc(mode)}</p>{code.sizes(known) if known else ''}")
+        parts += [Block(mode), code.sizes(known) if known else ()]
         for title, stage in zip(code.titles(known), known, strict=True):
-            if limits.code and stage.known is not None and (limits.others or stage.backend == stages[0].backend):
-                body = _pre(esc(stage.known.problem) or "\n".join(_cut(stage.known.lines, limits.code)))
-                parts.append(_fold(f"{esc(mode)}, {esc(title)}", code.measures(stage) + body))
+            if limits.code and (limits.others or stage.backend == stages[0].backend):
+                parts.append(Fold(f"{mode}, {title}", code.stage_code(stage)))
     if not limits.others or any(s.known is None for stages in view.code.values() for s in stages):
         parts.append(empty("other code is made when somebody looks at it in the live view"))
-    return "".join(parts)
+    return parts
 
 
-def _tape(report: Report, limits: Limits) -> str:
-    return f"<p>{esc(report.title())}</p>{timeline.launches(report, limits.code or 4)}"
+def _tape(report: Report, limits: Limits) -> Tree:
+    return [Block(report.title()), timeline.launches(report, limits.code or 4)]
 
 
-def _cut(lines: Sequence[Line], most: int) -> list[str]:
-    """At most ``most`` lines; if not all fit, from shortly before the first statement."""
-    if len(lines) <= most:
-        return [esc(x.text) for x in lines]
-    begin = max(next((n for n, x in enumerate(lines) if x.stmt >= 0), 0) - 3, 0)
-    shown = [esc(x.text) for x in lines[begin : begin + most]]
-    end = len(lines) - begin - len(shown)
-    head = [f'<span class="muted">… {begin} lines before</span>'] if begin else []
-    return [*head, *shown, *([f'<span class="muted">… {end} more lines</span>'] if end else [])]
+def _graphs(view: KernelView, name: str) -> Tree:
+    return [[Block(t.title), Graph(g)] for t in view.graphs if (g := getattr(t, name)) is not None]
 
 
-_PANES: tuple[tuple[str, Render], ...] = (
-    ("Source", _source),
-    ("Passes", passes),
-    ("CFG", lambda v, limits: _graphs([(t.title, t.cfg) for t in v.graphs], limits)),
-    ("Stacks", _stacks),
-    ("SizeExpr", lambda v, _: sizes_of(v)),
-    ("Steps", steps_of),
-    ("Code", _code),
-    ("Run", lambda v, _: run.pane(v, "", ())),
-    ("Tape", lambda v, limits: "".join(_tape(r, limits) for r in v.tapes)),
-)
+PANES: dict[str, Callable[[KernelView, Limits], Tree]] = {
+    "Source": lambda v, _: listing(v),
+    "Passes": passes,
+    "CFG": lambda v, _: _graphs(v, "cfg"),
+    "Stacks": lambda v, _: [Block(stacks.answer(v), "answer"), stacks.tables(v), _graphs(v, "scc")],
+    "Stack sizes (SizeExpr)": lambda v, _: sizes_of(v),
+    "Steps": steps_of,
+    "Code": _code,
+    "Run": lambda v, _: run.pane(v, "", ()),
+    "Tape": lambda v, limits: [_tape(r, limits) for r in v.tapes],
+}

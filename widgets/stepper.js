@@ -1,24 +1,35 @@
-// The stepper: draws a traced iteration at any of its steps. Its data come from Python (`widgets/steps.py`): statements s
-// [text, line, kind, name, stack, carried, back]; events e [statement, value, operands] from number `first` on; and `past`
-// [statement, value, number], a summary of the events before. Other windows are requested.
+// The stepper: draws a traced iteration at any of its steps. Its data come from Python (`widgets/steps.py`):
+// statements s [text, line, kind, name, stack, carried, back]; events e [statement, value, operands] from
+// number `first` on; and `past` [statement, value, number], a summary of the events before. Other windows are
+// requested.
 
 const BUTTONS = [ // move, text, key, label
-  ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ←", "line before"], ["-", "‹ step", "←", "step before"],
-  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"], ["turn", "turn", "t", "where the way back begins"],
-  ["push", "push", "u", "next push of a stack"], ["pop", "pop", "o", "next pop of a stack"], ["lost", "nan", "x", "next NaN or infinity"],
+  ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ←", "line before"],
+  ["-", "‹ step", "←", "step before"],
+  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"],
+  ["turn", "turn", "t", "where the reverse begins"],
+  ["push", "push", "u", "next push of a stack"], ["pop", "pop", "o", "next pop of a stack"],
+  ["lost", "nan", "x", "next NaN or infinity"],
   ["last", "last", "End", "last step"]];
-const MOVE_OF = { Home: "first", End: "last", ArrowLeft: "-", ArrowRight: "+", t: "turn", u: "push", o: "pop", x: "lost" };
+const MOVE_OF = { Home: "first", End: "last", ArrowLeft: "-", ArrowRight: "+", t: "turn", u: "push",
+  o: "pop", x: "lost" };
 const SPEEDS = [1, 2, 4, 8, 16, 32, 64], MOST_SLOTS = 12, MOST_LINES = 6, CLOSE = 0.01;
-HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"], ["in Steps: t u o x", "where the way back begins; the next push, pop, NaN or infinity"],
-  ["in Steps: p, < >", "play or pause; slower, faster"], ["in Steps: g, i", "go to a step (12) or line (:7); to another iteration"],
-  ["in Steps: q, c", "predict the value from a stack, Enter answers; the compiler's own names"], ["in Steps: Enter on a line", "its next step"]);
+HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"],
+  ["in Steps: t u o x", "where the reverse begins; the next push, pop, NaN or infinity"],
+  ["in Steps: p, < >", "play or pause; slower, faster"],
+  ["in Steps: g, i", "go to a step (12) or line (:7); to another iteration"],
+  ["in Steps: q, c", "predict the value from a stack, Enter answers; the compiler's own names"],
+  ["in Steps: Enter on a line", "its next step"]);
 
 /** The state after events: values by name, stacks, open loops, and what was written. */
 class Frame {
-  constructor(data) { Object.assign(this, { data, values: new Map(), stacks: data.below.map(() => []), loops: [], writes: [] }); }
+  constructor(data) { Object.assign(this, {
+    data, values: new Map(), stacks: data.below.map(() => []), loops: [], writes: []
+  }); }
   set(name, value, n) {
     if (!name || name === "_") return;
-    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name, row = this.values.get(own) ?? {};
+    const adjoint = name.endsWith(".grad"), own = adjoint ? name.slice(0, -5) : name,
+      row = this.values.get(own) ?? {};
     Object.assign(row, adjoint ? { adjoint: value, adjointAt: n } : { value, valueAt: n });
     this.values.set(own, row);
   }
@@ -40,7 +51,8 @@ class Frame {
 }
 
 /** The number that a step shows: a value, an adjoint, what is popped or added to memory; "" for none. */
-const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "") : value;
+const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "")
+  : value;
 const bit = (tag, text, name) => element(tag, name ? { class: name } : {}, text);
 /** Scrolls the box around x, and nothing else. */
 const reveal = (x) => {
@@ -50,10 +62,12 @@ const reveal = (x) => {
 
 /** Makes the element with `data-stepper` live. */
 function stepper(root, ask) {
-  let data, end, at = 0, frame, known = -1, playing = 0, speed = 4, score = [0, 0], asking = null, waits = 0, fetched = 0;
+  let data, end, at = 0, frame, known = -1, playing = 0, speed = 4, score = [0, 0], asking = null, waits = 0,
+    fetched = 0;
   const plots = new Set(), drawn = new Map(), rows = new Map(), find = (q) => root.querySelector(q);
   const [drive, more] = root.querySelectorAll(".drive"), now = find(".now"), quiz = find(".quiz");
-  const statement = (n) => data.s[data.e[n - data.first][0]], line = (n) => statement(n)[1], back = (n) => statement(n)[6];
+  const statement = (n) => data.s[data.e[n - data.first][0]], line = (n) => statement(n)[1],
+    back = (n) => statement(n)[6];
   const secret = (name) => !options.own.checked && data.hidden.includes(name);
   const plain = (text) => text.replace(/ '([^']+)'/g, (m, name) => secret(name) ? "" : m);
   const seek = (test) => { for (let n = at + 1; n <= end; n++) if (test(n)) return n; return null; };
@@ -70,19 +84,26 @@ function stepper(root, ask) {
   /** Requests another window of the iteration, around a place, unless one moves elsewhere before it comes. */
   async function fetch(where, otherwise) {
     const mine = (waits = ++fetched);
-    const answer = await ask(data.ask + where, (meanwhile) => { if (mine === waits && meanwhile.parentNode !== now) now.replaceChildren(meanwhile); });
+    const answer = await ask(data.ask + where, (meanwhile) => {
+      if (mine === waits && meanwhile.parentNode !== now) now.replaceChildren(meanwhile);
+    });
     if (mine !== waits) return;
     waits = 0;
-    let given = null;
-    try { given = JSON.parse(answer); } catch { draw(); now.append(...new DOMParser().parseFromString(answer, "text/html").body.childNodes); stop(); return; }
+    const told = new DOMParser().parseFromString(answer, "text/html").body,
+      found = told.querySelector("[data-window]");
+    if (!found) { draw(); now.append(...told.childNodes); stop(); return; }
+    const given = JSON.parse(found.dataset.window);
     if (given.found < 0 && where !== "last") { draw(); say(otherwise); stop(); return; }
     take({ ...given, ask: data.ask });
     go(where === "last" ? end : given.found);
   }
   const after = { // the next step of a kind: a test, the place in a request, the text if there is none
-    push: [(n, k) => statement(n)[2] === "push" && (k ?? statement(n)[4]) === statement(n)[4], (k) => `push-${k ?? ""}-${at}`, "nothing is pushed after this"],
-    pop: [(n, k) => statement(n)[2] === "pop" && (k ?? statement(n)[4]) === statement(n)[4], (k) => `pop-${k ?? ""}-${at}`, "nothing is popped after this"],
-    lost: [(n) => [data.e[n - data.first][1]].flat().some((x) => /^-?(nan|inf)$/.test(told(statement(n)[2], x))), () => `lost-${at}`, "all is finite after this"],
+    push: [(n, k) => statement(n)[2] === "push" && (k ?? statement(n)[4]) === statement(n)[4], (k) =>
+      `push-${k ?? ""}-${at}`, "nothing is pushed after this"],
+    pop: [(n, k) => statement(n)[2] === "pop" && (k ?? statement(n)[4]) === statement(n)[4], (k) =>
+      `pop-${k ?? ""}-${at}`, "nothing is popped after this"],
+    lost: [(n) => [data.e[n - data.first][1]].flat().some((x) =>
+      /^-?(nan|inf)$/.test(told(statement(n)[2], x))), () => `lost-${at}`, "all is finite after this"],
     line: [(n, k) => line(n) === k, (k) => `line-${k}-${at}`, "no later step is of this line"],
   };
   function next(kind, k) {
@@ -92,15 +113,20 @@ function stepper(root, ask) {
     else { draw(); say(otherwise); }
   }
   const moves = {
-    first: () => goTo(0), last: () => data.cut ? fetch("last") : go(end), "-": () => goTo(at - 1), "+": () => step(),
-    turn: () => data.turn >= data.first && data.turn <= end ? go(data.turn) : data.turn < data.first ? goTo(data.turn) : data.cut ? fetch("turn", "there is no way back") : say("there is no way back"),
+    first: () => goTo(0), last: () => data.cut ? fetch("last") : go(end), "-": () => goTo(at - 1),
+    "+": () => step(),
+    turn: () => data.turn >= data.first && data.turn <= end ? go(data.turn) : data.turn < data.first
+      ? goTo(data.turn) : data.cut ? fetch("turn", "there is no reverse") : say("there is no reverse"),
     "line+": () => { const n = seek((m) => line(m) !== line(at)); goTo(n ?? end + (data.cut ? 1 : 0)); },
-    "line-": () => { let n = at; while (n > data.first && line(n) === line(at)) n--; const to = line(n); while (n > data.first && line(n - 1) === to) n--; goTo(n === at ? n - 1 : n); },
-    push: (k) => next("push", k), pop: (k) => next("pop", k), lost: () => next("lost"), line: (k) => next("line", k),
+    "line-": () => { let n = at; while (n > data.first && line(n) === line(at)) n--; const to = line(n);
+      while (n > data.first && line(n - 1) === to) n--; goTo(n === at ? n - 1 : n); },
+    push: (k) => next("push", k), pop: (k) => next("pop", k), lost: () => next("lost"),
+    line: (k) => next("line", k),
   };
   const move = (id, k) => { if (asking && id !== "+") answered(null); moves[id](k); };
   /** Goes to a step, in this window or another. */
-  const goTo = (n) => n >= data.first && n <= end ? go(n) : n < 0 ? go(data.first) : n > end && !data.cut ? go(end) : fetch(`step-${n}`, "there is no such step");
+  const goTo = (n) => n >= data.first && n <= end ? go(n) : n < 0 ? go(data.first) : n > end && !data.cut
+    ? go(end) : fetch(`step-${n}`, "there is no such step");
   /** Goes one step on; first asks for a prediction if that is on and the step shows a number. */
   function step() {
     if (asking) { answered(null); return; }
@@ -108,19 +134,24 @@ function stepper(root, ask) {
     if (q) { asking = q; showQuestion(); } else goTo(at + 1);
   }
   function question(n) {
-    const [, , kind, name, stack] = statement(n), value = told(kind, data.e[n - data.first][1]), [, , before, , same] = statement(n - 1 < data.first ? n : n - 1);
+    const [, , kind, name, stack] = statement(n), value = told(kind, data.e[n - data.first][1]),
+      [, , before, , same] = statement(n - 1 < data.first ? n : n - 1);
     if (secret(name) || value === "" || value === "None" || !Number.isFinite(Number(value))) return null;
-    if (kind === "top" || (kind === "pop" && !(before === "top" && same === stack))) return [value, `the value that ${data.names[stack]} gives back`];
+    if (kind === "top" || (kind === "pop" && !(before === "top" && same === stack))) return [value,
+      `the value that ${data.names[stack]} gives back`];
     if (kind === "value" && name.endsWith(".grad")) return [value, name];
     const grad = kind === "write" && /^(.*\.grad\[.*\]) .*= /.exec(data.e[n - data.first][1]);
     return grad ? [value, `what is added to ${grad[1]}`] : null;
   }
   function showQuestion() {
     const text = plain(statement(at + 1)[0]), form = bit("form", "");
-    const number = element("input", { type: "text", size: 12, "aria-label": `Your prediction of ${asking[1]}` });
+    const number = element("input", {
+      type: "text", size: 12, "aria-label": `Your prediction of ${asking[1]}`
+    });
     const give = element("button", { type: "button", class: "ch" }, "show it");
     give.addEventListener("click", () => answered(null));
-    form.append(bit("span", `Predict ${asking[1]}: `), number, bit("button", "answer", "ch"), give, bit("code", text, "stmt"));
+    form.append(bit("span", `Predict ${asking[1]}: `), number, bit("button", "answer", "ch"), give,
+      bit("code", text, "stmt"));
     form.addEventListener("submit", (e) => { e.preventDefault(); answered(number.value.trim()); });
     quiz.replaceChildren(form);
     quiz.hidden = false;
@@ -140,14 +171,15 @@ function stepper(root, ask) {
     say(right ? "right" : given === null ? `it is ${value}` : `no: it is ${value}`);
   }
 
-  // --- controls ------------------------------------------------------------------------------------------------
+  // --- controls --------------------------------------------------------------------------------------------
   const button = (into, text, label, act) => {
     const x = element("button", { type: "button", class: "ch", title: label, "aria-label": label }, text);
     x.addEventListener("click", act);
     into.append(x);
     return x;
   };
-  for (const [id, text, key, label] of BUTTONS) button(drive, text, `${label} (${key})`, () => move(id)).dataset.move = id;
+  for (const [id, text, key, label] of BUTTONS) button(drive, text, `${label} (${key})`, () =>
+    move(id)).dataset.move = id;
   const range = element("input", { type: "range", "aria-label": "Step" });
   range.addEventListener("input", () => { if (asking) answered(null); go(Number(range.value)); });
   drive.append(range);
@@ -156,7 +188,9 @@ function stepper(root, ask) {
   SPEEDS.forEach((x) => pace.add(new Option(`${x} a second`, x, x === speed, x === speed)));
   const quicken = (x) => { speed = x; pace.value = x; if (playing) { stop(); start(); } };
   pace.addEventListener("change", () => quicken(Number(pace.value)));
-  const jump = element("input", { class: "to", type: "text", size: 8, placeholder: "12 or :7", "aria-label": "Go to a step, or to :line" });
+  const jump = element("input", {
+    class: "to", type: "text", size: 8, placeholder: "12 or :7", "aria-label": "Go to a step, or to :line"
+  });
   const label = bit("label", "go to ", "tg");
   label.append(jump);
   jump.addEventListener("change", () => {
@@ -169,7 +203,8 @@ function stepper(root, ask) {
   const options = {};
   more.append(pace, label);
   for (const [id, text, key] of [["predict", "predict", "q"], ["own", "compiler's names", "c"]]) {
-    const box = (options[id] = element("input", { type: "checkbox" })), around = element("label", { class: "tg", title: `${text} (${key})` });
+    const box = (options[id] = element("input", { type: "checkbox" })),
+      around = element("label", { class: "tg", title: `${text} (${key})` });
     around.append(box, ` ${text}`);
     box.addEventListener("change", () => { if (asking) answered(null); draw(); drawPlot(); });
     more.append(around);
@@ -187,15 +222,21 @@ function stepper(root, ask) {
   const source = find(".code");
   const into = (field) => { field?.focus(); field?.select?.(); };
   const toLine = (x) => { if (x) move("line", Number(x.dataset.spanLine)); };
-  source.addEventListener("click", (e) => { if (!getSelection()?.toString()) toLine(e.target.closest(".ln")); });
+  source.addEventListener("click", (e) => {
+    if (!getSelection()?.toString()) toLine(e.target.closest(".ln"));
+  });
   root.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=range]):not([type=checkbox]), select")) return;
+    if (e.ctrlKey || e.metaKey || e.altKey
+      || e.target.matches("input:not([type=range]):not([type=checkbox]), select")) return;
     const listed = e.target.closest("[data-roving]"), arrow = e.key.length > 1;
     if (listed && e.key === "Enter") { toLine(e.target.closest(".ln")); return; }
     if (listed && arrow) return;
-    const id = MOVE_OF[e.key], keys = { p: () => play.click(), g: () => into(jump), i: () => into(root.closest(".slot").parentElement.querySelector("[data-ask]")),
+    const id = MOVE_OF[e.key],
+      keys = { p: () => play.click(), g: () => into(jump), i: () =>
+        into(root.closest(".slot").parentElement.querySelector("[data-ask]")),
       q: () => options.predict.click(), c: () => options.own.click(),
-      "<": () => quicken(SPEEDS[Math.max(SPEEDS.indexOf(speed) - 1, 0)]), ">": () => quicken(SPEEDS[Math.min(SPEEDS.indexOf(speed) + 1, SPEEDS.length - 1)]) };
+      "<": () => quicken(SPEEDS[Math.max(SPEEDS.indexOf(speed) - 1, 0)]),
+      ">": () => quicken(SPEEDS[Math.min(SPEEDS.indexOf(speed) + 1, SPEEDS.length - 1)]) };
     if (id) move(e.shiftKey && arrow && id.length === 1 ? `line${id}` : id);
     else if (keys[e.key]) keys[e.key]();
     else return;
@@ -203,14 +244,19 @@ function stepper(root, ask) {
     e.stopPropagation();
   });
 
-  // --- drawing -------------------------------------------------------------------------------------------------
+  // --- drawing ---------------------------------------------------------------------------------------------
   function go(n) { waits = 0; at = Math.min(Math.max(n, data.first), end); draw(); }
   function draw() {
-    if (known > at || known < 0) { frame = new Frame(data); data.past.forEach((e) => frame.take(e, e[2])); known = data.first - 1; }
+    if (known > at || known < 0) {
+      frame = new Frame(data);
+      data.past.forEach((e) => frame.take(e, e[2]));
+      known = data.first - 1;
+    }
     while (known < at) { known++; frame.take(data.e[known - data.first], known); }
     range.value = at;
     const [number, value, from] = data.e[at - data.first], [text, , kind, , touched] = data.s[number];
-    const loops = frame.loops.map((x) => x.text.startsWith("while") ? `while, trip ${x.index}` : `for ${!x.name || secret(x.name) ? "_" : x.name} = ${x.index}`).join(", ");
+    const loops = frame.loops.map((x) => x.text.startsWith("while") ? `while, trip ${x.index}`
+      : `for ${!x.name || secret(x.name) ? "_" : x.name} = ${x.index}`).join(", ");
     const result = Array.isArray(value) || kind === "write" ? "" : `${value}${from && ` from ${from}`}`;
     const of = data.cut ? `${(end + 1).toLocaleString("en")} and more` : (end + 1).toLocaleString("en");
     now.replaceChildren(bit("span", `step ${(at + 1).toLocaleString("en")} of ${of}, `, "muted"),
@@ -226,13 +272,16 @@ function stepper(root, ask) {
       const slots = frame.stacks[k], height = slots.length + data.below[k], shown = slots.slice(-MOST_SLOTS);
       column.classList.toggle("fresh", touched === k);
       const fresh = (i) => touched === k && kind === "push" && i === shown.length - 1;
-      const parts = shown.map((x, i) => bit("div", options.predict.checked && !fresh(i) ? "?" : x, fresh(i) ? "slot1 fresh" : "slot1"));
-      if (height > shown.length) parts.unshift(bit("div", `${(height - shown.length).toLocaleString("en")} below`, "muted"));
+      const parts = shown.map((x, i) =>
+        bit("div", options.predict.checked && !fresh(i) ? "?" : x, fresh(i) ? "slot1 fresh" : "slot1"));
+      if (height > shown.length) parts.unshift(bit("div",
+        `${(height - shown.length).toLocaleString("en")} below`, "muted"));
       column.querySelector(".slots").replaceChildren(...parts.reverse());
       column.dataset.height = height;
     });
     reveal(find(".stk.fresh, .vals .fresh"));
-    find(".mem").replaceChildren(...frame.writes.slice(-MOST_LINES).map((x, i, all) => bit("div", x, kind === "write" && i === all.length - 1 ? "fresh" : "")));
+    find(".mem").replaceChildren(...frame.writes.slice(-MOST_LINES).map((x, i, all) =>
+      bit("div", x, kind === "write" && i === all.length - 1 ? "fresh" : "")));
     options.predict.checked ? drawPlot() : cursor();
   }
   const body = (() => {
@@ -243,13 +292,21 @@ function stepper(root, ask) {
   })();
   /** A row for each name, with a checkbox beside each number that plots it. */
   function drawValues() {
-    for (const [name, row] of rows) if (!frame.values.has(name) || secret(name)) { row.tr.remove(); rows.delete(name); }
+    for (const [name, row] of rows) if (!frame.values.has(name) || secret(name)) {
+      row.tr.remove();
+      rows.delete(name);
+    }
     for (const [name, { value, valueAt, adjoint, adjointAt }] of frame.values) {
       if (secret(name)) continue;
       if (!rows.has(name)) rows.set(name, newRow(name));
-      const { cells, picks } = rows.get(name), old = back(at) && valueAt < data.turn; // reverse code has not computed it again
-      [value, adjoint].forEach((x = "", k) => { if (cells[k].textContent !== x) cells[k].textContent = x; }); // a selection stays
-      Object.assign(cells[0], { className: valueAt === at ? "num fresh" : old ? "num muted" : "num", title: old ? "as the way forwards left it" : "" });
+      // reverse code has not computed it again
+      const { cells, picks } = rows.get(name), old = back(at) && valueAt < data.turn;
+      // a selection stays
+      [value, adjoint].forEach((x = "", k) => { if (cells[k].textContent !== x) cells[k].textContent = x; });
+      Object.assign(cells[0], {
+        className: valueAt === at ? "num fresh" : old ? "num muted" : "num",
+        title: old ? "as the way forwards left it" : ""
+      });
       if (!old) cells[0].removeAttribute("title");
       cells[1].className = adjointAt === at ? "num fresh" : "num";
       picks[1].hidden = adjoint === undefined;
@@ -260,9 +317,14 @@ function stepper(root, ask) {
     const tr = document.createElement("tr"), cells = [bit("td", ""), bit("td", "")], picks = [];
     tr.append(bit("td", name));
     [name, `${name}.grad`].forEach((series, k) => {
-      const box = element("input", { type: "checkbox", "aria-label": `Plot ${series}`, title: `plot ${series}` }), td = bit("td", "");
+      const box = element("input", {
+        type: "checkbox", "aria-label": `Plot ${series}`, title: `plot ${series}`
+      }), td = bit("td", "");
       box.checked = plots.has(series);
-      box.addEventListener("change", () => { box.checked ? plots.add(series) : plots.delete(series); drawPlot(); });
+      box.addEventListener("change", () => {
+        box.checked ? plots.add(series) : plots.delete(series);
+        drawPlot();
+      });
       picks.push(box);
       td.append(box);
       tr.append(cells[k], td);
@@ -276,9 +338,14 @@ function stepper(root, ask) {
   const across = (n) => (n - data.first) / Math.max(end - data.first, 1) * WIDE;
   function series(name) {
     const found = [];
-    data.e.slice(0, options.predict.checked ? at - data.first + 1 : undefined).forEach(([number, value], i) => { // later values are hidden while predicting
+    // later values are hidden while predicting
+    data.e.slice(0, options.predict.checked ? at - data.first + 1
+      : undefined).forEach(([number, value], i) => {
       const [, , kind, own, , carried] = data.s[number];
-      if (kind === "value" || kind === "top") { if (own === name) found.push([data.first + i, Number(value)]); return; }
+      if (kind === "value" || kind === "top") {
+        if (own === name) found.push([data.first + i, Number(value)]);
+        return;
+      }
       if (!Array.isArray(value)) return;
       const k = carried.indexOf(name);
       if (k >= 0) found.push([data.first + i, Number(value[k + 1])]);
@@ -288,15 +355,23 @@ function stepper(root, ask) {
   }
   /** Draws the plots, each in elements of its own: a button may be down on one while it is drawn again. */
   function drawPlot() {
-    for (const name of drawn.keys()) if (!plots.has(name)) { drawn.get(name).figure.remove(); drawn.delete(name); }
+    for (const name of drawn.keys()) if (!plots.has(name)) {
+      drawn.get(name).figure.remove();
+      drawn.delete(name);
+    }
     for (const name of plots) {
       if (!drawn.has(name)) drawn.set(name, newPlot(name));
       const points = series(name), finite = points.filter(([, y]) => Number.isFinite(y)).map(([, y]) => y);
-      const low = finite.reduce((a, b) => Math.min(a, b), Infinity), high = finite.reduce((a, b) => Math.max(a, b), -Infinity), span = high - low || 1;
+      const low = finite.reduce((a, b) => Math.min(a, b), Infinity),
+        high = finite.reduce((a, b) => Math.max(a, b), -Infinity), span = high - low || 1;
       const { caption, image, curve } = drawn.get(name), other = points.length - finite.length;
-      const told = `${name}: ${finite.length ? `${low.toPrecision(4)} to ${high.toPrecision(4)}` : "no finite value in these steps"}${other ? `, and ${other} times NaN or infinity` : ""}`;
-      const path = points.map(([n, y], i) => { const p = `${across(n).toFixed(1)},${(HIGH - 4 - (y - low) / span * (HIGH - 8)).toFixed(1)}`;
-        return !Number.isFinite(y) ? "" : i && Number.isFinite(points[i - 1][1]) ? `H${p.split(",")[0]}V${p.split(",")[1]}` : `M${p}`; }).join("");
+      const range = `${low.toPrecision(4)} to ${high.toPrecision(4)}`;
+      const told = `${name}: ${finite.length ? range : "no finite value in these steps"}${
+        other ? `, and ${other} times NaN or infinity` : ""}`;
+      const path = points.map(([n, y], i) => {
+        const p = `${across(n).toFixed(1)},${(HIGH - 4 - (y - low) / span * (HIGH - 8)).toFixed(1)}`;
+        return !Number.isFinite(y) ? "" : i && Number.isFinite(points[i - 1][1])
+          ? `H${p.split(",")[0]}V${p.split(",")[1]}` : `M${p}`; }).join("");
       caption.textContent = told;
       image.setAttribute("aria-label", told);
       curve.setAttribute("d", path);
@@ -304,8 +379,11 @@ function stepper(root, ask) {
     cursor();
   }
   function newPlot(name) {
-    const figure = bit("figure", ""), caption = bit("figcaption", ""), thin = { "vector-effect": "non-scaling-stroke" };
-    const image = make("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: "100%", height: HIGH, preserveAspectRatio: "none", role: "img" });
+    const figure = bit("figure", ""), caption = bit("figcaption", ""),
+      thin = { "vector-effect": "non-scaling-stroke" };
+    const image = make("svg", {
+      viewBox: `0 0 ${WIDE} ${HIGH}`, width: "100%", height: HIGH, preserveAspectRatio: "none", role: "img"
+    });
     const curve = make("path", { class: name.endsWith(".grad") ? "adj" : "val", ...thin });
     image.addEventListener("click", (e) => {
       const b = image.getBoundingClientRect();
@@ -317,13 +395,15 @@ function stepper(root, ask) {
     find(".plot").append(figure);
     return { figure, caption, image, curve };
   }
-  function cursor() { for (const x of root.querySelectorAll(".plot .cur")) x.setAttribute("d", `M${across(at).toFixed(1)},0V${HIGH}`); }
+  function cursor() { for (const x of root.querySelectorAll(".plot .cur")) x.setAttribute("d",
+    `M${across(at).toFixed(1)},0V${HIGH}`); }
 
   take(JSON.parse(root.dataset.stepper));
   root.removeAttribute("data-stepper");
   if (end < data.first) { now.textContent = "nothing runs in this iteration"; return; }
   root.querySelectorAll(".stk .nm").forEach((x, k) => {
-    for (const kind of ["push", "pop"]) button(x, `next ${kind}`, `Next ${kind} of ${data.names[k]}`, () => move(kind, k));
+    for (const kind of ["push", "pop"]) button(x, `next ${kind}`, `Next ${kind} of ${data.names[k]}`, () =>
+      move(kind, k));
   });
   go(Math.max(data.found, data.first));
   if (data.found < 0) say("the step that you asked for is not in this iteration");

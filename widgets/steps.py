@@ -6,8 +6,20 @@ import re
 from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets.html import choices, empty, esc, pick, short_listing, slot
 from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Lines,
+    Slot,
+    Tree,
+    choices,
+    empty,
+    entry,
+    head,
+    menu,
+    muted,
+)
 
 NONE = "none of its launches was recorded"
 MOST_ROWS = 24  # of the table in the static copy
@@ -15,21 +27,21 @@ MOST_SLOTS = 12  # shown slots of a stack
 MOST_LAUNCHES = 12  # in a menu; of more launches one gives the number, and an exported page has the shown one
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: the launch with this `LaunchSteps.id`, its
-    task number, and the iteration (lane "" is the first); ``launch/task/lane/where``: the data of the window around a
-    place; ``launch/task/lane/where/open``: everything, opened at that place."""
+    task number, and the iteration (lane "" is the first); ``launch/task/lane/where``: the window around a place, for
+    the script; ``launch/task/lane/where/open``: everything, opened at that place."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
     asked = _asked(steps, rest)
     if asked is not None and len(rest) == 4:
         try:
-            return json.dumps(_data(asked.trace()), separators=(",", ":"))
+            return Control("div", {"data-window": _json(_data(asked.trace()))})
         except QuadrantsError as e:
             return empty(str(e))
     if asked is None and rest:
-        return _by_number(steps, prefix, rest[0]) + empty(_not_kept(steps, rest[0]))
+        return [_by_number(steps, prefix, rest[0]), empty(_not_kept(steps, rest[0]))]
     parts = {1: _launch, 2: _task, 3: _stepper}
     return parts.get(len(rest), _all)(view, asked or steps, prefix)
 
@@ -46,33 +58,34 @@ def _asked(steps: StepsView, rest: Sequence[str]) -> StepsView | None:
     return steps.placed(at, lane, where, task)
 
 
-def _all(view: KernelView, steps: StepsView, prefix: str) -> str:
-    which = ""
+def _bar(*parts: Tree) -> Control:
+    return Control("div", {"class": "bar"}, parts)
+
+
+def _all(view: KernelView, steps: StepsView, prefix: str) -> Tree:
+    which: Tree = ()
     if 1 < len(steps.launches) <= MOST_LAUNCHES:
         items = [(f"launch {x.number}, {x.mode}", f"{prefix}/{x.id}") for x in steps.launches]
-        menu = pick("Launch", [("", items)], "launch", items[steps.at][1])
-        which = f'<div class="bar"><label class="tg">{menu} of the program</label></div>'
-    return which + slot("launch", _launch(view, steps, prefix))
+        picked = menu("Launch", [("", items)], "launch", items[steps.at][1])
+        which = _bar(Control("label", {"class": "tg"}, [picked, " of the program"]))
+    return [which, Slot("launch", _launch(view, steps, prefix))]
 
 
-def _by_number(steps: StepsView, prefix: str, shown: str) -> str:
+def _by_number(steps: StepsView, prefix: str, shown: str) -> Tree:
     """The field for the number of a launch, and the choice between it and its gradient, if there are too many for a
     menu. ``shown``: a launch's id, which may be unknown."""
     if len(steps.launches) <= MOST_LAUNCHES:
-        return ""
+        return ()
     number, forward = shown.removesuffix("f"), shown.endswith("f")
     kept = [x.number for x in steps.launches if forward == (x.mode == "forward")] or [steps.shown.number]
     some = "" if kept[-1] - kept[0] == len(kept) - 1 else "some from "
     told = f"{some}{kept[0]} to {kept[-1]}" if len(kept) > 1 else str(kept[0])
-    field = (
-        f'<label class="tg">launch <input class="lane" type="text" inputmode="numeric" size="8" value="{esc(number)}" '
-        f'data-ask="{esc(prefix)}/" data-then="{"f" if forward else ""}" data-into="launch" '
-        f'aria-label="Launch of the program"> of the program; kept: {told}</label>'
-    )
+    field = entry("Launch of the program", "launch", number, f"{prefix}/", "launch", f"of the program; kept: {told}",
+                  inputmode="numeric", data_then="f" if forward else "")  # fmt: skip
     if len({x.mode for x in steps.launches}) == 1:
-        return f'<div class="bar">{field}</div>'
+        return _bar(field)
     launches = [("forward", f"{prefix}/{number}f"), ("gradient", f"{prefix}/{number}")]
-    return f'<div class="bar">{field}{choices("Which of the two", launches, "launch", int(not forward))}</div>'
+    return _bar(field, choices("Which of the two", launches, "launch", int(not forward)))
 
 
 def _not_kept(steps: StepsView, asked: str) -> str:
@@ -82,57 +95,66 @@ def _not_kept(steps: StepsView, asked: str) -> str:
     if not number.isdecimal():
         return f"{number!r} is not the number of a launch"
     kept = [x.number for x in steps.launches if x.mode == mode]
-    near = [max((n for n in kept if n < int(number)), default=0), min((n for n in kept if n > int(number)), default=0)]
+    near = [
+        max((n for n in kept if n < int(number)), default=0),
+        min((n for n in kept if n > int(number)), default=0),
+    ]
     told = " and ".join(str(n) for n in near if n)
     return f"no {of} {number} of this kernel is kept" + (f"; the nearest: {told}" if told else "")
 
 
-def _launch(view: KernelView, steps: StepsView, prefix: str) -> str:
+def _launch(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     launch = steps.shown
-    which = _by_number(steps, prefix, launch.id)
+    which: Tree = ()
     if len(launch.tasks) > 1:
         items = [(title, f"{prefix}/{launch.id}/{n}") for n, title in enumerate(launch.tasks)]
-        which += f'<div class="bar">{choices("Which task", items, "task", launch.task)}</div>'
-    return which + slot("task", _task(view, steps, prefix))
+        which = _bar(choices("Which task", items, "task", launch.task))
+    return [_by_number(steps, prefix, launch.id), which, Slot("task", _task(view, steps, prefix))]
 
 
-def _task(view: KernelView, steps: StepsView, prefix: str) -> str:
+def _task(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     request = f"{prefix}/{steps.shown.id}/{steps.shown.task}/"
-    field = (
-        '<label class="tg">iteration <input class="lane" type="text" size="8" '
-        f'value="{esc(steps.lane)}" placeholder="first" '
-        f'data-ask="{esc(request)}" data-into="steps" aria-label="Iteration to follow"></label>'
-    )
-    return f'<div class="bar">{field}</div>{slot("steps", _stepper(view, steps, prefix))}'
+    field = entry("Iteration to follow", "iteration", str(steps.lane), request, "steps", placeholder="first")
+    return [_bar(field), Slot("steps", _stepper(view, steps, prefix))]
 
 
-def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
+def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     launch = steps.shown
     try:
         trace = steps.trace()
     except QuadrantsError as e:
         return empty(str(e))
     title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
-    if trace.box:
-        title += f' <span class="muted">of {esc(trace.box)}</span>'
-    source = short_listing(view.source, "python", f"Source of {view.name}")
-    columns = "".join(
-        f'<div class="stk" data-stack="{n}"><div class="slots"></div><div class="nm">{esc(name)} '
-        f'<span class="muted">{esc(dtype)}</span></div></div>'
+    steps_known = f"{trace.first + len(trace.events):,}{' and more' if trace.cut else ''} steps"
+    turn = f", the reverse begins at step {trace.turn + 1:,}" if trace.turn > 0 else ""
+
+    def div(kind: str, *body: Tree, **more: str) -> Control:
+        return Control("div", {"class": kind} | {name.replace("_", "-"): text for name, text in more.items()}, body)
+
+    columns = [
+        div("stk", div("slots"), div("nm", f"{name} ", muted(dtype)), data_stack=str(n))
         for n, (name, _, dtype) in enumerate(trace.stacks)
+    ]
+    stacks: Tree = [head("Stacks"), div("stks", *columns)] if trace.stacks else ()
+    source = Lines(view.source, "python", f"Source of {view.name}", short=True)
+    right = div("", head("Values"), div("vals"), stacks, head("Written to memory"), div("mem code"))
+    data = _json({**_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"})
+    about = {"role": "group", "tabindex": "0", "aria_label": "Stepper", "data_stepper": data}
+    return div(
+        "stepper",
+        Block([f"{title}: {steps_known}{turn} ", muted(f"of {trace.box}") if trace.box else ""], "answer"),
+        div("drive", role="group", aria_label="Move"),
+        div("drive more", role="group", aria_label="Play, go to, predict"),
+        Control("p", {"class": "now", "role": "status", "aria-live": "polite"}),
+        div("quiz", hidden=""),
+        div("two", div("", source), right),
+        div("plot"),
+        **about,
     )
-    stacks = f'<h4>Stacks</h4><div class="stks">{columns}</div>' if trace.stacks else ""
-    data = {**_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"}
-    return (
-        f'<div class="stepper" role="group" tabindex="0" aria-label="Stepper" '
-        f'data-stepper="{esc(json.dumps(data, separators=(",", ":")))}">'
-        f'<h4>{title}</h4><div class="drive" role="group" aria-label="Move"></div>'
-        '<div class="drive more" role="group" aria-label="Play, go to, predict"></div>'
-        '<p class="now" role="status" aria-live="polite"></p><div class="quiz" hidden></div>'
-        f'<div class="two"><div>{source}</div><div>'
-        f'<h4>Values</h4><div class="vals"></div>{stacks}<h4>Written to memory</h4><div class="mem code"></div>'
-        '</div></div><div class="plot"></div></div>'
-    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _data(trace: StepTrace) -> dict[str, object]:

@@ -1,23 +1,34 @@
-"""The inspector in a terminal: draws the text and tables in the HTML of the panes with rich."""
+"""The inspector in a terminal: trees drawn by rich."""
 
 import sys
-from html.parser import HTMLParser
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.syntax import Syntax
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from quadrants_lab.widgets import code, run, stacks, static
-from quadrants_lab.widgets.model import CellView, KernelView
+from quadrants_lab.widgets.model import CellView, KernelView, SizeView
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Fold,
+    Lines,
+    SizeTree,
+    Slot,
+    Table,
+    Tree,
+    Word,
+    head,
+    muted,
+)
 
-_BLOCKS = frozenset(("p", "h4", "div", "pre", "summary"))
-_HIDDEN = frozenset(("button", "noop"))
 _STYLES = {
-    "b": "bold", "h4": "bold", "add": "green", "del": "red", "val": "bold cyan",
-    **dict.fromkeys(("muted", "same", "none", "foot", "hint"), "dim"),
+    "b": "bold", "h4": "bold", "answer": "bold", "add": "green", "del": "red", "val": "bold cyan",
+    **dict.fromkeys(("muted", "same", "none", "foot", "hint", "cure"), "dim"),
 }  # fmt: skip
 PASSES = static.Limits(code=0, change=0, ir=sys.maxsize, graph=0)  # only the numbers of changes
 
@@ -33,77 +44,93 @@ def kernel(view: KernelView) -> RenderableType:
     """Source, passes, stacks, sizes and runs of one kernel, under its name."""
     parts: list[RenderableType] = []
     if view.source:
-        text = "\n".join(line.text for line in view.source)
-        parts.append(
-            Syntax(text, "python", line_numbers=True, start_line=view.source[0].span_line, theme="ansi_dark")
-        )
-    parts.append(drawn(static.passes(view, PASSES)))
-    if view.stacks or view.kept or view.free:
-        parts.append(drawn(stacks.tables(view)))
-    parts.append(drawn(static.sizes_of(view)))
-    parts += [drawn(f"<h4>code of {mode}</h4>{code.sizes(stages)}") for mode, stages in view.code.items()]
-    if view.launches:
-        parts.append(drawn(run.pane(view, "", ())))
+        text, start = "\n".join(line.text for line in view.source), view.source[0].span_line
+        parts.append(Syntax(text, "python", line_numbers=True, start_line=start, theme="ansi_dark"))
+    kept = view.stacks or view.kept or view.free
+    told = [static.passes(view, PASSES), [_said(view), stacks.tables(view)] if kept else (), static.sizes_of(view)]
+    told += [[head(f"code of {mode}"), code.sizes(stages)] for mode, stages in view.code.items()]
+    parts.append(drawn([told, run.pane(view, "", ()) if view.launches else ()]))
     return Panel(Group(*parts), title=view.name, title_align="left")
 
 
-def drawn(html: str) -> RenderableType:
-    """The HTML of a pane as a rich renderable."""
-    reader = _Reader()
-    reader.feed(html)
-    reader.close()
-    reader.end_line()
-    return Group(*reader.parts)
+def _said(view: KernelView) -> Block:
+    return Block(stacks.answer(view), "answer")
 
 
-class _Reader(HTMLParser):
-    """Turns HTML into ``parts``: lines, which are indented in blocks of class "kids", and tables."""
+def drawn(tree: Tree) -> RenderableType:
+    """The tree as a rich renderable. Pictures, graphs and controls are left out."""
+    pen = _Pen()
+    pen.draw(tree)
+    pen.end_line()
+    return Group(*pen.parts)
+
+
+class _Pen:
+    """Draws trees into ``parts``: lines and tables. ``deep``: the indentation of the line."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.parts: list[RenderableType] = []
-        self.open: list[tuple[str, str]] = []  # tag and class of each open element
         self.text = Text()
-        self.table = Table()
-        self.row: list[Text] = []
+        self.deep = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("img", "br"):
-            self.text.append("\n" if tag == "br" else "")
-            return
-        if tag in _BLOCKS:
-            self.end_line()
-        if tag == "table":
-            self.table = Table(box=None, pad_edge=False)
-        self.open.append((tag, dict(attrs).get("class") or ""))
+    def draw(self, tree: Tree, style: str = "") -> None:
+        match tree:
+            case str():
+                self.text.append(tree, style)
+            case Word(body, kind):
+                self.draw("\n" if kind == "br" else body, f"{style} {_STYLES.get(kind, '')}".strip())
+            case Block(_, "noop"):
+                pass
+            case Block(body, kind):
+                self.line(body, f"{style} {_STYLES.get(kind, '')}".strip())
+            case Fold(title, body):
+                self.line(title, style)
+                self.draw(body, style)
+            case Table():
+                self.end_line()
+                self.table(tree)
+            case Lines(lines):
+                self.line("\n".join(line.text for line in lines), style)
+            case SizeTree(size):
+                self.size(size)
+            case Slot(_, body) | Control(_, _, body, True):
+                self.draw(body, style)
+            case Sequence():
+                for part in tree:
+                    self.draw(part, style)
 
-    def handle_endtag(self, tag: str) -> None:
-        _, kind = self.open[-1]
-        if tag in _BLOCKS:
-            self.end_line()
-        if tag in ("th", "td"):
-            self.text.rstrip()
-            self.row.append(self.text)
-            self.text = Text()
-        if tag == "th":
-            self.table.add_column(self.row.pop(), justify="right" if kind == "num" else "left")
-        elif tag == "tr" and self.row:
-            self.table.add_row(*self.row)
-            self.row = []
-        elif tag == "table":
-            self.parts.append(self.table)
-        self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if not any(x in _HIDDEN for both in self.open for x in both):
-            self.text.append(data, " ".join(_STYLES[x] for both in self.open for x in both if x in _STYLES))
+    def line(self, body: Tree, style: str) -> None:
+        self.end_line()
+        self.draw(body, style)
+        self.end_line()
 
     def end_line(self) -> None:
-        """Ends a line, at the begin or end of a block; in a table it starts a new line in the cell."""
-        if any(tag == "table" for tag, _ in self.open):
-            self.text.append("\n" if self.text else "")
-        elif self.text:
-            deep = sum(kind == "kids" for _, kind in self.open)
-            self.parts.append(Padding(self.text, (0, 0, 0, 2 * deep)))
+        if self.text:
+            self.parts.append(Padding(self.text, (0, 0, 0, 2 * self.deep)))
             self.text = Text()
 
+    def table(self, x: Table) -> None:
+        made = RichTable(box=None, pad_edge=False)
+        for n, title in enumerate(x.head):
+            made.add_column(title, justify="right" if n in x.right else "left")
+        for row in x.rows:
+            made.add_row(*map(_text, row))
+        self.parts.append(made)
+
+    def size(self, e: SizeView) -> None:
+        """A node of an expression on a line of its own, and its operands below it."""
+        value = "" if e.value is None else f"= {e.value:,}"
+        role, note = ([muted(f"{e.role} ")] if e.role else []), ([muted(f" {e.note}")] if e.note else [])
+        self.line([role, f"{e.text} ", Word(value, "val"), note], "")
+        self.deep += 1
+        for child in e.children:
+            self.size(child)
+        self.deep -= 1
+
+
+def _text(tree: Tree) -> Text:
+    """A cell of a table: its blocks are lines."""
+    pen = _Pen()
+    pen.draw(tree)
+    pen.end_line()
+    return Text("\n").join(part.renderable for part in pen.parts if isinstance(part, Padding))  # type: ignore[misc]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from quadrants_lab.widgets.html import empty, esc, table
 from quadrants_lab.widgets.model import KernelView
+from quadrants_lab.widgets.tree import Block, Fold, Picture, Table, Tree, Word, bold, empty, foot
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report, StepRow
@@ -18,24 +19,24 @@ MOST_ROWS = 200  # of the table, which is stored in the notebook
 _ROW = 14  # height of the row of stretches
 
 
-def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
+def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """The Tapes of the cell, including the Tape of --grad."""
-    shown = "".join(f"<h4>{esc(r.title())}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
+    shown = [[Block(r.title(), "answer"), bars(r), launches(r)] for r in view.tapes]
     return shown or empty("the cell recorded nothing with qd.ad.Tape or --grad")
 
 
-def timeline(report: Report) -> str:
-    """The timeline of one report as HTML of its own."""
-    details = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
-    return f"<div><b>{esc(report.title())}</b><br>{bars(report)}{details}</div>"
+def timeline(report: Report) -> Tree:
+    """The timeline of one report by itself."""
+    each = Fold("each launch", launches(report)) if report.steps else ()
+    return [Block(bold(report.title())), bars(report), each]
 
 
-def bars(report: Report) -> str:
+def bars(report: Report) -> Tree:
     """The bars, if anything was kept, and a sentence about why. A bar stands for one step, or for several if there are
     many."""
-    steps, why = report.steps, f"{esc(report.why()[0].upper() + report.why()[1:])}."
+    steps, why = report.steps, f"{report.why()[0].upper() + report.why()[1:]}."
     if not report.kept_bytes and not report.stretches:
-        return f"<p>{why}</p>"
+        return Block(why)
     together = -(-len(steps) // _COLUMNS) or 1
     columns = [steps[n : n + together] for n in range(0, len(steps), together)]
     width = WIDTH / max(len(columns), 1)
@@ -55,41 +56,39 @@ def bars(report: Report) -> str:
         times = max(s.times for s in steps[stretch.first : stretch.first + stretch.steps])
         kept_before = f"before stretch {number}: {stretch.bytes:,} bytes kept"
         parts.append(_bar(at, 2.0, stretch.bytes / most, kept_before, "#c05621"))
-        again_to = f"made again up to {times} times"
+        again_to = f"run again up to {times} times"
         tip = f"stretch {number}: {stretch.steps} steps from number {stretch.first + 1} on, {again_to}"
         parts.append(
             f'<rect x="{at:.1f}" y="{HEIGHT + 4}" width="{max(wide - 1, 1):.1f}" height="{_ROW}" fill="#3182ce" '
-            f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(tip)}</title></rect>'
+            f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{escape(tip)}</title></rect>'
         )
-    svg = (
-        f'<svg class="ql-timeline" role="img" aria-label="{esc(report.title())}" width="100%" '
-        f'viewBox="0 0 {WIDTH} {HEIGHT + _ROW + 8}"><line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" '
-        f'stroke="currentColor" stroke-opacity="0.4"/>{"".join(parts)}</svg>'
-    )
-    legend = "Bars: the bytes that are kept"
+    floor = f'<line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" stroke="#85888e"/>'
+    legend: list[Tree] = [Word("■", "grey"), " bytes that are kept"]
     if report.stretches:
-        legend += "; orange bars: before a stretch. Blue: repeated steps, the darker the more often"
-    return f"{why}{svg}<small>{legend}.</small>"
+        legend += ["; ", Word("■", "orange"), " kept before a stretch; ", Word("■", "blue")]
+        legend.append(" steps that run again, the darker the more often")
+    drawn = Picture.drawn(report.title(), WIDTH, HEIGHT + _ROW + 8, floor + "".join(parts), wide=True)
+    return [drawn, foot([*legend, "."]), Block(why)]
 
 
-def launches(report: Report, most: int = MOST_ROWS) -> str:
+def launches(report: Report, most: int = MOST_ROWS) -> Tree:
     """A table with a row for each launch, or for a sequence of equal ones: saved bytes, times recomputed, and why."""
     rows, first = [], 1
     for (what, kept, times, why), alike in groupby(report.steps, lambda s: (s.what, s.bytes, s.times, s.why)):
         n = len(list(alike))
         number = str(first) if n == 1 else f"{first} to {first + n - 1}"
-        rows.append((number, esc(what), f"{kept:,}" if kept else "", str(times or ""), esc(why)))
+        rows.append((number, what, f"{kept:,}" if kept else "", str(times or ""), why))
         first += n
-    head = ("step", "launch", "bytes kept of each", "made again", "why")
-    more = f"<p>and {len(rows) - most} rows more</p>" if len(rows) > most else ""
-    return table(head, rows[:most], right=(2, 3)) + more
+    titles = ("step", "launch", "bytes kept of each", "run again", "why")
+    more = Block(f"and {len(rows) - most} rows more") if len(rows) > most else ()
+    return [Table(titles, rows[:most], right=(2, 3)), more]
 
 
 def _bar(at: float, width: float, part: float, tip: str, colour: str = "#718096") -> str:
     high = max(HEIGHT * part, 1.0)
     return (
         f'<rect x="{at:.1f}" y="{HEIGHT - high:.1f}" width="{max(width - 0.3, 0.7):.1f}" height="{high:.1f}" '
-        f'fill="{colour}"><title>{esc(tip)}</title></rect>'
+        f'fill="{colour}"><title>{escape(tip)}</title></rect>'
     )
 
 

@@ -8,7 +8,8 @@ where the host finds them (`layout`).
                                              thread_exit
                                            }
 
-A program behind one with asserts leaves at once where one of them failed.
+A program behind one with asserts leaves at once where one of them failed. A parallel task that threads do not share is
+left to its emitter.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ def lower_failures(kernel: N.Kernel) -> N.Kernel:
         blocks = []
         for block, bounds in ((task.bounds, True), (task.body, False)):
             made = rewrite(block, lowered)
-            if (n, bounds) in checked:
+            if (n, bounds) in checked and task.kind in ("threads", "serial"):
                 b.span, b.adjoint_of = task.span, N.NO_ID
                 at = next((k for k, s in enumerate(made) if isinstance(s, N.For)), 0) if task.kind == "threads" else 0
                 made = (*made[:at], *b.made(_leave_after_a_failure, b), *made[at:])

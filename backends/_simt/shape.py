@@ -13,15 +13,17 @@ from quadrants_lab.ir.options import CompileOptions
 
 @dataclass(slots=True)
 class Shape:
-    """``group``: the threads of a group; ``stacked_group``: those of a group with adstacks, which is
-    `_gpu.programs.GROUP`, the unit in which the heap has room. ``waves``: the oversubscription factor, groups that
-    start for each that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
-    (`_simt.host_flag`). ``by_value``: the bytes up to which a frame is a parameter of the launch; a longer one is
-    copied to the device first. ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that
-    are sure to form a warp, in which they aggregate atomics, 1 where that is not known. ``local_arrays``: vectors at
-    indices of the run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
+    """``group``: the threads of a group; ``block``: the most and the fewest of a group that runs a block of threads,
+    powers of two; ``stacked_group``: those of a group with adstacks, which is `_gpu.programs.GROUP`, the unit in
+    which the heap has room. ``waves``: the oversubscription factor, groups that start for each that runs at a time.
+    ``signals``: kernels may set a flag in the host's memory when they are done (`_simt.host_flag`). ``by_value``:
+    the bytes up to which a frame is a parameter of the launch; a longer one is copied to the device first.
+    ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that are sure to form a warp,
+    in which they aggregate atomics, 1 where that is not known. ``local_arrays``: vectors at indices of the run time
+    lie in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
 
     group: int
+    block: tuple[int, int]
     waves: int
     signals: bool
     stacked_group: int = 64
@@ -35,7 +37,8 @@ class Shape:
         """See `devices.first`."""
         fast = options.fast_math
         schedule = GpuSchedule(subgroup=self.warp if fast else 1, near_sines=self.near_sines and fast)
-        return devices.first(schedule, self.group if self.barriers else 0)
+        most, least = self.block if self.barriers else (0, 0)
+        return devices.first(schedule, most, least)
 
     def lowering(self, options: CompileOptions, math: LowerMath) -> tuple[N.Pass, ...]:
         """See `devices.simt`."""

@@ -1,6 +1,7 @@
 """Building a SPIR-V module: types, constants and globals without duplicates, functions, and the words of the result."""
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec
@@ -58,6 +59,7 @@ class Module:
         self.globals: list[Instruction] = []
         self.strings: list[Instruction] = []
         self.functions: list[Function] = []
+        self.calls = Counter[str]()  # how many statements call each function of the kernel
         self.helpers: dict[Any, int] = {}  # functions that were emitted for calls, by what they compute
         self.interface: list[int] = []
         self._made: dict[Any, int] = {}
@@ -215,11 +217,12 @@ class Part(list[tuple[Instruction, int]]):
 
 class Function:
     """One function: local variables, code that runs once at its start (``head``), and its body. The instructions of a
-    helper function belong to the IR statement ``stmt`` that first called it."""
+    helper function belong to the IR statement ``stmt`` that first called it. ``control``: 0 or `DONT_INLINE`."""
 
     def __init__(
-        self, module: Module, result: int, args: tuple[int, ...], name: str, stmt: int = NO_ID, span: Span | None = None
-    ) -> None:
+        self, module: Module, result: int, args: tuple[int, ...], name: str, stmt: int = NO_ID,
+        span: Span | None = None, control: int = 0,
+    ) -> None:  # fmt: skip
         self.module = module
         self.id = module.fresh()
         self.declaration, self.variables, self.head, self.body = (Part() for _ in range(4))
@@ -230,7 +233,7 @@ class Function:
         self.cut = 0  # the variable of `note_cut`, 0 for none
         m = module
         module.name(self.id, name)
-        start = [[C.OPS["Function"][0], result, self.id, 0, m._type("TypeFunction", result, *args)]]
+        start = [[C.OPS["Function"][0], result, self.id, control, m._type("TypeFunction", result, *args)]]
         self.params = [m.fresh() for _ in args]
         start += [[C.OPS["FunctionParameter"][0], t, p] for t, p in zip(args, self.params, strict=True)]
         self.block = m.fresh()

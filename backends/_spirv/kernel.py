@@ -14,14 +14,17 @@ from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import u32
+from quadrants_lab.ir.walk import find
 
 NOTHING = "nothing"  # the only entry point of a kernel without programs
+_MOST_INLINE = 32  # calls of a function that drivers may inline: their time is more than linear in a code's length
 
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: bool = False) -> Module:
     """The module of an offloaded kernel. ``lines``: instructions name the line of the user's source."""
     kernel = lower(kernel, target.lowering(options), options)
     m = Module(kernel.functions, target, lines)
+    m.calls.update(s.function for s in find(kernel.body, N.Call))
     layout, plan = L.gpu_layout(kernel), Plan(kernel)
     for program in programs(kernel):
         fn = Function(m, m.void, (), program.name, span=program.task.span)
@@ -121,8 +124,9 @@ def _call(b: Body, s: N.Call) -> None:
 def _function(caller: Body, f: N.Function) -> int:
     """Emits a function, without contraction: error-compensated sums must stay exactly as they are."""
     m = caller.m
-    fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
-    fn.stmt, fn.span = caller.fn.stmt, caller.fn.span
+    control = C.DONT_INLINE if m.calls[f.name] > _MOST_INLINE else 0
+    params, name = tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_")
+    fn = Function(m, m.type(f.type), params, name, caller.fn.stmt, caller.fn.span, control)
     body = type(caller)(fn, None, None, True)
     for p, id in zip(f.params, fn.params, strict=True):
         body.define(p.id, p.type, id)

@@ -65,4 +65,5 @@ ENUMERANTS = {
 
 COMPUTE, PHYSICAL_64, GLSL450, ALIGNED = 5, 5348, 1, 2  # execution model, addressing, memory model, memory operand
 GROUP_SCOPE, BUFFERS_AND_SHARED = 2, 0x8 | 0x40 | 0x100  # semantics: acquire and release
+DONT_INLINE = 2  # control of a function; NVIDIA's driver heeds it, most others inline all calls
 DEVICE_SCOPE, SUBGROUP_SCOPE, RELAXED, REDUCE = 1, 3, 0, 0

@@ -11,7 +11,7 @@ from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
-CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True)
+CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True, blocks=True)
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation

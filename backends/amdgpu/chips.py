@@ -33,4 +33,4 @@ def asked() -> str:
 
 # A group has four waves, or eight. Flags are not used: whether the host sees one before the launch ends depends on the
 # kind of its memory.
-SHAPE = Shape(group=256, waves=4, signals=False)
+SHAPE = Shape(group=256, block=(256, 64), waves=4, signals=False)

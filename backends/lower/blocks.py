@@ -4,35 +4,76 @@
 
     offload range_for block_dim 64 .. do (block, w) { for t in w..n step 64 { A }  barrier .. }
 
+and, where a group has as many threads as the block,
+
+    offload range_for block_dim 64 .. do (block, w) { if w < n { A[t := w] }  barrier .. }
+
 The pass `split_blocks` has made these loops. Statements between them are computed by each thread of the group. The
-threads wait for each other behind each loop, and behind each load between loops.
+threads wait for each other behind each loop that accesses what the task writes, and behind each load between loops. An
+array in which each thread has an element, or a row, that no other thread accesses becomes the thread's own if all
+indices of the row are constants once loops are unrolled: then it is a few registers. So a value that a thread needs in
+several phases costs nothing on a device, and a tile (`frontend.values.tile`) lies in registers.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import end_of, rewrite, types_of, walk
+from quadrants_lab.ir.unroll import unroll_loops
+from quadrants_lab.ir.walk import end_of, find, rewrite, substitute, types_of, walk
+
+MOST_UNROLLED = 12_000, 100_000  # statements of loops over a thread's own rows: a Cholesky factorisation of 32 x 32
 
 
 @dataclass(frozen=True, slots=True)
 class LowerBlocks(Parametrised):
     """Guarantees that a task over blocks in which nothing but the loops over threads has an effect is one of groups of
-    threads. Several threads then run an iteration, so none of its atomics is private. ``group``: threads of a group; 0
-    on devices where they cannot wait for each other: the pass does nothing then."""
+    threads. Several threads then run an iteration, so none of its atomics is private. ``group``: most threads of a
+    group, a power of two; 0 on devices where they cannot wait for each other: the pass does nothing then. ``least``:
+    the fewest, a power of two; 0: as many as most."""
 
     group: int = 0
+    least: int = 0
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
         fits = [self.group > 0 and _fits(task) for task in kernel.tasks]
         if not any(fits):
             return kernel
-        b = Builder(kernel.next_id, types_of(kernel.body))
-        body = tuple(_task(b, t, self.group) if fit else t for t, fit in zip(kernel.tasks, fits, strict=True))
-        return replace(kernel, body=body, next_id=b.next_id)
+        b, ranges, body = Builder(kernel.next_id, types_of(kernel.body)), Ranges(kernel), []
+        shared = [
+            _Shared(b, kernel, task, self.threads(task, ranges), ranges) if fit else None
+            for task, fit in zip(kernel.tasks, fits, strict=True)
+        ]
+        own = {name: x for s in shared if s for name, x in s.own.items()}
+        while True:
+            body = [s.task(own) if s else t for t, s in zip(kernel.tasks, shared, strict=True)]
+            buffers = kernel.buffers | {x.name: x for x in own.values()}
+            made = replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id)
+            made = unroll_loops(made, _indexing(made), MOST_UNROLLED)
+            moving = _moving(made)
+            if not moving:
+                return made
+            own = {name: x for name, x in own.items() if x.name not in moving}
+
+    def threads(self, task: N.Offload, ranges: Ranges) -> int:
+        """The threads of a group: as many as the block has, rounded up to a power of two, if that is known and they are
+        not too many."""
+        ends = [ranges.range(loop.end) for loop in _loops(task)]
+        size = max((self.group if end is None else end[1] for end in ends), default=self.group)
+        least = self.least or self.group
+        return min(self.group, max(least, 1 << (size - 1).bit_length()))
+
+
+def _loops(task: N.Offload) -> list[N.For]:
+    """The loops over threads."""
+    return [loop for loop in find(task.body, N.For) if loop.threads]
 
 
 def _fits(task: N.Offload) -> bool:
@@ -40,40 +81,139 @@ def _fits(task: N.Offload) -> bool:
     such a loop early, and none depends on how many random numbers another has drawn."""
     alone = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
     one = task.kind == "range_for" and len(task.indices) == 1  # as `split_blocks` makes them
-    loops = [s for s in walk(task.body) if isinstance(s, N.For) and s.threads] if one else []
+    loops = _loops(task) if one else []
     inside = {id(s) for loop in loops for s in walk(loop.body)}
     return bool(loops) and not any(loop.carried for loop in loops) and all(
         not isinstance(s, alone) and (id(s) in inside or not isinstance(s, N.Effect)) for s in walk(task.body)
     )
 
 
-def _task(b: Builder, task: N.Offload, group: int) -> N.Offload:
-    b.span = task.span
-    begin, end = end_of(task.bounds).values
-    with b.block() as bounds:
-        b.stmts += task.bounds[:-1]
-        b.yield_(begin, b.const(0, i32), end, b.const(group, i32))
-    place = b.param(i32, "w")
+class _Shared:
+    """A task whose blocks groups of ``group`` threads run. ``own``: for the names of arrays that may become each
+    thread's own, what they become."""
 
-    written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
+    def __init__(self, b: Builder, kernel: N.Kernel, task: N.Offload, group: int, ranges: Ranges) -> None:
+        self.b, self.kernel, self.of, self.group = b, kernel, task, group
+        self.place = b.param(i32, "w")
+        self.known = {s.id: s.value for s in find(task.body, N.Const)}
+        self.direct = {
+            loop.id for loop in _loops(task) if (end := ranges.range(loop.end)) is not None and end[1] <= group
+        }
+        self.parts = {name: shape for name, shape in self.rows().items() if self.is_own(name)}
+        self.own = {
+            name: N.Buffer(f"{name}.own", "private", kernel.buffers[name].dtype, 1, (prod(shape),))
+            for name, shape in self.parts.items()
+        }
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if isinstance(s, N.Load) and s.buffer in written:  # all threads read it before the first one changes it
-            return [s, N.Barrier(b.fresh(), span=s.span)]
-        return b.made(_shared, b, s, place.id, group) if isinstance(s, N.For) and s.threads else s
+    # --- arrays of which each thread has a part -----------------------------------------------------------------
 
-    indices = (*task.indices, place)
-    return replace(task, bounds=tuple(bounds), indices=indices, body=rewrite(task.body, one), block_dim=group)
+    def rows(self) -> dict[str, tuple[int, ...]]:
+        """The arrays with a part for each block that this task alone accesses, with the shape of a thread's part."""
+        others = {s.buffer for t in self.kernel.tasks if t is not self.of for s in find(t.body, N.Access)}
+        others |= {x.grad for x in self.kernel.buffers.values()}  # which must be 0 before a block begins
+        used = sorted({s.buffer for s in find(self.of.body, N.Access)} - others)
+        arrays = (self.kernel.buffers[name] for name in used)
+        return {
+            x.name: tuple(n.value for n in x.extents[2:] if isinstance(n, SizeConst))
+            for x in arrays if x.role == "block" and len(x.extents) > 1
+        }  # fmt: skip
+
+    def is_own(self, name: str) -> bool:
+        """Whether every access to the array is one of a thread of the loop around it to its own part."""
+        block, mine = self.of.indices[0].id, 0
+        for loop in _loops(self.of):
+            for s in find(loop.body, N.Access):
+                if s.buffer == name:
+                    mine += 1
+                    index = s.index[:2] == (block, loop.index.id)
+                    if loop.id not in self.direct or not index or isinstance(s, N.Atomic):
+                        return False
+        return mine == sum(s.buffer == name for s in find(self.of.body, N.Access))
+
+    # --- the task -----------------------------------------------------------------------------------------------
+
+    def task(self, own: Mapping[str, N.Buffer]) -> N.Offload:
+        b, task = self.b, self.of
+        b.span = task.span
+        begin, end = end_of(task.bounds).values
+        with b.block() as bounds:
+            b.stmts += task.bounds[:-1]
+            b.yield_(begin, b.const(0, i32), end, b.const(self.group, i32))
+        written = {s.buffer for s in find(task.body, N.Write)} - set(own)
+
+        def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            if isinstance(s, N.Load) and s.buffer in written:  # all threads read it before the first one changes it
+                return [s, N.Barrier(b.fresh(), span=s.span)]
+            if not isinstance(s, N.For) or not s.threads:
+                return s
+            waits = any(x.buffer in written for x in find(s.body, N.Access))
+            return b.made(self.shared, s, own, waits)
+
+        body = rewrite(task.body, one)
+        return replace(task, bounds=tuple(bounds), indices=(*task.indices, self.place), body=body, block_dim=self.group)
+
+    def shared(self, loop: N.For, own: Mapping[str, N.Buffer], waits: bool) -> None:
+        """The threads of the group share the loop and, if it ``waits``, wait for each other behind it."""
+        b = self.b
+        b.span = loop.span
+        body = rewrite(loop.body, lambda s: self.accessed(s, own))
+        if loop.id in self.direct:
+            self.by_one(loop, substitute(body, {loop.index.id: self.place.id}))
+        else:  # a loop with a step compares unsigned numbers, but in a block that is not full it may end before 0
+            first, step = b.op("add", loop.begin, self.place.id), b.const(self.group, i32)
+            end = b.op("max", loop.end, b.const(0, i32))
+            b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))
+        if waits:
+            b.add(N.Barrier(b.fresh()))
+
+    def by_one(self, loop: N.For, body: N.Block) -> None:
+        """Each thread of the group runs the iteration of its number, if there is one."""
+        b, tests = self.b, []
+        if self.known.get(loop.begin) != 0:
+            tests.append(b.op("ge", self.place.id, loop.begin))
+        if self.known.get(loop.end) != self.group:
+            tests.append(b.op("lt", self.place.id, loop.end))
+        if not tests:
+            b.stmts += body[:-1]
+            return
+        cond = tests[0] if len(tests) == 1 else b.op("and", *tests)
+        b.add(N.If(b.fresh(), cond, body, b.nothing(), (), span=loop.span))
+
+    def accessed(self, s: N.Stmt, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:
+        """The statement as a thread of the group runs it."""
+        if isinstance(s, N.Atomic):
+            return met(s)
+        if not isinstance(s, N.Access) or s.buffer not in own:
+            return s
+        b = self.b
+        b.span = s.span
+        with b.block() as found:
+            at = b.const(0, i32) if len(s.index) < 3 else s.index[2]
+            for n, i in zip(self.parts[s.buffer][1:], s.index[3:], strict=True):
+                at = b.op("add", b.op("mul", at, b.const(n, b.types[at])), b.cast(i, b.types[at]))
+        return [*found, replace(s, buffer=own[s.buffer].name, index=(at,))]
 
 
-def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
-    """The threads of the group share the loop and wait for each other behind it. A loop with a step compares unsigned
-    numbers, but in a block that is not full a loop may end before 0, hence the max."""
-    b.span = loop.span
-    first, end, step = b.op("add", loop.begin, place), b.op("max", loop.end, b.const(0, i32)), b.const(group, i32)
-    body = rewrite(loop.body, met)
-    b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))
-    b.add(N.Barrier(b.fresh()))
+def _indexing(kernel: N.Kernel) -> set[int]:
+    """The ids of the loops whose index is part of an index of a thread's own array, or of the bounds of such a loop."""
+    loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it is made of
+    wanted: set[int] = set()
+    for s in walk(kernel.body):
+        if isinstance(s, N.For) and not (s.reverse or s.checkpoint or s.step != N.NO_ID):
+            loops[s.index.id] = {s.id}.union(*(loops.get(end, ()) for end in (s.begin, s.end)))
+        elif isinstance(s, N.Op) and s.type.is_int:
+            if of := set().union(*(loops.get(a, ()) for a in s.args)):
+                loops[s.id] = of
+        elif isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private":
+            wanted.update(*(loops.get(i, ()) for i in s.index))
+    return wanted
+
+
+def _moving(kernel: N.Kernel) -> set[str]:
+    """The names of the threads' own arrays with an index that is no constant: no registers can hold them."""
+    constants = {s.id for s in find(kernel.body, N.Const)}
+    own = {name for name, x in kernel.buffers.items() if x.kind == "private"}
+    return {s.buffer for s in find(kernel.body, N.Access) if s.buffer in own and s.index[0] not in constants}
 
 
 def met(s: N.Stmt) -> N.Stmt:

@@ -54,13 +54,13 @@ def c() -> Passes:
     )  # fmt: skip
 
 
-def first(schedule: Pass, group: int) -> Passes:
+def first(schedule: Pass, group: int, least: int = 0) -> Passes:
     """The passes of a GPU that come first, and that the host runs too because they decide how many threads there are.
-    ``group``: threads of a group, 0 where they cannot wait for each other."""
+    ``group``, ``least``: see `LowerBlocks`."""
     from quadrants_lab.backends.lower.blocks import LowerBlocks
     from quadrants_lab.backends.lower.long_sums import lower_long_sums
 
-    return LowerBlocks(group), schedule, lower_long_sums
+    return LowerBlocks(group, least), schedule, lower_long_sums
 
 
 def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pass, warp: int) -> Passes:
@@ -122,4 +122,15 @@ def metal(lower_failures: Pass) -> Passes:
     return (
         LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(starts=True),
         lower_failures, LowerOffsets(), LowerAtomics(native),
+    )  # fmt: skip
+
+
+def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passes:
+    from quadrants_lab.backends.lower.atomics import LowerAtomics
+
+    return (
+        lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
+        LowerMath(MATH, near=options.fast_math), LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp")),
+        LowerDivision(), lower_integers, lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures,
+        LowerAtomics(alone=True),
     )  # fmt: skip

@@ -110,6 +110,14 @@ class Scope:
             y = y * x + float(c)
         return y
 
+    def balanced(self, x: X, terms: Sequence[X]) -> X:
+        """The polynomial by Estrin's scheme, in which fewer operations wait for each other than in Horner's."""
+        while len(terms) > 2:
+            pairs = [b * x + a for a, b in zip(terms[::2], terms[1::2], strict=False)]
+            terms = [*pairs, *terms[len(terms) & ~1 :]]
+            x = x * x
+        return terms[1] * x + terms[0] if len(terms) == 2 else terms[0]
+
     def sum(self, a: X, b: X) -> tuple[X, X]:
         """The rounded sum and what rounding lost (Knuth)."""
         s = a + b

@@ -33,9 +33,10 @@ def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Fu
     params = tuple(s.b.param(t, "abc"[n]) for n in range(arity))
     with s.b.block() as block:
         args = [X(s.b, p.id) for p in params]
+        result = make(s, *args)
         if name in CIRCULAR and not wide and not unit:
-            args = [_with_digits(s, *args)]
-        s.b.yield_((result := make(s, *args)).id)
+            result = _with_digits(s, args[0], result, 1.0 if name == "cos" else 0.0)
+        s.b.yield_(result.id)
     symbol = f"{name}.{t}" + (".unit" if unit else ".wide" if wide and name in CIRCULAR else "")
     return N.Function(symbol, params, s.b.types[result.id], tuple(block))
 
@@ -273,10 +274,11 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
     return [negative.select(-r, r), s.lit(0.0), negative.select(-k, k)]
 
 
-def _with_digits(s: Scope, x: X) -> X:
-    """x, or 0 for numbers so far apart that nothing near holds for them: what came out would be beyond -1 .. 1."""
+def _with_digits(s: Scope, x: X, y: X, at_zero: float) -> X:
+    """y, a function of x, or what it is at 0 for numbers so far apart that nothing near holds for them: what came out
+    would be beyond -1 .. 1. Processors compare x while they compute y."""
     size = x.abs()
-    return ((size >= 2.0 ** (s.digits - 2)) & (size < float("inf"))).select(s.lit(0.0), x)
+    return ((size >= 2.0 ** (s.digits - 2)) & (size < float("inf"))).select(s.lit(at_zero), y)
 
 
 def _reduced(s: Scope, x: X) -> list[X]:
@@ -336,12 +338,11 @@ def _fast_circle(s: Scope, x: X, quarters: int) -> X:
     for part in parts(_pi(), *_HALF_PI[s.t]):
         r = r - turns * part
     z = r * r
-    *others, last = _half_turn(_TERMS_HALF_TURN[s.t])
-    p = s.lit(last)
-    for c in reversed(others):
-        p = p * z + c
-    y = r + r * z * p
-    return (y.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
+    terms = [s.lit(c) for c in _half_turn(_TERMS_HALF_TURN[s.t])]
+    p = s.balanced(z, terms)
+    # the sign of r, which processors find while they compute p: what waits for each other is fewer operations
+    r = (r.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
+    return r + r * z * p
 
 
 SMALL = 0.0113  # x - sin x is 2**-22 there

@@ -110,9 +110,10 @@ def n_body(bodies: int = BODIES) -> Timed:
     return Timed(k, lambda: ax[7])
 
 
-def particles_to_grid() -> Timed:
+def particles_to_grid(spread: bool = True) -> Timed:
+    """``spread``: the particles are everywhere, otherwise all are in one cell."""
     rng = np.random.default_rng(1)
-    px, py = (_field(0.05 + 0.9 * rng.random(PARTICLES)) for _ in range(2))
+    px, py = (_field(0.05 + 0.9 * rng.random(PARTICLES) if spread else np.full(PARTICLES, 0.4)) for _ in range(2))
     mass = _field(np.zeros((GRID, GRID)))
 
     @qd.kernel

@@ -8,15 +8,19 @@ which tasks store every element of a buffer (`overwritten`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, wraps
 from itertools import chain
 from math import prod
+from typing import TypeVar
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, of_kind
+
+T = TypeVar("T")
+_RECENT = 4  # kernels of which `for_recent` keeps results
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -70,17 +74,28 @@ class Access:
     in_body: bool
 
 
-_last: tuple[N.Kernel, Accesses] | None = None
+def for_recent(analyse: Callable[[N.Kernel], T]) -> Callable[[N.Kernel], T]:
+    """The function, which keeps its results for the last kernels, because analyses in turn ask about the same ones: the
+    tasks of a kernel, its launch and its gradient."""
+    kept: tuple[tuple[N.Kernel, T], ...] = ()
+
+    @wraps(analyse)
+    def call(kernel: N.Kernel) -> T:
+        nonlocal kept
+        for known, found in kept:
+            if known is kernel:
+                return found
+        found = analyse(kernel)
+        kept = ((kernel, found), *kept[: _RECENT - 1])  # another thread may replace it meanwhile
+        return found
+
+    return call
 
 
+@for_recent
 def accesses_of(kernel: N.Kernel) -> Accesses:
-    """The `Accesses` of a kernel. Several analyses in a row ask about the same kernel, so the last result is
-    cached."""
-    global _last
-    last = _last  # another thread may ask for another kernel meanwhile
-    if last is None or last[0] is not kernel:
-        _last = last = kernel, Accesses(kernel)
-    return last[1]
+    """The `Accesses` of a kernel."""
+    return Accesses(kernel)
 
 
 class Accesses:
@@ -130,8 +145,10 @@ class Accesses:
         return self._forms.get(value) or Form({symbol(value): 1})
 
     def _define(self, value: int, loops: tuple[N.Loop, ...]) -> None:
-        self.home.setdefault(symbol(value), loops)
-        self.order.setdefault(symbol(value), len(self.order))
+        name = symbol(value)
+        if name not in self.home:
+            self.home[name] = loops
+            self.order[name] = len(self.order)
 
     def _visit(self, block: N.Block, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
         for s in block:
@@ -144,10 +161,11 @@ class Accesses:
             if isinstance(s, N.Value):
                 self.defs[s.id] = s
                 self._define(s.id, loops)
-                found = self._form(s)
+                found = None if s.type.is_float else self._form(s)
                 if found is not None:
                     self._forms[s.id] = found
-            elif isinstance(s, N.Assert) and s.kind == "bounds":
+                continue
+            if isinstance(s, N.Assert) and s.kind == "bounds":
                 self._asserted.add(s.cond)
             elif isinstance(s, N.If):
                 certain = s.cond in self._asserted

@@ -1,12 +1,12 @@
 """Finds paths of values along which the derivative ends, and warns about them."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from quadrants_lab.analysis.accesses import Access, accesses_of, overwritten
+from quadrants_lab.analysis.accesses import Access, accesses_of, for_recent, overwritten
 from quadrants_lab.autodiff.activity import flows
-from quadrants_lab.autodiff.diagnostics import GradientWarning, warning
+from quadrants_lab.autodiff.diagnostics import GradientWarning, refusal, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
@@ -54,11 +54,15 @@ class _Graph:
         return [r for place in (written, *again) for r in self.loads.get(place, ())]
 
     def reach(self, loads: list[N.Load], cuts: bool) -> dict[int, N.Stmt | None]:
-        """The values that depend on what was loaded. Without ``cuts``: the values to which the derivative gets along
+        """`reach_from` what was loaded."""
+        return self.reach_from((r.id for r in loads), cuts)
+
+    def reach_from(self, values: Iterable[int], cuts: bool) -> dict[int, N.Stmt | None]:
+        """The values that depend on these. Without ``cuts``: the values to which the derivative gets along
         some path. With ``cuts``: the values with a path along which a statement ends the derivative, each with that
         statement."""
         found: dict[tuple[int, bool], N.Stmt | None] = {}
-        todo: deque[tuple[int, N.Stmt | None]] = deque((r.id, None) for r in loads)
+        todo: deque[tuple[int, N.Stmt | None]] = deque((v, None) for v in values)
         while todo:
             v, cut = todo.popleft()
             if (v, cut is not None) in found or (cut is not None and not cuts):
@@ -68,6 +72,7 @@ class _Graph:
         return {v: cut for (v, is_cut), cut in found.items() if is_cut == cuts}
 
 
+@for_recent
 def _graph(kernel: N.Kernel) -> _Graph:
     g = _Graph()
     types, info = types_of(kernel.body), accesses_of(kernel)
@@ -122,9 +127,13 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     """Warnings of two kinds, where ``which`` is "grad" or "dual". One is about two buffers with a derivative, if
     values of one reach the other only through operations without a derivative (a cast to integer, floor, ...). The
     other is about a buffer without a derivative through which values flow, within the kernel, from one buffer with a
-    derivative to another."""
+    derivative to another.
+
+    Raises QL0422 if a value goes from a buffer with a derivative to another one as the bits of an integer: the
+    derivative would lack what goes that way, and it would not be 0."""
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.transient}
+    _check_bits(g, carriers)
     found: list[GradientWarning] = []
     loads_of: dict[str, list[N.Load]] = {}
     for place, some in g.loads.items():
@@ -142,6 +151,22 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
         if _targets(g, carriers, g.reach(loads, cuts=False)):
             found.append(missing(forward.buffers[middle.buffer], loads[0].span, write, which))
     return list(dict.fromkeys(found))
+
+
+def _check_bits(g: _Graph, carriers: set[str]) -> None:
+    """Raises QL0422 if the bits of a value with a derivative are kept as an integer and become a float again that
+    reaches a buffer with a derivative."""
+    loads = [r for place, some in g.loads.items() if place.buffer in carriers for r in some]
+    for v in g.reach(loads, cuts=False):
+        for bits, cut in g.next.get(v, ()):
+            if not (isinstance(cut, N.Op) and cut.prim == "bitcast"):
+                continue
+            for w in g.reach_from((bits,), cuts=False):
+                for number, back in g.next.get(w, ()):
+                    if not (isinstance(back, N.Op) and back.prim == "bitcast" and back.type.is_float):
+                        continue
+                    for target in _targets(g, carriers, g.reach_from((number,), cuts=False)):
+                        raise refusal("QL0422", cut.span, back.span, name=target)
 
 
 def value_flows(forward: N.Kernel) -> Flows:

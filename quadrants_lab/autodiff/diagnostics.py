@@ -40,6 +40,9 @@ TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
                "compare gradients: those of a qd.ad.Tape at x + h * v and at x - h * v"),
     "QL0419": ("the gradient needs the values of {name} that this kernel reads, and adds to them", ("read here",),
                "read a copy of {name} in another field"),
+    "QL0422": ("{name} gets a value by way of an integer that holds its bits, and the derivative does not go that way",
+               ("the value becomes bits here", "and a value again here"),
+               "keep the value in memory of its own dtype; or say qd.stop_grad(...) before bit_cast"),
 }  # fmt: skip
 
 

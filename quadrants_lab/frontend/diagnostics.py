@@ -54,6 +54,8 @@ TABLE: dict[str, Row] = {
                   "use an ordinary loop, whose iterations are run and not compiled; or keep the numbers in a field"),
     "QL1213": Row(_S, "this kernel has become longer than {most} operations", "here the compiler gave up",
                   "a static loop, or a func that calls itself, makes its statements anew each time: use a loop"),
+    "QL1214": Row(_S, "a kernel with qd.stream_parallel consists of such blocks alone", "this stands beside them",
+                  "put it in a block of its own, or in another kernel"),
     # --- names
     "QL1301": Row(_N, "name '{name}' is not defined", "neither a local, nor a global, nor captured{hint}",
                   "assign it before this line, or define it before the kernel is compiled"),
@@ -65,6 +67,8 @@ TABLE: dict[str, Row] = {
     "QL1305": Row(_S, "'{name}' comes from outside of the kernel and cannot be changed in it",
                   "it was read when the kernel was compiled",
                   "copy it into a local, or keep it in a 0-d field: x[None] += ..."),
+    "QL1307": Row(_S, "'{text}' is {what} and comes from outside of {kernel}, which has fastcache=True", "read here",
+                  "pass it as an argument; or leave fastcache out: every kernel is kept on the disk without it"),
     "QL1306": Row(_N, "'{text}' has no attribute '{name}'", "asked for here{hint}", "{cure}"),
     # --- types
     "QL1401": Row(_T, "'{text}' is {what}, not a number", "used as a number here", "read an element: {text}[{index}]"),
@@ -126,7 +130,12 @@ TABLE: dict[str, Row] = {
                   "cast it: qd.cast(..., qd.i32)"),
     "QL1503": Row(_I, "a negative index does not count from the end in a kernel", "index {k} of '{text}'",
                   "write {text}.shape[{k}] - {back}"),
-    "QL1504": Row(_S, "a field or array cannot be sliced in a kernel", "a slice here", "loop over the elements"),
+    "QL1504": Row(_S, "a field or array cannot be sliced in a kernel", "a slice here", "loop over the elements; "
+                  "a tile takes rows and columns of numbers, t[:] = a[i:j, k:l], and a column is a[i:j, k]"),
+    "QL1511": Row(_S, "a slice for a tile has a begin and an end, and no step", "this one",
+                  "write a[row:row + n, column:column + n]"),
+    "QL1512": Row(_S, "a tile has no elements that a subscript names", "indexed here",
+                  "load it with t[:] = a[i:j, k:l], and store it with a[i:j, k:l] = t"),
     "QL1505": Row(_T, "{what} cannot be indexed", "indexed here", "fields, ndarrays, shapes and constants can"),
     "QL1506": Row(_I, "index {index} does not exist: there are {count} entries"),
     "QL1507": Row(_T, "'{text}' has no {what}", "asked for here", "create it with needs_{which}=True"),
@@ -178,6 +187,7 @@ TABLE: dict[str, Row] = {
     "QL1707": Row(_T, "an axis of qd.ndrange is a whole number, or a pair of them, not {what}", "given here",
                   "write qd.cast(..., qd.i32) for a real number; compute a step in the loop: 2 * i"),
     "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange"),
+    "QL1719": Row(_T, "axes={axes} is no tuple of whole numbers", "given here", "write axes=(1, 0), for example"),
     "QL1709": Row(_T, "'{name}' is {target} and takes no {op} with {source} in a parallel loop",
                   "cast to {target} before the operation, so the result would differ from Python's",
                   "give '{name}' that dtype before the loop, e.g. {name} = {value}; or write "
@@ -192,6 +202,17 @@ TABLE: dict[str, Row] = {
     "QL1713": Row(_T, "{shape} is not a shape of shared memory", "", "give one or more whole numbers above 0"),
     "QL1714": Row(_T, "an operation on {what} cannot run in {where}", "",
                   "give the size that qd.loop_config(block_dim=...) gives"),
+    "QL1718": Row(_T, "the elements of shared memory have a shape and a dtype that are known", "named here",
+                  "give a dtype, or a type like qd.types.vector(3, qd.f32) or qd.types.matrix(2, 2, qd.f32)"),
+    "QL1720": Row(_T, "{text} cannot be updated by {what}", "given here",
+                  "write t -= qd.outer(a, b) or t += qd.outer(a, b) for a tile t, a statement for each product"),
+    "QL1721": Row(_T, "solve_triangular_ solves with lower triangles only", "asked for the other here",
+                  "leave lower out, or give lower=True"),
+    "QL1722": Row(_T, "{what} cannot be assigned to {target}", "given here",
+                  "write t[:] = a[i:j, k:l], a[i:j, k:l] = t, or t = u of tiles of one size"),
+    "QL1723": Row(_T, "{what} is not a number", "used as a number here", "{cure}"),
+    "QL1724": Row(_T, "each row of a tile of {n} rows needs a thread of a subgroup", "the last subgroup of a block of "
+                  "{threads} threads has {last}", "write qd.loop_config(block_dim=...) with a multiple of {n}"),
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
                   "def {name}(...) -> qd.f32:"),
@@ -216,6 +237,8 @@ TABLE: dict[str, Row] = {
     "QL1906": Row(_T, "the first index of this range is u64, and indices are i64: those from 2**63 on are not reached",
                   "this range", "loop over the distance, and add the first index as a u64; qd.cast(..., qd.i64) says "
                   "that it is small"),
+    "QL1908": Row(_T, "'{text}' is {what} and comes from outside of {kernel}, which has fastcache=True", "read here",
+                  "nothing is wrong: its value is part of what the disk cache compares"),
     "QL1907": Row(_T, "this static loop makes its statements {n} times, more than unrolling_limit={most}", "this loop",
                   "use an ordinary loop, which is faster to compile; unrolling_limit=0 turns this warning off"),
 }  # fmt: skip

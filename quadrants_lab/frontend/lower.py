@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from quadrants_lab.frontend.diagnostics import count, error
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
 from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unroll

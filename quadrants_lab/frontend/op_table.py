@@ -1,10 +1,12 @@
-"""The rows of the table of operations, see `ops.builtins`."""
+"""The table of operations. A call of an object with ``__qd_op__ == name`` is lowered by ``OPS[name]``."""
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from quadrants_lab.frontend.values.values import Value
+from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.record import dataclass
 
 Lower = Callable[..., Value]  # (cx, call, a Value for each parameter, None if it is left out) -> Value
@@ -40,3 +42,36 @@ PYTHON: dict[Any, str] = {
     getattr(builtins, n): n
     for n in ("abs", "min", "max", "pow", "range", "print", "len", "any", "all", "sum", "int", "float", "bool")
 }
+
+
+class _Table(Mapping[str, Builtin]):
+    """The rows of ``modules`` of `frontend.ops` by name. A module is imported when a name is not in those before it, or
+    when all names are asked for, since most kernels call few operations."""
+
+    def __init__(self, *modules: str) -> None:
+        self.rows: dict[str, Builtin] = {}
+        self.rest = modules
+
+    def add(self, module: str) -> None:
+        with importing():
+            found = import_module(f"quadrants_lab.frontend.ops.{module}")
+        self.rows.update((row.name, row) for row in found.ROWS)
+        self.rest = tuple(other for other in self.rest if other != module)
+
+    def __getitem__(self, name: str) -> Builtin:
+        for module in self.rest:
+            if name in self.rows:
+                break
+            self.add(module)
+        return self.rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        for module in self.rest:
+            self.add(module)
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+OPS = _Table("builtins", "sparse", "static", "spaces", "numbers", "constructors", "linalg", "simt", "library")

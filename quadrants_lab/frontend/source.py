@@ -38,6 +38,7 @@ class FunctionSource:
         self.name = fn.__name__
         self.assigned: dict[int, tuple[str, ...]] = {}  # a cache of `syntax.scan`, by id of the loop
         self.templates: dict[str, int] | None = None  # a cache of `syntax.byref`
+        self.pure = False  # whether it may know nothing but its arguments, see `captures`
         self.typed = True  # whether the annotations are dtypes and types of the language
         last = (node.end_lineno or 1) + offset
         self.ascii = "".join(lines[node.lineno + offset - 1 : last]).isascii()

@@ -83,6 +83,12 @@ class Buffer:
         return self.kind == "temp" or self.role == "block"
 
     @property
+    def counts_cells(self) -> bool:
+        """Whether the buffer says which cells of a sparse layout are active, now or at an earlier launch that kept a
+        copy."""
+        return self.role == "activity" or (self.role == "kept" and self.name.endswith(".before"))
+
+    @property
     def extent_type(self) -> DType:
         """The dtype of the extents of an ndarray."""
         return i64 if self.wide else i32

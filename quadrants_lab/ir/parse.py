@@ -8,7 +8,7 @@ from typing import Any
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.text import FORMS, Piece
+from quadrants_lab.ir.text import Piece, form_of
 from quadrants_lab.ir.types import DTYPES, DType, u1
 from quadrants_lab.ir.walk import walk
 
@@ -315,13 +315,13 @@ class _Parser:
             given["type"], given["name"] = self.type(), self.name()
             self.expect("=")
             if self.tok in PRIMS:
-                return self.filled(N.Op, FORMS[N.Op], given)
+                return self.filled(N.Op, form_of(N.Op), given)
         forms = _VALUES if "type" in given else _PLAIN
         if self.tok not in forms or self.kind != "word":
             what = "a primitive or another statement that defines a value" if "type" in given else "a statement"
             raise self.error("expected '}'" if self.kind == "end" else f"expected {what}")
         cls = forms[self.take("word")]
-        word, *rest = FORMS[cls]
+        word, *rest = form_of(cls)
         assert isinstance(word, str)
         return self.filled(cls, (word.partition(" ")[2], *rest), given)
 
@@ -435,7 +435,8 @@ _ROLES = ("kept", "work", "marks", "block", "flags", "share", "activity", "print
 _WORDS = re.compile(r"->|\.\.|\w+|[^\w\s]")
 _PLAIN: dict[str, type[N.Stmt]] = {}
 _VALUES: dict[str, type[N.Stmt]] = {}
-for _cls, (_word, *_) in FORMS.items():
+for _cls in N.STATEMENTS:
+    _word, *_ = form_of(_cls)
     if isinstance(_word, str):
         (_VALUES if issubclass(_cls, N.Value) else _PLAIN)[_word.split(" ")[0].split("{")[0]] = _cls
 

@@ -1,4 +1,5 @@
-"""A `dataclass` like Python's own, except that its methods are compiled at their first call.
+"""A `dataclass` like Python's own, except that its methods are compiled when they are called, `__init__` only when it
+has been called often.
 
 Python compiles three to six functions for each data class while its module is imported, and searches annotations with
 regular expressions. This package has many data classes, of which a process uses few, and all this took most of the time
@@ -30,7 +31,7 @@ else:
         if frozen and slots:
             methods |= {"__getstate__": _state, "__setstate__": _set_state}
         methods = {name: method for name, method in methods.items() if vars(cls).get(name) is None}
-        methods["__init__"] = _late("__init__", _frozen_init if frozen else _init)
+        methods["__init__"] = partial(_first_init, frozen)
         if frozen:
             methods |= {"__setattr__": _keep, "__delattr__": _keep}
         cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise Python computes a signature for it
@@ -49,6 +50,8 @@ class _Plain:
 
 
 _PLAIN: Any = _Plain
+_NONE = dataclasses.MISSING
+_FIRST = 12  # instances that are made without a compiled `__init__`: as many as take less time than compiling it
 _FIELD = _PLAIN.__dataclass_fields__["field"]._field_type  # the mark by which `dataclasses.fields` knows a field
 
 
@@ -108,6 +111,43 @@ def function(name: str, source: str, space: dict[str, Any]) -> Callable[..., Any
     exec(_code(source), space)
     made: Callable[..., Any] = space[name]
     return made
+
+
+def _first_init(frozen: bool, cls: Any) -> Callable[..., Any]:
+    """An `__init__` that is not compiled, because a process makes only a few instances of most classes. After `_FIRST`
+    instances, or given arguments that are wrong, it replaces itself by the compiled one."""
+    compiled = compiling("__init__", _frozen_init if frozen else _init, cls)
+    put: Callable[[Any, str, Any], None] = object.__setattr__ if frozen else setattr
+    fields: list[tuple[Any, ...]] = []
+    names: set[str] = set()
+    positional: list[str] = []
+    calls = 0
+
+    def method(self: Any, /, *args: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if not fields:
+            found = [f for f in dataclasses.fields(cls) if f.init or f.default_factory is not _NONE]
+            fields.extend((f.name, f.init, f.default, f.default_factory) for f in found)
+            names.update(f.name for f in found if f.init)
+            positional.extend(f.name for f in found if f.init and not f.kw_only)
+        given = {**dict(zip(positional, args, strict=False)), **named}
+        if calls > _FIRST or len(given) < len(args) + len(named) or not given.keys() <= names:
+            return compiled(self, *args, **named)
+        for name, is_given, default, factory in fields:
+            if is_given and name in given:
+                put(self, name, given[name])
+            elif factory is not _NONE:
+                put(self, name, factory())
+            elif default is _NONE:
+                return compiled(self, *args, **named)
+            else:
+                put(self, name, default)
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
+        return None
+
+    return method
 
 
 def compiling(name: str, source: Source, cls: type) -> Callable[..., Any]:

@@ -44,7 +44,16 @@ def _pieces(cls: type[N.Stmt]) -> tuple[str | Piece, ...]:
     return tuple(p for p in out if p != "")
 
 
-FORMS: dict[type[N.Stmt], tuple[str | Piece, ...]] = {cls: _pieces(cls) for cls in N.STATEMENTS}
+_forms: dict[type[N.Stmt], tuple[str | Piece, ...]] = {}  # those that were asked for
+
+
+def form_of(cls: type[N.Stmt]) -> tuple[str | Piece, ...]:
+    """The form of a class of statements as a sequence of literal texts and pieces."""
+    if cls not in _forms:
+        _forms[cls] = _pieces(cls)
+    return _forms[cls]
+
+
 Line = tuple[str, N.Stmt | None]  # the text and its statement, None for braces, header and functions
 
 
@@ -160,11 +169,15 @@ def _printer(piece: Piece) -> Callable[[N.Stmt], str]:
     return lambda s: show(s, get(s))
 
 
-# the parts of each form: a text, the function that prints a piece, or None for a block
-_PRINTERS: dict[type[N.Stmt], tuple[str | Callable[[N.Stmt], str] | None, ...]] = {
-    cls: tuple(p if isinstance(p, str) else None if p.kind == "Block" else _printer(p) for p in form)
-    for cls, form in FORMS.items()
-}
+# by class that was printed, the parts of its form: a text, the function that prints a piece, or None for a block
+_printers: dict[type[N.Stmt], tuple[str | Callable[[N.Stmt], str] | None, ...]] = {}
+
+
+def _parts(cls: type[N.Stmt]) -> tuple[str | Callable[[N.Stmt], str] | None, ...]:
+    if cls not in _printers:
+        parts = (p if isinstance(p, str) else None if p.kind == "Block" else _printer(p) for p in form_of(cls))
+        _printers[cls] = tuple(parts)
+    return _printers[cls]
 
 
 def _stmt(s: N.Stmt, pad: str, out: list[Line], spans: bool, links: bool) -> None:
@@ -175,7 +188,7 @@ def _stmt(s: N.Stmt, pad: str, out: list[Line], spans: bool, links: bool) -> Non
     text, first = "", True
     if isinstance(s, N.Value):
         text = f"%{s.id}: {s.type}" + (f" '{s.name}'" if s.name else "") + " = "
-    for part in _PRINTERS[type(s)]:
+    for part in _parts(type(s)):
         if part is not None:
             text += part if isinstance(part, str) else part(s)
             continue

@@ -61,19 +61,6 @@ class Table(dict[K, V]):
         self[key] = value
         self._ends[key] = [ref(one, ended) for one in objects]
 
-    def lend(self, key: K) -> tuple[V, object] | None:
-        """Takes an entry out until `give_back`, and a proof that its objects are all there; None if there is none."""
-        ends = self._ends.get(key)
-        value = dict.pop(self, key, None)
-        return None if value is None else (value, ends)
-
-    def give_back(self, key: K, value: V, proof: object) -> bool:
-        """Puts a lent entry back. False if one of its objects has ended, or there is another entry by now."""
-        if proof is None or self._ends.get(key) is not proof or key in self:
-            return False
-        self[key] = value
-        return True
-
     def pop(self, key: K, *default: Any) -> Any:
         self._ends.pop(key, None)
         return super().pop(key, *default)

@@ -14,6 +14,7 @@ class Arch(Enum):
     vulkan = "vulkan"
     metal = "metal"
     amdgpu = "amdgpu"
+    wasm = "wasm"
 
     @property
     def backend(self) -> str:
@@ -30,5 +31,6 @@ cuda = Arch.cuda
 vulkan = Arch.vulkan
 metal = Arch.metal
 amdgpu = Arch.amdgpu
+wasm = Arch.wasm
 cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
 gpu = [cuda, metal, vulkan, amdgpu]

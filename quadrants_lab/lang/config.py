@@ -93,6 +93,20 @@ def _level(name: str, value: Any) -> str:
     return str(value)
 
 
+# values of ``check``: each has the checks of those before it, and adds the one that it names
+CHECKS = ("", "bounds", "races", "nan", "gradients")
+_OFF_AND_ON = {"0": "", "off": "", "false": "", "none": "", "1": CHECKS[-1], "on": CHECKS[-1], "true": CHECKS[-1]}
+
+
+def _checks(name: str, value: Any) -> str:
+    """A value of ``check``; True and 1 mean all of them."""
+    text = str(value).lower()
+    found = _OFF_AND_ON.get(text, text)
+    if found not in CHECKS:
+        raise _bad(name, value, f"True, False or one of {', '.join(map(repr, CHECKS[1:]))}")
+    return found
+
+
 def _path(name: str, value: Any) -> str:
     try:
         return os.fsdecode(value)
@@ -120,6 +134,7 @@ OPTIONS: dict[str, Option] = {
     "default_fp": Option(_dtype((f32, f64, f16)), f32),
     "debug": Option(_flag, False),
     "check_out_of_bound": Option(_flag, False),
+    "check": Option(_checks, ""),
     "fast_math": Option(_flag, True),
     "cpu_max_num_threads": Option(_count, 0),
     "device": Option(_count, None),
@@ -175,7 +190,7 @@ INSTEAD = (
 )
 
 
-_profiling = ExitStack()  # holds the profiler of the default session, if it has one
+_observing = ExitStack()  # holds the profiler and the checks of the default session, if it has them
 
 
 def _is_on(name: str, given: Any = None) -> bool:
@@ -190,7 +205,11 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     can be used, there is a warning and the CPU is taken (an error with ``enable_fallback=False``). With ``simulate``,
     an arch whose device is absent runs on a simulation, if there is one (Metal). ``default_fp``, ``default_ip``: dtypes
     of literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
-    ``check_out_of_bound``: bounds alone. ``fast_math``: contraction, reassociation, approximate functions.
+    ``check_out_of_bound``: bounds alone. ``check``, or QL_CHECK=1 in the environment: what goes wrong is told where it
+    happens. Each of these values has the checks of those before it: "bounds" (indices and asserts), "races" (between
+    iterations), "nan" (the operation that makes the first NaN; of gradients, also the first infinity), "gradients" (a
+    gradient that is zero because it is lost on the way); True means the last one. Launches take several times as
+    long, and `Kernel.reproduce` finds their data. ``fast_math``: contraction, reassociation, approximate functions.
     ``cpu_max_num_threads``: 0 for all. ``device``: the number of one of several GPUs (CUDA, AMDGPU).
     ``ad_stack_size``: the number of slots of each adstack; 0 sizes them by analysis.
     ``ad_stack_budget_bytes``: a gradient that needs more bytes of adstacks is an error before it is launched (0: no
@@ -207,18 +226,23 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     try:
         session.start(settings)  # raises errors of launches that nobody has waited for
     finally:
-        _profile_default()
+        _observe_default()
     values = settings.options
     if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
         print(f"[quadrants_lab] starting on arch={settings.arch}")
 
 
-def _profile_default() -> None:
-    """From now on the profiler sees launches of the default session alone, and none if that has no profiler."""
-    _profiling.close()
+def _observe_default() -> None:
+    """From now on the profiler and the checks see launches of the default session alone, if that has them."""
+    _observing.close()
     now = session.default()
-    if now is not None and now.settings.options["kernel_profiler"]:
-        _profiling.enter_context(import_module("quadrants_lab.profiler").profiling(now))
+    if now is None:
+        return
+    if CHECKS.index(now.settings.options.get("check", "")) >= CHECKS.index("nan"):
+        checks = import_module("quadrants_lab.runtime.check.checked_session")
+        _observing.enter_context(checks.checking_session(now))
+    if now.settings.options["kernel_profiler"]:
+        _observing.enter_context(import_module("quadrants_lab.profiler").profiling(now))
 
 
 class AnotherSession:
@@ -233,8 +257,7 @@ class AnotherSession:
         self._before: list[session.Session | None] = []
 
     def __enter__(self) -> AnotherSession:
-        profiler = import_module("quadrants_lab.profiler")
-        if open_recording() is not None or not all(isinstance(o, profiler.Profile) for o in OBSERVERS.get()):
+        if open_recording() is not None or not all(getattr(o, "of_session", False) for o in OBSERVERS.get()):
             raise QuadrantsRuntimeError(
                 "a session cannot begin under a Tape or a recorder, which records one session only",
                 code="QL2004",
@@ -252,7 +275,7 @@ class AnotherSession:
             )
         self._within.append(get_ident())
         self._before.append(session.swap(self._session))
-        _profile_default()
+        _observe_default()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -262,7 +285,7 @@ class AnotherSession:
                 session.stop()
         finally:
             session.swap(self._before.pop())
-            _profile_default()
+            _observe_default()
 
     def sync(self) -> None:
         """Waits until every kernel that was launched in this session is done."""
@@ -332,7 +355,9 @@ def _compile_options(values: dict[str, Any], base: CompileOptions) -> CompileOpt
     return replace(
         base,
         **{name: values[name] for name in CHANGEABLE if name != "check_out_of_bound"},
-        check_out_of_bound=values["check_out_of_bound"] or values["debug"],
+        check_out_of_bound=values["check_out_of_bound"] or values["debug"] or bool(values["check"]),
+        asserts=bool(values["check"]),
+        check_races=CHECKS.index(values["check"]) >= CHECKS.index("races"),
         verify=values["debug"],
     )
 
@@ -365,7 +390,7 @@ def reset() -> None:
     try:
         session.stop()
     finally:
-        _profile_default()
+        _observe_default()
 
 
 def sync() -> None:
@@ -384,9 +409,12 @@ def is_logging_effective(level: str) -> bool:
     return LEVELS.index(_level("level", level)) >= LEVELS.index(session.current().settings.log_level)
 
 
+_VARIABLES = {"check": "QL_CHECK"}  # the options that Quadrants does not have
+
+
 def _from_environment(name: str, given: Any) -> Any:
     """``given``, or if it is None the value of the environment variable; a warning if both are set."""
-    key = f"QD_{name.upper()}"
+    key = _VARIABLES.get(name, f"QD_{name.upper()}")
     value = os.environ.get(key)
     if given is None:
         return value

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial, update_wrapper, wraps
+from pathlib import Path
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
@@ -63,6 +64,13 @@ class Replaced:
         for tape in tapes:
             tape.insert(self, args, kwargs, primals(touched))
         return value
+
+    def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
+        """Writes a script with the function, its gradient, the kernels that both launch, and their data as they are
+        now. The script compares the custom gradient with finite differences; see `Kernel.reproduce`."""
+        from quadrants_lab.lang.reproduce import reproduce
+
+        return reproduce(path, self, args, kwargs, True)
 
     def __repr__(self) -> str:
         return f"<grad_replaced {self.fn.__qualname__}>"

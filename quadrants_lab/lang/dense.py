@@ -21,7 +21,7 @@ from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.ir.weak import Table, weakly
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.derivatives import Companion
-from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
+from quadrants_lab.lang.exchange import Exchanged, numpy_dtype, to_numpy
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.memory.fitting import LIMITS, check, fitted
@@ -42,7 +42,7 @@ UNPLACED = _Unplaced()
 UNPLACED.session = UNPLACED
 
 
-class Dense:
+class Dense(Exchanged):
     """Base of fields and ndarrays.
 
     ``shape`` has the number of elements along each axis; ``element_shape`` is () for numbers, (n,) for vectors, (n, m)
@@ -181,7 +181,10 @@ class Dense:
         if memory.watchers or memory.recorded is not None:
             memory.write_number(key, value)
         else:
-            memory.put(key, value)
+            if memory.on_device is None:  # what `put` does, without the call
+                memory.array[key] = value
+            else:
+                memory.put(key, value)
             memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
@@ -212,24 +215,6 @@ class Dense:
         stays usable after `qd.reset`, and then shares it with no field."""
         return to_numpy(self._live(), numpy_dtype(dtype), copy)
 
-    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
-        """The data as a torch tensor, on ``device`` if one is given; ``copy`` as that of `to_numpy`."""
-        return to_torch(self.to_numpy(copy=copy), device, copy)
-
-    def from_torch(self, arr: Any) -> None:
-        """Copies a torch tensor of the same shape, on any device, into the memory, as `from_numpy` does."""
-        self.from_numpy(from_torch(arr))
-
-    def to_dlpack(self, versioned: bool = False) -> Any:
-        """A DLPack capsule over the memory; with ``versioned``, one of DLPack 1."""
-        return self.__dlpack__(max_version=(1, 0) if versioned else None)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return shared(self._live()).__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return shared(self._live()).__dlpack_device__()
-
     def from_numpy(self, arr: npt.NDArray[Any]) -> None:
         """Copies ``arr``, of the same shape, into the memory. The dtype must be able to hold every value; real numbers
         are rounded to it, and those that are too large become infinities."""
@@ -258,7 +243,9 @@ class Dense:
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
-        else:
+            return
+        plain = same and self.dtype is other.dtype and self._active() is None
+        if not (plain and self._live().take(other._live())):
             self.from_numpy(other._live().values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:

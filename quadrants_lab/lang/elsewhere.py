@@ -12,6 +12,7 @@ from typing import Any
 
 # module that programs import -> the object of the package that has its names; names that it lacks are those of `qd`
 ELSEWHERE = {
+    "lang._fast_caching": "lang.kernel",
     "lang.exception": "errors",
     "lang.field": "lang.dense",
     "lang.kernel_impl": "lang.kernel",

@@ -1,5 +1,6 @@
-"""Conversion of fields and ndarrays to and from numpy, torch and DLPack, with or without a copy."""
+"""Conversion of fields and ndarrays to and from numpy, torch, CuPy and DLPack, with or without a copy."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import SHARED, Memory
 
@@ -66,3 +68,71 @@ def from_torch(tensor: Any) -> npt.NDArray[Any]:
     except TypeError as e:  # bfloat16 and complex numbers
         raise QuadrantsRuntimeTypeError(f"from_torch: {e}", code="QL2042", help="pass x.float()") from None
     return array
+
+
+def to_cupy(memory: Memory, shape: tuple[int, ...]) -> Any:
+    """A CuPy array of this shape with a copy of the data, made on the GPU where the session is on CUDA. CuPy's current
+    stream waits for the copy, and the host does not."""
+    try:
+        import cupy
+    except ImportError:
+        raise ImportError(
+            "to_cupy needs CuPy: python -m pip install cupy-cuda12x, or cupy-cuda13x; to_numpy() needs nothing"
+        ) from None
+    if not dlpack.can_import(memory.session):
+        return cupy.asarray(memory.copy()).reshape(shape)
+    array = cupy.empty(memory.operand.shape, memory.dtype.numpy)
+    theirs: Any = dlpack.of_array(array, memory.session, "the copy")
+    theirs.fill_from(memory)
+    dlpack.signal_stream(theirs)
+    return array.reshape(shape)
+
+
+def from_cupy(memory: Memory, array: Any, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Copies a CuPy array of one of the shapes on the GPU; False where the data have to go by way of the host."""
+    same = dlpack.can_import(memory.session) and dlpack.is_on_device(array) and tuple(array.shape) in shapes
+    if not same or np.dtype(array.dtype) != memory.dtype.numpy or not array.flags.c_contiguous:
+        return False
+    theirs = dlpack.of_array(array, memory.session, "from_cupy")
+    done = memory.take(theirs)
+    dlpack.signal_stream(theirs)
+    return done
+
+
+class Exchanged:
+    """Base of `Dense`: its exchange with other libraries."""
+
+    __slots__ = ()
+    _live: Callable[[], Memory]
+    _shapes: Callable[[], tuple[tuple[int, ...], ...]]
+    _active: Callable[[], Any]
+    to_numpy: Callable[..., npt.NDArray[Any]]
+    from_numpy: Callable[[npt.NDArray[Any]], None]
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
+        """The data as a torch tensor, on ``device`` if one is given; ``copy`` as that of `to_numpy`."""
+        return to_torch(self.to_numpy(copy=copy), device, copy)
+
+    def from_torch(self, arr: Any) -> None:
+        """Copies a torch tensor of the same shape, on any device, into the memory, as `from_numpy` does."""
+        self.from_numpy(from_torch(arr))
+
+    def to_cupy(self) -> Any:
+        """A copy of the data as a CuPy array, made on the GPU where the session is on CUDA."""
+        return to_cupy(self._live(), self._shapes()[-1])
+
+    def from_cupy(self, arr: Any) -> None:
+        """Copies a CuPy array of the same shape into the memory: on the GPU where the session is on CUDA and the dtypes
+        are the same, otherwise as `from_numpy` does."""
+        if self._active() is not None or not from_cupy(self._live(), arr, self._shapes()):
+            self.from_numpy(arr.get())
+
+    def to_dlpack(self, versioned: bool = False) -> Any:
+        """A DLPack capsule over the memory; with ``versioned``, one of DLPack 1."""
+        return self.__dlpack__(max_version=(1, 0) if versioned else None)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return shared(self._live()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return shared(self._live()).__dlpack_device__()

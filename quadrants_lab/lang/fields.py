@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsSyntaxError
-from quadrants_lab.ir.types import DType
-from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
+from quadrants_lab.lang.dense import Ndarray, ScalarField, ScalarNdarray
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType
+from quadrants_lab.lang.quantised import QuantField, QuantType
 from quadrants_lab.lang.shapes import Layout, Shape, check_offset, check_order, check_shape, integers
 
 
@@ -22,7 +22,7 @@ def field(
     needs_grad: bool = False,
     needs_dual: bool = False,
     layout: Layout = Layout.AOS,
-) -> Field:
+) -> Any:
     """A dense field of zeros of a dtype, or of a vector or matrix type.
 
     ``shape`` is an int, or a tuple with up to 12 positive extents (() for 0-d). Without it the field has no memory
@@ -31,10 +31,13 @@ def field(
     only) gives it a ``.grad`` of the same shape, ``needs_dual`` a ``.dual``.
     """
     element_shape, type_ = _element("field", dtype, needs_grad or needs_dual)
+    needs = frozenset(which for which, needed in (("grad", needs_grad), ("dual", needs_dual)) if needed)
+    if isinstance(type_, QuantType):
+        return _quantised(type_, element_shape, name, needs, shape)
     if not isinstance(layout, Layout):
         raise QuadrantsRuntimeTypeError(f"{layout!r} is not a qd.Layout", code="QL2024")
     x = (MatrixField if element_shape else ScalarField)(type_, element_shape, name)
-    x.needs = frozenset(which for which, needed in (("grad", needs_grad), ("dual", needs_dual)) if needed)
+    x.needs = needs
     if shape is None:
         for what, given in (("offset", offset), ("order", order)):
             if given is not None:
@@ -52,6 +55,19 @@ def field(
     return x
 
 
+def _quantised(
+    type_: QuantType, element_shape: tuple[int, ...], name: str, needs: frozenset[str], shape: Shape | None
+) -> Any:
+    """A quantised field, which has no memory until it is placed."""
+    if shape is not None:
+        raise QuadrantsRuntimeError(
+            "a quantised field is made without a shape",
+            code="QL2028",
+            help="place it: b = qd.BitpackedFields(max_num_bits=32); b.place(x); qd.root.dense(qd.i, n).place(b)",
+        )
+    return QuantField(type_, element_shape, name, needs)
+
+
 def ndarray(dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
     """A dense array of zeros that can be passed to kernels, of a dtype or of a vector or matrix type. See `field`."""
     element_shape, type_ = _element("ndarray", dtype, needs_grad)
@@ -65,7 +81,7 @@ def ndarray(dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
     return x
 
 
-def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ...], DType]:
+def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ...], Any]:
     """The shape and dtype of the elements of a field or ndarray (``kind``) of this dtype or type."""
     what, shape = getattr(dtype, "__qd_type__", ""), ()
     if what:
@@ -78,8 +94,11 @@ def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ..
         shape, dtype = dtype.shape, dtype.given
     if isinstance(dtype, (list, tuple)):
         raise QuadrantsRuntimeError("the entries of a vector or matrix must have one dtype", code="QL2018")
-    type_ = as_dtype(dtype)
-    if differentiable and not type_.is_float:
+    if isinstance(dtype, QuantType) and kind == "ndarray":
+        raise QuadrantsRuntimeTypeError("an ndarray holds no quantised numbers", code="QL2028", help="use a field")
+    type_ = dtype if isinstance(dtype, QuantType) else as_dtype(dtype)
+    computed = type_.compute if isinstance(type_, QuantType) else type_
+    if differentiable and not computed.is_float:
         raise QuadrantsRuntimeError(
             f"{type_} is not supported for a {kind} with needs_grad=True or needs_dual=True",
             code="QL2018",

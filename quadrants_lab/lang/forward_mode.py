@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
-from quadrants_lab.runtime.observe import tape_numbers
-from quadrants_lab.runtime.observe.observers import MODE, launching, watch
+from quadrants_lab.runtime.observe.observers import MODE, Scope, launching, watch
 from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning
@@ -123,9 +123,7 @@ class FwdMode:
         self._writes.clear()
         self._open = ExitStack()
         self._open.enter_context(launching("dual"))
-        self._open.enter_context(watch(self._writes))
-        now = session.current()
-        self._open.callback(tape_numbers.end, tape_numbers.begin("FwdMode", "dual", now), now)
+        self._open.enter_context(watch(self._writes, Scope("FwdMode", "dual")))
         return self
 
     def __exit__(
@@ -144,7 +142,7 @@ class FwdMode:
         self._writes.clear()
 
 
-_version = attrgetter("version")
+_version, _cleared = attrgetter("version"), attrgetter("cleared")
 
 
 def clear_all(which: str, thread: int | None = None) -> None:
@@ -156,7 +154,7 @@ def clear_all(which: str, thread: int | None = None) -> None:
     now = session.current()
     members, key = now.differentiable, (which, now.placements)
     watched = now.exported or now.field_observers
-    known: tuple[list[Memory], list[int]] | None = None if watched else members.known.get(key)
+    known: list[Memory] | None = None if watched else members.known.get(key)
     if known is None:
         found = members.known
         derivatives = [x for x in (getattr(owner, which) for owner in members) if x]
@@ -164,16 +162,11 @@ def clear_all(which: str, thread: int | None = None) -> None:
             if x.placed and thread in (None, x._memory.owner):
                 x.fill(0)
         if not watched and all(x.placed and not x._memory.foreign for x in derivatives):
-            found[key] = [x._memory for x in derivatives], [-1] * len(derivatives)
+            found[key] = [x._memory for x in derivatives]
         return
-    memories, cleared = known
-    versions = list(map(_version, memories))
-    if versions == cleared:
-        return
-    for n, version in enumerate(versions):
-        if version != cleared[n] and thread in (None, memories[n].owner):
-            memories[n].write(..., 0)
-            cleared[n] = memories[n].python_filled  # another thread may have written it since
+    for memory in compress(known, map(ne, map(_version, known), map(_cleared, known))):
+        if thread is None or memory.owner == thread:
+            memory.clear()
 
 
 # where a loss was written, what no kernel did with it, and what to do

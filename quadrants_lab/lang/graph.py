@@ -151,6 +151,9 @@ class _Cut:
                 assert isinstance(s, ast.With)
                 names = ("cp_id", "yield_on")
                 given = dict(zip(names, call.args, strict=False)) | {k.arg: k.value for k in call.keywords}
+                if missing := [name for name in names if name not in given]:
+                    help = "write with qd.checkpoint(1, yield_on=flag): flag is an argument, a 0-d array of i32"
+                    raise _error(self.source, call, f"this checkpoint has no {' and no '.join(missing)}", help)
                 label = Flag(self.source, given["cp_id"]).evaluate({})
                 if label in checkpoints_of(steps):
                     raise _error(self.source, call, f"two checkpoints are called {label!r}", "give each its own number")

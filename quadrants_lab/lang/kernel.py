@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.classes import BoundFunc, is_method
 from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
@@ -21,9 +22,24 @@ from quadrants_lab.runtime.launch.dispatch import Dispatcher
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from quadrants_lab.ir.dot import Drawing
     from quadrants_lab.runtime.record.inspect import Sizes
 
 T = TypeVar("T")
+
+# the key of a dataclass member's metadata; here the disk cache always compares values that a kernel was compiled for
+FIELD_METADATA_CACHE_VALUE = "add_value_to_cache_key"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheObservations:
+    """Whether the disk cache had a key for a specialisation, an entry under it that still holds, whether it loaded it,
+    and whether it wrote a new one."""
+
+    cache_key_generated: bool = False
+    cache_validated: bool = False
+    cache_loaded: bool = False
+    cache_stored: bool = False
 
 
 class Launchable:
@@ -86,6 +102,21 @@ class Launchable:
 
         return schedule_text(self._dispatch)
 
+    def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
+        """Writes a script with the kernel's source, its data and one launch, which shows in a process of its own what
+        is wrong. The launch runs with all checks; for a gradient (``k.grad.reproduce``) the script compares it with
+        finite differences and forward mode. Data of more than 32 numbers go to an .npz file beside it.
+
+        With arguments, the data are those of now. Without, it is the last launch in a ``%%qdkernel`` cell, or in a
+        session with ``qd.init(check="nan")`` or more, with the data from before it. Returns the absolute path. QL0716
+        if the kernel uses something that a script cannot make again."""
+        return self._reproduce(path, args, kwargs)
+
+    def _reproduce(self, path: str | Path, args: Any, kwargs: Any, instance: Any = None) -> Path:
+        from quadrants_lab.lang.reproduce import reproduce
+
+        return reproduce(path, self, args, kwargs, self._side > 0, instance)
+
     @property
     def dispatcher(self) -> Dispatcher:
         return self._dispatch
@@ -101,6 +132,10 @@ class BoundKernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel(self.__self__, *args, **kwargs)
+
+    def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
+        """`Launchable.reproduce` of the method."""
+        return self.kernel._reproduce(path, args, kwargs, self.__self__)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.kernel, name)
@@ -180,6 +215,27 @@ class Kernel(Launchable):
 
         return export_kernel(self, path, iterations)
 
+    def graph(self, name: str = "cfg") -> Drawing:
+        """A graph of the last launches, which a notebook draws; ``.source`` is its DOT text. "cfg": the control flow of
+        the forward slice; "scc": its strongly connected components and what they push; "sizes": the expression of each
+        stack's depth; "program": fields and launches of the program, if a ``%%qdkernel`` cell had it under a Tape. With
+        the package `graphviz` it is a `graphviz.Source`, so ``.render("cfg", format="pdf")`` writes a file."""
+        from quadrants_lab.notebook.graphs import graph
+
+        return graph(self, name)
+
+    @property
+    def _primal(self) -> Kernel:
+        return self
+
+    @property
+    def src_ll_cache_observations(self) -> CacheObservations:
+        """What the disk cache did for the specialisation of the last launch; nothing without ``fastcache``."""
+        plan = self._dispatch.last if self.source.pure else None
+        cached = plan.compiled.cached if plan is not None else ""
+        loaded = cached == "loaded"
+        return CacheObservations(bool(cached), loaded, loaded, cached == "stored")
+
     def __get__(self, instance: object, owner: type | None = None) -> Kernel | BoundKernel:
         if instance is None or not self.method:
             return self
@@ -213,7 +269,7 @@ def _no_gradient(self: Launchable, *args: Any, **kwargs: Any) -> Any:
 class GraphKernel(Kernel):
     """A kernel that is launched in several steps, see `lang.graph`."""
 
-    __slots__ = ("graph",)
+    __slots__ = ("steps",)
     _gradient, _both = _called_by(_no_gradient, Gradient), _called_by(_no_gradient, ValueAndGradient)
 
     def __init__(self, fn: Callable[..., Any], variants: TensorVariants, graph: Graph) -> None:
@@ -222,15 +278,15 @@ class GraphKernel(Kernel):
             if step.piece is not None:
                 piece = TensorVariants(step.piece, variants.parameters, variants.graph)
                 graph[n] = step._replace(piece=_kernel(fn, piece))
-        self.graph = graph
+        self.steps = graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> GraphStatus | None:
         status = self._run(args, kwargs, 0)
-        return status if checkpoints_of(self.graph) else None
+        return status if checkpoints_of(self.steps) else None
 
     def resume(self, *args: Any, from_checkpoint: Any, **kwargs: Any) -> GraphStatus:
         """Continues a launch that a checkpoint ended, with the block of that checkpoint and the same arguments."""
-        begins = checkpoints_of(self.graph)
+        begins = checkpoints_of(self.steps)
         if from_checkpoint not in begins:
             known = ", ".join(map(repr, begins)) or "none"
             raise QuadrantsRuntimeError(
@@ -240,26 +296,29 @@ class GraphKernel(Kernel):
 
     def _run(self, args: Sequence[Any], kwargs: dict[str, Any], at: int) -> GraphStatus:
         args = positional(self.name, self._parameters, args, kwargs)
-        return run(self.graph, dict(zip((p.name for p in self._parameters), args, strict=True)), at)
+        return run(self.steps, dict(zip((p.name for p in self._parameters), args, strict=True)), at)
 
     def ir(self, stage: str = "") -> str:
         """The IR of each step, in order."""
-        return "\n".join(step.piece.ir(stage) for step in self.graph if step.piece is not None)
+        return "\n".join(step.piece.ir(stage) for step in self.steps if step.piece is not None)
 
     def code(self, stage: str = "") -> str:
         """The code of each step, in order."""
-        return "\n".join(step.piece.code(stage) for step in self.graph if step.piece is not None)
+        return "\n".join(step.piece.code(stage) for step in self.steps if step.piece is not None)
 
     def schedule(self) -> str:
         """What the device does with the tasks of each step, in order."""
-        return "\n".join(step.piece.schedule() for step in self.graph if step.piece is not None)
+        return "\n".join(step.piece.schedule() for step in self.steps if step.piece is not None)
 
 
-def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False) -> Kernel:
+def make_kernel(
+    fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False, pure: bool = False
+) -> Kernel:
     """The kernel of a function; the arguments are those of `kernel`."""
     if fn.__name__ == "<lambda>":
         raise error("QL1101", None)
     source = function_source(fn)
+    source.pure = pure
     steps = graph_of(source)
     variants = TensorVariants(source, read_parameters(fn, source), graph)
     if not steps:
@@ -287,20 +346,22 @@ def kernel(
     """Makes a kernel from a function. Its outermost loops run one after the other, each in parallel.
 
     Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template` for
-    a compile-time value. ``pure`` and ``fastcache`` are accepted and have no effect.
+    a compile-time value. ``fastcache``, or its older name ``pure``: data from outside of the kernel are an error, and
+    ``kernel._primal.src_ll_cache_observations`` says what the disk cache did, which keeps other kernels, too.
     ``graph``: on CUDA the loops of a launch, and of its gradient, start together, as a CUDA graph from the first launch
     on; such a kernel returns nothing and takes arrays on the GPU. `qd.graph.do_while` and, with ``checkpoints``,
     `qd.checkpoint` require it on every backend.
     """
 
     def made(fn: Callable[..., Any]) -> Kernel:
-        return make_kernel(_function(fn, "kernel"), graph, checkpoints)
+        return make_kernel(_function(fn, "kernel"), graph, checkpoints, fastcache or bool(pure))
 
     return made if fn is None else made(fn)
 
 
 def pure(fn: Kernel) -> Kernel:
-    """Returns the kernel unchanged. In Quadrants it promises that the kernel reads no globals other than constants."""
+    """The kernel, which from now on may read nothing but its arguments, as with ``fastcache``."""
+    fn.source.pure = True
     return fn
 
 

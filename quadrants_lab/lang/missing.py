@@ -10,11 +10,9 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     ),
     "running kernels as plain Python": ("python",),
     "extensions and tools": ("interop",),
-    "tiles of registers": ("Tile16x16", "Tile32x32"),
 }  # fmt: skip
 
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "quantised layouts": ("BitpackedFields", "quant"),
     "addresses of elements": ("get_addr",),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
     "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz"),

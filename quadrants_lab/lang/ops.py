@@ -14,10 +14,9 @@ from quadrants_lab.errors import (
     QuadrantsSyntaxError,
 )
 from quadrants_lab.frontend.diagnostics import error
-from quadrants_lab.frontend.op_table import Builtin
-from quadrants_lab.frontend.ops.builtins import OPS
-from quadrants_lab.frontend.ops.simt import SUBGROUP
-from quadrants_lab.frontend.ops.spaces import is_order
+from quadrants_lab.frontend.op_table import OPS, Builtin
+from quadrants_lab.frontend.ops.spaces import fault_of_order
+from quadrants_lab.frontend.values.tile import SUBGROUP
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
@@ -68,8 +67,8 @@ class NdRange:
 
     def __init__(self, *args: Any, axes: tuple[int, ...] | None = None) -> None:
         self.axes = tuple(_axis(a) for a in args)
-        if not is_order(axes, len(args)):
-            raise error("QL1708", None, axes=axes, n=len(args))
+        if fault := fault_of_order(axes, len(args)):
+            raise error(fault, None, axes=axes, n=len(args))
         self.order = tuple(range(len(args))) if axes is None else tuple(axes)
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:

@@ -25,10 +25,11 @@ from quadrants_lab.lang.dense import Field, ScalarField
 from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.elements import Entry
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
+from quadrants_lab.lang.quantised import BitpackedFields, place_array
 from quadrants_lab.lang.shapes import AXES, MAX_DIMS, Shape, check_offset, integers
 from quadrants_lab.runtime import session
 
-OUT_OF_SCOPE = ("hash", "quant_array", "bit_struct")
+OUT_OF_SCOPE = ("hash",)
 SPARSE = ("pointer", "bitmasked", "dynamic", "group")  # kinds of nodes whose cells can be inactive
 MAX_BYTES = 2**33  # of a field in a sparse layout on a device without memory on demand
 MANY_CELLS = 4096  # in a cell of the node above, so many are put into groups
@@ -80,6 +81,7 @@ class SNode:
         self._below: list[SNode] = []
         self._activity: Field | None = None
         self.kind = kind
+        self.max_num_bits = 0  # of a quant_array
         self.axes: tuple[int, ...] = tuple(sorted({*extents, *(above.axes if above else ())}))
 
     @property
@@ -121,6 +123,18 @@ class SNode:
             self._below.remove(node)
             raise QuadrantsRuntimeError(f"a dynamic node has one axis, not {axis!r}", code="QL2026")
         return node
+
+    def quant_array(self, axes: Any, dimensions: Shape, max_num_bits: int) -> SNode:
+        """A child node whose cells in one cell of this node share a word of ``max_num_bits``, 32 or 64, bits. It holds
+        one quantised field."""
+        node = self._add("quant_array", axes, dimensions)
+        node.max_num_bits = max_num_bits
+        return node
+
+    @property
+    def divided(self) -> dict[int, int]:
+        """For each axis that this node divides, into how many cells."""
+        return self._extents
 
     def _add(self, kind: str, axes: Any, dimensions: Shape) -> SNode:
         self._builder.check_open()
@@ -176,6 +190,13 @@ class SNode:
         self._builder.check_open()
         shape = self.shape
         first = check_offset(offset, shape)
+        if self.kind == "quant_array":
+            self._fields += place_array(self, self.max_num_bits, args)
+            return self
+        for packed in args:
+            if isinstance(packed, BitpackedFields):
+                self._fields += packed.allocate(self)
+        args = tuple(arg for arg in args if not isinstance(arg, BitpackedFields))
         placed = list(dict.fromkeys(f for arg in args for f in _fields(arg)))
         for field in placed:
             if not (field.placed and any(isinstance(a, Entry) and a.field is field for a in args)):
@@ -348,9 +369,9 @@ class SNode:
         if name not in OUT_OF_SCOPE:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         raise QuadrantsRuntimeError(
-            f"{name}: layouts of hashed and of quantised cells are outside of quadrants_lab",
+            f"{name}: layouts of hashed cells are outside of quadrants_lab",
             code="QL2028",
-            help="use pointer or bitmasked for what is sparse, and whole numbers of a dtype for what has few bits",
+            help="use pointer or bitmasked for what is sparse",
         )
 
     def __repr__(self) -> str:
@@ -396,6 +417,9 @@ class FieldsBuilder(SNode):
 
     def bitmasked(self, indices: Any, dimensions: Shape) -> SNode:
         return super().bitmasked(indices, dimensions)
+
+    def quant_array(self, indices: Any, dimensions: Shape, max_num_bits: int) -> SNode:
+        return super().quant_array(indices, dimensions, max_num_bits)
 
     def dynamic(self, index: Any, dimension: int, chunk_size: int | None = None) -> SNode:
         return super().dynamic(index, dimension, chunk_size)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from quadrants_lab.runtime.backend import Available, available, names
-from quadrants_lab.widgets.html import esc, table
-from quadrants_lab.widgets.static import inlined
+from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.terminal import drawn
+from quadrants_lab.widgets.tree import Table, Word, bold
 
 SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
 
@@ -24,7 +24,7 @@ class Backends:
         self.rows = [available(name) for name in names()]
 
     def __rich__(self) -> Any:
-        return drawn(self._repr_html_())
+        return drawn(self.tree())
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -32,5 +32,10 @@ class Backends:
         )
 
     def _repr_html_(self) -> str:
-        rows = [(f"<b>{esc(row.name)}</b>", "<br>".join(map(esc, lines(row)))) for row in self.rows]
-        return inlined(table(("backend", "devices"), rows))
+        return static(self.tree())
+
+    def tree(self) -> Table:
+        """A row for each backend."""
+        cells = ([[Word((), "br") if n else (), x] for n, x in enumerate(lines(row))] for row in self.rows)
+        rows = [(bold(row.name), cell) for row, cell in zip(self.rows, cells, strict=True)]
+        return Table(("backend", "devices"), rows)

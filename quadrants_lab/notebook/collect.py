@@ -39,13 +39,14 @@ from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.record import cases
 from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
 from quadrants_lab.widgets import model
 from quadrants_lab.widgets.code import bytes_of
-from quadrants_lab.widgets.html import seconds, size
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
+from quadrants_lab.widgets.tree import seconds, size
 
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
 MOST_STATEMENTS = 300  # of a kernel whose code is made at once
@@ -78,8 +79,10 @@ def remembered(recorder: Recorder) -> Iterator[None]:
 
 
 def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
-    """The records by forward dispatcher and mode, in the order of each kernel's first record."""
+    """The records by forward dispatcher and mode, in the order of each kernel's first record. Their data are kept for
+    `Kernel.reproduce`."""
     records = recorder.records()
+    cases.keep(records)
     forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
     found: dict[Dispatcher, dict[str, LaunchRecord]] = {}
     for record in records:
@@ -219,7 +222,8 @@ def _add_traces(view: model.KernelView, mode: str, plan: Plan) -> None:
     steps, arch = trace_of(plan.compiled).steps, plan.session.settings.backend
     if mode in ("forward", "dual"):
         front = model.PassView("front end", None, plan.compiled.lowered.kernel, plan.compiled.clock.front, FRONT_END)
-        view.traces[MODES[mode]] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
+        lowered = [replace(s, lowering=True) for s in pass_views(_lowering(plan), pass_docs())]
+        view.traces[MODES[mode]] = [front, *pass_views(steps, pass_docs()), *lowered]
         return
     gradient = MODES[mode]
     start = next((n for n, s in enumerate(steps) if s.name == "unroll"), 0)

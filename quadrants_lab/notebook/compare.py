@@ -16,6 +16,7 @@ from quadrants_lab.runtime.record.replay import Replay, replay, shadow
 from quadrants_lab.widgets.model import BackendRun
 from quadrants_lab.widgets.run import backends
 from quadrants_lab.widgets.terminal import drawn
+from quadrants_lab.widgets.tree import head
 
 Compared = dict[int, list[BackendRun]]  # number of the record -> its runs
 MODES = {"forward": "forward", "dual": "forward mode", "reverse": "gradient", "both": "value and gradient"}
@@ -60,8 +61,8 @@ def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
 
 def tables(records: Sequence[LaunchRecord], compared: Compared) -> str:
     """A table for each compared record."""
-    titles = {r.number: f"<h4>{r.kernel}, {MODES[r.mode]}</h4>" for r in records}
-    return "\n".join(as_text(drawn(titles[number] + backends(runs))) for number, runs in compared.items())
+    titles = {r.number: head(f"{r.kernel}, {MODES[r.mode]}") for r in records}
+    return "\n".join(as_text(drawn([titles[number], backends(runs)])) for number, runs in compared.items())
 
 
 def runs(record: LaunchRecord, rows: Sequence[Available]) -> list[BackendRun]:

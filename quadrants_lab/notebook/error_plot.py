@@ -1,26 +1,25 @@
 """A picture of a check: the relative difference of the gradient from finite differences at each step size, and the
 part of the difference that rounding by itself can explain."""
 
-from base64 import b64encode
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log10
 
 from quadrants_lab.runtime.check.report import Report, Verdict
-from quadrants_lab.widgets.html import esc
+from quadrants_lab.widgets.tree import Picture
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BELOW = 300, 110, 46, 8, 30
 _LEAST, _MOST = -16.0, 1.0  # powers of ten at the ends of the vertical axis
 _GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"  # readable on white and on dark grey
 
 
-def pictures(report: Report) -> str:
-    """HTML with a picture of each input whose gradient is not right; "" if there is none."""
-    return "".join(picture(v) for v in report.verdicts if not v.good and len(v.moves) > 1)
+def pictures(report: Report) -> list[Picture]:
+    """A picture of each input whose gradient is not right."""
+    return [picture(v) for v in report.verdicts if not v.good and len(v.moves) > 1]
 
 
-def picture(v: Verdict) -> str:
-    """An image of the differences of one input, which needs no script and no style sheet."""
+def picture(v: Verdict) -> Picture:
+    """The differences of one input, in colours of its own."""
     widths = [log10(m.width) for m in v.moves]
     sizes = [max(abs(m.found), abs(m.expected)) for m in v.moves]
     errors = [_power(abs(m.found - m.expected), size) for m, size in zip(v.moves, sizes, strict=True)]
@@ -37,17 +36,12 @@ def picture(v: Verdict) -> str:
     marks = "".join(_text(_LEFT - 6, at(low, y)[1] + 4, f"1e{y:.0f}", "end") for y in (0.0, -8.0, -16.0))
     ends = "".join(_text(at(x, 0)[0], _TOP + _HEIGHT + 13, f"1e{x:.0f}", "middle") for x in (low, high))
     says = _text(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 26, "step size", "middle")
-    size = f'width="{_LEFT + _WIDTH + 16}" height="{_TOP + _HEIGHT + _BELOW}"'
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11" fill="{_GREY}">'
-        f'{_line([at(low, _LEAST), at(high, _LEAST)], _GREY)}{_line([at(low, _LEAST), at(low, _MOST)], _GREY)}'
-        f"{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}</svg>"
-    )
+    axes = _line([at(low, _LEAST), at(high, _LEAST)], _GREY) + _line([at(low, _LEAST), at(low, _MOST)], _GREY)
+    parts = f"{axes}{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}"
+    parts = f'<g font-family="sans-serif" font-size="12" fill="{_GREY}">{parts}</g>'
     alt = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(errors, v.moves, strict=True))
     name = f"{v.field}: relative distance of the gradient from finite differences (dots), and from rounding (dashed)"
-    image = f'<img alt="{esc(alt)}" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
-    caption = f'<figcaption style="color:{_GREY};font-size:12px">{esc(name)}</figcaption>'
-    return f'<figure style="margin:4px 0">{image}{caption}</figure>'
+    return Picture.drawn(alt, _LEFT + _WIDTH + 16, _TOP + _HEIGHT + _BELOW, parts, name)
 
 
 def _power(part: float, size: float) -> float:

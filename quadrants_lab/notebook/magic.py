@@ -27,9 +27,9 @@ from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.record.recorder import Recorder
 from quadrants_lab.runtime.tape import report as tape
-from quadrants_lab.widgets.html import esc, seconds
-from quadrants_lab.widgets.static import inlined
+from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.timeline import timeline
+from quadrants_lab.widgets.tree import Block, seconds
 
 _PLACE = re.compile(r"--(launch|step|line)\s+(\d+)")
 
@@ -71,7 +71,7 @@ class QuadrantsMagics(Magics):
         if ran.report is not None:
             print(experiment.check_text(ran.report))
             if drawn := pictures(ran.report):
-                display({"text/html": drawn, "text/plain": ""}, raw=True)
+                display({"text/html": static(drawn), "text/plain": ""}, raw=True)
         if ran.says:
             print(ran.says)
         if options.time:
@@ -226,8 +226,8 @@ def load(shell: Any) -> None:
     shell.register_magics(magics)
     if shell.display_formatter is not None:
         as_html = shell.display_formatter.formatters["text/html"]
-        as_html.for_type(tape.Report, lambda report: inlined(timeline(report)))
-        as_html.for_type(Report, lambda report: f"<pre>{esc(str(report))}</pre>{pictures(report)}")
+        as_html.for_type(tape.Report, lambda report: static(timeline(report)))
+        as_html.for_type(Report, lambda report: static([Block(str(report), "pre"), pictures(report)]))
     matchers = shell.Completer.custom_matchers
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]
     matchers.append(matcher(magics.names))

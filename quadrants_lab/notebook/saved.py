@@ -12,14 +12,15 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
-from quadrants_lab.widgets.html import empty
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import answers, pack, page, unpack
 from quadrants_lab.widgets.panes import render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
+from quadrants_lab.widgets.tree import empty
 
-FORMAT = 1  # raised when older files can no longer be read
+FORMAT = 2  # raised when older files can no longer be read
 KINDS = (".html", ".json")
 
 
@@ -32,7 +33,7 @@ class Saved(Displayable):
         super().__init__(data["shape"], data["text"], data["static"])
 
     def answer(self, request: str) -> str:
-        return self.answers.get(request) or empty("the file does not contain this: it was not exported")
+        return self.answers.get(request) or write(empty("the file does not contain this: it was not exported"))
 
     def initial_answers(self) -> dict[str, str]:
         return self.answers

@@ -12,7 +12,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook.cell import Cell, execute
 from quadrants_lab.notebook.shards import Live
 from quadrants_lab.runtime.observe.observers import unwatched
-from quadrants_lab.widgets.html import seconds
+from quadrants_lab.widgets.tree import seconds
 
 _AGREES = {2: 1e-2, 4: 1e-4, 8: 1e-9}  # bytes of the parameters' dtype -> tolerance relative to the sum of sizes
 

@@ -252,7 +252,7 @@ def stack_views(
             reason = ", ".join(needed[:MOST_USES])
             reason += f" and {len(needed) - MOST_USES} more" if len(needed) > MOST_USES else ""
             every = "both uses" if len(needed) == 2 else f"all {len(needed)} uses"
-            cure += f"; without {every} there is no stack, which saves {row.bytes_per_lane:,} bytes an iteration"
+            cure += f"; without {every} there is no stack, which saves {row.bytes_per_lane:,} bytes per thread"
         seen_as = row.dtype, row.depth, row.how, row.bytes_per_lane
         out.append(model.StackView(row.stack, name, line, *seen_as, reason, tree, alloca.primal, cure))
     return out

@@ -13,7 +13,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import map_blocks, of_kind, reading
-from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
+from quadrants_lab.passes.fold_rules import COMMUTATIVE, Rewritten, rules_of
 
 
 def fold(kernel: N.Kernel) -> N.Kernel:
@@ -121,7 +121,7 @@ class _Folder:
         return self.rules(s)
 
     def rules(self, s: N.Op) -> Rewritten:
-        for rule in RULES.get(s.prim, ()):
+        for rule in rules_of(s.prim):
             got = rule(self, s)
             if got is not None:
                 return got

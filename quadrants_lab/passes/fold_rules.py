@@ -248,7 +248,7 @@ def two_values(f: Facts, s: Op) -> Rewritten:
 _ROUNDING = ("floor", "ceil", "trunc", "round")
 _round: tuple[Rule, ...] = (idempotent(*_ROUNDING), round_integer)
 
-_RULES: dict[str, tuple[Rule | str, ...]] = {
+RULES: dict[str, tuple[Rule | str, ...]] = {
     "add": ("add(x, 0) = x if integer", "add(x, -0.0) = x if float", "add(x, neg(y)) = sub(x, y)",
             "add(neg(x), y) = sub(y, x)", integer_sum),
     "sub": ("sub(x, 0) = x", "sub(x, x) = 0 if exact", "sub(x, neg(y)) = add(x, y)", integer_sum),
@@ -295,6 +295,8 @@ _RULES: dict[str, tuple[Rule | str, ...]] = {
     "bitcast": ("bitcast(x) = x", "bitcast(bitcast(x)) = x"),
 }  # fmt: skip
 
-RULES: dict[str, tuple[Rule, ...]] = {
-    prim: tuple(pattern(r) if isinstance(r, str) else r for r in rules) for prim, rules in _RULES.items()
-}
+
+@cache
+def rules_of(prim: str) -> tuple[Rule, ...]:
+    """The rules for a primitive, in the order in which they are tried."""
+    return tuple(pattern(r) if isinstance(r, str) else r for r in RULES.get(prim, ()))

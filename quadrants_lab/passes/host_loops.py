@@ -3,7 +3,8 @@
 `unroll_whiles` unrolls a `while` whose number of trips follows from constants. Blocks often halve or double a stride in
 such a loop. Unrolled, the loops over threads in it have constant ends, so the backend vectorizes them without a loop
 for the remainder. `thread_rows` makes of a loop over threads t that computes ``t // 16`` and ``t % 16`` a loop over
-rows of 16 threads and a loop within the row, whose accesses are contiguous.
+rows of 16 threads and a loop within the row, whose accesses are contiguous. `narrowed` lets a loop run only over the
+threads that do something.
 """
 
 from dataclasses import replace
@@ -15,7 +16,17 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import emit_copy, end_of, find, rewrite, rewritten, substitute, types_of, walk
+from quadrants_lab.ir.walk import (
+    emit_copy,
+    end_of,
+    find,
+    rename,
+    rewrite,
+    rewritten,
+    substitute,
+    types_of,
+    walk,
+)
 
 MOST_TRIPS = 16
 MOST_STATEMENTS = 400  # in all copies of the body together
@@ -116,3 +127,32 @@ def _rows(b: Builder, loop: N.For, by: int) -> None:
         b.add(replace(within, id=b.fresh()))
         b.yield_()
     b.add(replace(within, index=row, end=rows, body=tuple(outer)))
+
+
+def narrowed(b: Builder, loop: N.For) -> None:
+    """Emits the loop over threads t. If everything in it is under ``t < n`` or ``t == 2``, it runs only over these
+    threads."""
+    before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
+    made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
+    test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None
+    if not isinstance(test, N.Op) or len(made) < len(before) or test.args[0] != loop.index.id:
+        b.add(loop)
+        return
+    varying = {loop.index.id}  # values that may differ between threads
+    for s in before:
+        varying |= {s.id} if isinstance(s, N.Load) or varying.intersection(s.operands()) else set()
+    n, known = test.args[1], made.get(test.args[1])
+    begin, end = loop.begin, loop.end
+    exact = test.prim == "eq" and isinstance(known, N.Const) and known.value >= 0
+    if n in varying or not (exact or test.prim == "lt"):
+        b.add(loop)
+        return
+    b.span, ids = loop.span, dict[int, int]()
+    for s in rename(tuple(s for s in before if s.id not in varying), b.fresh, ids):
+        b.add(s)
+    n = ids.get(n, n)
+    if exact:
+        begin, n = n, b.op("add", n, b.const(1, i32))
+    end = b.op("min", end, n)
+    assert isinstance(guard, N.If)
+    b.add(replace(loop, begin=begin, end=end, body=(*before, *guard.then[:-1], last)))

@@ -36,12 +36,6 @@ def over_cells(kernel: N.Kernel) -> N.Kernel:
     return replace(kernel, body=tuple(body), buffers=buffers, next_id=b.next_id)
 
 
-def counts_cells(buffer: N.Buffer) -> bool:
-    """Whether the buffer says which cells of a sparse layout are active, now or at an earlier launch that kept a
-    copy."""
-    return buffer.role == "activity" or (buffer.role == "kept" and buffer.name.endswith(".before"))
-
-
 @dataclass(slots=True)
 class _Level:
     """A block that does nothing unless a cell is active. ``test``: the statements that find out; ``guard``: the branch,
@@ -90,7 +84,7 @@ class _Nest:
             return None
         test, divided, direct = self._test(guard.cond, made)
         loads = [s for s in before if s.id in test and isinstance(s, N.Load)]
-        if not loads or not all(counts_cells(self.kernel.buffers[s.buffer]) for s in loads):
+        if not loads or not all(self.kernel.buffers[s.buffer].counts_cells for s in loads):
             return None
         sizes, ids = [], {}
         for p in self.task.indices:

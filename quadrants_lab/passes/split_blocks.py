@@ -11,7 +11,8 @@ are spilled to memory with one element for each thread. This is loop fission at 
 Hwu, "MCUDA" (LCPC 2008).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
 from math import prod
@@ -24,7 +25,8 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges, tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
-from quadrants_lab.ir.walk import end_of, find, free_values, rename, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, free_values, rewrite, substitute, types_of, walk
+from quadrants_lab.passes.host_loops import narrowed
 from quadrants_lab.passes.structure_exits import structure_exits
 
 _MOST = 12  # most operations that are computed again instead of spilling their result
@@ -35,8 +37,6 @@ _FEW = 1 << 30  # iterations below which an i32 counts them, with room for a blo
 def split_blocks(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no task has blocks, and that there is no barrier and no buffer of kind "shared". Raises
     QuadrantsSyntaxError for a barrier that not all threads of a block may reach together."""
-    if not any(isinstance(s, N.Offload) and s.block_dim for s in kernel.body):
-        return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def plain(s: N.Stmt) -> N.Stmt:
@@ -60,35 +60,6 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
 def _has_barrier(s: N.Stmt) -> bool:
     """Whether there is a barrier in the statement."""
     return any(find((s,), N.Barrier))
-
-
-def _narrowed(b: Builder, loop: N.For) -> None:
-    """Emits the loop over threads t. If everything in it is under ``t < n`` or ``t == 2``, it runs only over these
-    threads."""
-    before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
-    made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
-    test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None
-    if not isinstance(test, N.Op) or len(made) < len(before) or test.args[0] != loop.index.id:
-        b.add(loop)
-        return
-    varying = {loop.index.id}  # values that may differ between threads
-    for s in before:
-        varying |= {s.id} if isinstance(s, N.Load) or varying.intersection(s.operands()) else set()
-    n, known = test.args[1], made.get(test.args[1])
-    begin, end = loop.begin, loop.end
-    exact = test.prim == "eq" and isinstance(known, N.Const) and known.value >= 0
-    if n in varying or not (exact or test.prim == "lt"):
-        b.add(loop)
-        return
-    b.span, ids = loop.span, dict[int, int]()
-    for s in rename(tuple(s for s in before if s.id not in varying), b.fresh, ids):
-        b.add(s)
-    n = ids.get(n, n)
-    if exact:
-        begin, n = n, b.op("add", n, b.const(1, i32))
-    end = b.op("min", end, n)
-    assert isinstance(guard, N.If)
-    b.add(replace(loop, begin=begin, end=end, body=(*before, *guard.then[:-1], last)))
 
 
 class _Task:
@@ -191,20 +162,37 @@ class _Task:
 
     def clear(self, x: N.Buffer) -> None:
         """Emits stores of zeros to all elements of shared memory. Each thread clears the elements that share one
-        first index."""
-        b = self.b
+        first index, or several, one after the other, where there are more of these than threads."""
+        b, size = self.b, self.task.block_dim
+        first, *rest = x.shape or ()
 
-        def axis(index: tuple[int, ...], rest: Sequence[int]) -> None:
-            if not rest:
+        def axes(index: tuple[int, ...]) -> None:
+            if len(index) == len(rest) + 1:
                 b.store(self.buffers[x.name], (self.block.id, *index), b.const(0, x.dtype))
                 return
-            zero, end, p = b.const(0, i32), b.const(rest[0], i32), b.param(i32, "k")
-            with b.block() as loop:
-                axis((*index, p.id), rest[1:])
-                b.yield_()
-            b.add(N.For(b.fresh(), p, zero, end, (), (), tuple(loop), (), threads=not index))
+            with self.loop(b.const(0, i32), b.const(rest[len(index) - 1], i32)) as p:
+                axes((*index, p))
 
-        axis((), x.shape or ())
+        def threads(begin: int, count: int) -> None:
+            with self.loop(b.const(0, i32), count, threads=True) as p:
+                axes((p if begin == N.NO_ID else b.op("add", begin, p),))
+
+        if first <= size:
+            threads(N.NO_ID, b.const(first, i32))
+            return
+        with self.loop(b.const(0, i32), b.const(-(-first // size), i32)) as p:
+            begin = b.op("mul", p, b.const(size, i32))
+            left = b.op("sub", b.const(first, i32), begin)
+            threads(begin, b.op("min", left, b.const(size, i32)) if first % size else b.const(size, i32))
+
+    @contextmanager
+    def loop(self, begin: int, end: int, threads: bool = False) -> Iterator[int]:
+        """In the ``with``, statements go to the body of a loop, whose index it returns."""
+        b, p = self.b, self.b.param(i32, "k")
+        with b.block() as body:
+            yield p.id
+            b.yield_()
+        b.add(N.For(b.fresh(), p, begin, end, (), (), tuple(body), (), threads=threads))
 
     # --- uniform values -----------------------------------------------------------------------------------------
 
@@ -351,7 +339,7 @@ class _Task:
             return s
         if stores:
             return replace(s, body=(*s.body[:-1], *stores, s.body[-1]))
-        return self.b.made(_narrowed, self.b, s)
+        return self.b.made(narrowed, self.b, s)
 
     # --- values -------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from quadrants_lab.backends.lower.offsets import LowerOffsets
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import Shallow
 from quadrants_lab.backends.lower.tasks import LowerTasks
+from quadrants_lab.backends.wasm.lanes import LaneSchedule
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import with_arguments
@@ -94,8 +95,8 @@ PASSES: dict[str, Pass] = {
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
-        lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
-        LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(),
+        lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), LaneSchedule(),
+        lower_lanes, LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(),
     )
 }
 
@@ -116,6 +117,7 @@ PIPELINES: dict[str, Passes] = {
     "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), lower_failures, 1),
     "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, False, _FAST),
     "metal": devices.metal(lower_failures),
+    "wasm": devices.wasm(LaneSchedule(), lower_failures, _FAST),
 }
 _NAMES = re.compile(r"\s*([\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")
 

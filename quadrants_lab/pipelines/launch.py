@@ -1,26 +1,49 @@
 """The passes of a launch: from the front end's kernel to tasks, and from tasks to what computes values. Nothing here
-imports what only derivatives need."""
+imports what only derivatives need, nor passes that few kernels need."""
 
-from quadrants_lab.ir.nodes import Kernel, Pass
+from collections.abc import Callable
+
+from quadrants_lab.ir.buffers import Buffer
+from quadrants_lab.ir.importing import lazily
+from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Op, Pass, Stmt, Store, While
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce, drop_unused_gradients
 from quadrants_lab.passes.distances import mark_distances
 from quadrants_lab.passes.fold import fold
-from quadrants_lab.passes.host_loops import thread_rows, unroll_whiles
 from quadrants_lab.passes.licm import licm
 from quadrants_lab.passes.lower_prims import lower_custom_jvp
 from quadrants_lab.passes.offload import offload
-from quadrants_lab.passes.over_cells import over_cells
-from quadrants_lab.passes.spare_pages import spare_pages
-from quadrants_lab.passes.split_blocks import split_blocks
-from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.trust_bounds import trust_bounds
-from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 
 Passes = tuple[Pass, ...]
+
+
+def _where(concerns: Callable[[Stmt], bool], module: str, name: str) -> Pass:
+    """The pass of another module, which changes only kernels that have such a statement. Its module is imported for
+    the first of these."""
+    late = lazily(f"passes.{module}", name)
+
+    def run(kernel: Kernel) -> Kernel:
+        made: Kernel = late(kernel) if any(map(concerns, walk(kernel.body))) else kernel
+        return made
+
+    run.__name__ = name
+    return run
+
+
+split_blocks = _where(lambda s: isinstance(s, Offload) and s.block_dim > 0, "split_blocks", "split_blocks")
+structure_exits = _where(lambda s: isinstance(s, Exit), "structure_exits", "structure_exits")
+unroll_local_arrays = _where(
+    lambda s: isinstance(s, Op) and s.prim == "select", "unroll_local_arrays", "unroll_local_arrays"
+)
+over_cells = _where(lambda s: isinstance(s, If), "over_cells", "over_cells")
+spare_pages = _where(lambda s: isinstance(s, Store), "spare_pages", "spare_pages")
+unroll_whiles = _where(lambda s: isinstance(s, While), "host_loops", "unroll_whiles")
+thread_rows = _where(lambda s: isinstance(s, For) and s.threads, "host_loops", "thread_rows")
 
 
 def simplify(kernel: Kernel) -> Kernel:
@@ -41,6 +64,11 @@ MARKS: Passes = (privatize_atomics, mark_distances)
 
 # The last passes for backends of the host: they lower sparse layouts and blocks of threads.
 ON_HOST: Passes = (over_cells, spare_pages, unroll_whiles, thread_rows)
+
+
+def for_host(buffers: dict[str, Buffer]) -> Passes:
+    """`ON_HOST` for a kernel with such a layout, or with memory in pages or of such blocks, else nothing."""
+    return ON_HOST if any(b.role == "block" or b.counts_cells or b.order for b in buffers.values()) else ()
 
 
 def front(options: CompileOptions) -> Passes:

@@ -15,6 +15,7 @@ from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime.backend import Backend, backend
 
 if TYPE_CHECKING:
@@ -84,9 +85,10 @@ class Session:
     notice the numbers that it reads; ``unobserved``: there are none of either, and the session is alive. ``exported``:
     other libraries have got memory of fields or ndarrays, which may come back as arguments.
 
-    ``fast_paths`` are objects whose ``forget()`` drops a specialised launch path. It is called at the end of the
-    session; while launches are observed or another session is the default one, they are ``suspended``. ``epoch``
-    counts the tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
+    ``fast_paths`` are, by id, weak references to objects with a specialised launch path, which ``take_path()`` drops
+    and returns. They are dropped at the end of the session; while launches are observed or another session is the
+    default one, the paths are suspended. ``epoch`` counts the tasks of launches that watch for races, and starts again
+    with each ``generation`` of their marks.
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
     kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
@@ -103,9 +105,8 @@ class Session:
         self.field_observers: tuple[Callable[[object], None], ...] = ()
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
-        self.fast_paths: WeakSet[Any] = WeakSet()
-        self.suspended: list[Callable[[], None]] = []
-        self.set_aside: list[list[Callable[[], None]]] = []  # what was `suspended` before `other_fast_paths`
+        self.fast_paths: Table[int, Callable[[], Any]] = Table()
+        self.set_aside: list[list[tuple[Any, Any]]] = []  # those from before `other_fast_paths`
         self.fields, self.differentiable, self.plans = Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.before_end: list[Callable[[], None]] = []
@@ -127,12 +128,6 @@ class Session:
             with self.lock:
                 self.field_observers = tuple(o for o in self.field_observers if o is not observer)
                 self.unobserved = self.alive and not self.field_observers and not self.tapes
-
-    def notice_reads(self, more: int) -> None:
-        """Adds to ``tapes``."""
-        with self.lock:
-            self.tapes += more
-            self.unobserved = self.alive and not self.field_observers and not self.tapes
 
     def must_live(self) -> None:
         """Raises an error where the session has ended. Hold the lock: it ends within it."""
@@ -165,11 +160,16 @@ class Session:
                 self._device.finish()
 
     def forget_fast_paths(self) -> None:
-        for path in list(self.fast_paths):
-            path.forget()
+        with self.lock:
+            for paths in self.set_aside:
+                paths.clear()
+            self._take_fast_paths()
+
+    def _take_fast_paths(self) -> list[tuple[Any, Any]]:
+        """Drops them; `Specialised.use_path` sets one of them again."""
+        found = [(one, one.take_path()) for one in self._with_fast_paths()]
         self.fast_paths.clear()
-        for paths in (self.suspended, *self.set_aside):
-            paths.clear()
+        return found
 
     def recompile(self) -> None:
         """Makes kernels compile again, because fields got gradients or lost their memory, or options changed."""
@@ -178,34 +178,35 @@ class Session:
         self.differentiable.known = {}
         self.forget_fast_paths()
 
+    def _with_fast_paths(self) -> list[Any]:
+        return [one for of in list(self.fast_paths.values()) if (one := of()) is not None]
+
     def suspend_fast_paths(self) -> None:
-        if len(self.fast_paths):
+        if self.fast_paths:
             with self.lock:
-                self.suspended += [path.suspend() for path in list(self.fast_paths)]
-                self.fast_paths.clear()
+                for one in self._with_fast_paths():
+                    one.suspend()
 
     def resume_fast_paths(self) -> None:
-        if not self.suspended:
-            return
-        with self.lock:
-            resumed, self.suspended = self.suspended, []
-            for resume in resumed:
-                resume()
+        if self.fast_paths:
+            with self.lock:
+                for one in self._with_fast_paths():
+                    one.resume()
 
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
-        """Within the with there are other fast paths than before and after it. Those from before stay suspended."""
+        """Within the with there are other fast paths than before and after it."""
         with self.lock:
-            self.suspend_fast_paths()
-            before, self.suspended = self.suspended, []
+            before = self._take_fast_paths()
             self.set_aside.append(before)
         try:
             yield
         finally:
             with self.lock:
-                self.suspend_fast_paths()
                 self.set_aside.remove(before)
-                self.suspended = before
+                self._take_fast_paths()
+                for one, path in before:
+                    one.use_path(path)
 
     def end(self) -> None:
         """Waits for all launches and ends the session; raises errors of launches that nobody has waited for."""
@@ -246,6 +247,8 @@ def compile_options(session: Session) -> CompileOptions:
     able = session.backend.CAPABILITIES
     trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else able.ad_unroll
     turned_on: dict[str, Any] = dict.fromkeys(CHECKS.get(), True)
+    if able.checks_bounds:
+        turned_on["check_out_of_bound"] = True
     return replace(settings.compile, ad_unroll=trips, suspect_races=able.suspects_races, **turned_on)
 
 
@@ -341,7 +344,8 @@ def current() -> Session:
             code="QL2000",
             help="call qd.init() first, for example qd.init(arch=qd.cpu)",
         )
-    now.must_live()
+    if not now.alive:
+        now.must_live()
     return now
 
 

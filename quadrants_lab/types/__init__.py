@@ -10,12 +10,12 @@ from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.struct import StructType, struct
-from quadrants_lab.types import primitive_types
+from quadrants_lab.types import primitive_types, quant
 
 __all__ = [  # noqa: PLE0604  # the list holds strings
     "BufferViewType", "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "is_integral",
-    "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "primitive_types", "ref", "struct", "template", "vector",
-    *_dtypes,
+    "is_real", "is_signed", "is_tensor", "matrix", "ndarray", "primitive_types", "quant", "ref", "struct",
+    "template", "vector", *_dtypes,
 ]  # fmt: skip
 
 

@@ -153,6 +153,19 @@ def a_second_derivative_of_a_decomposition():
 
     qd.ad.hessian_vector(k, loss, m, np.eye(2))
 
+def bits_of_a_value():
+    n = 600
+    x, y, scratch = qd.ndarray(qd.f32, n, True), qd.ndarray(qd.f32, n, True), qd.ndarray(qd.u32, n)
+
+    @qd.kernel
+    def k(x: qd.types.ndarray(), y: qd.types.ndarray(), bits: qd.types.ndarray()):
+        for i in x:
+            bits[i] = qd.bit_cast(x[i], qd.u32)
+        for i in x:
+            y[i] = x[i] + qd.bit_cast(bits[n - 1 - i], qd.f32)
+
+    k.grad(x, y, scratch)
+
 def a_second_derivative_of_a_gradient_of_the_users():
     x, loss = field(3), field()
 

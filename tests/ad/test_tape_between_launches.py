@@ -18,7 +18,8 @@ from child import together
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.tape import keeper
-from quadrants_lab.widgets.static import inlined
+from quadrants_lab.widgets.live import write
+from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.timeline import timeline
 
 RNG = np.random.default_rng(5)
@@ -285,11 +286,11 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     assert budget.made_again == sum(row.times for row in budget.steps) > 0
     assert all(row.times > 0 for s in budget.stretches for row in budget.steps[s.first : s.first + s.steps])
     assert "to keep all would take more than the budget" in str(budget)
-    html = inlined(timeline(budget))
-    assert html.count("<title>") >= 2 * len(budget.stretches)
+    html = static(timeline(budget))
+    assert write(timeline(budget)).count("<title>") >= 2 * len(budget.stretches)
     long = replace(plain, steps=[replace(row, what="grown", bytes=16) for row in plain.steps * 20])
-    assert re.findall("<title>(.*?)</title>", timeline(long)) == ["steps 1 to 480 (grown): 7,680 bytes kept"]
-    assert "made again up to" in html
+    assert re.findall("<title>(.*?)</title>", write(timeline(long))) == ["steps 1 to 480 (grown): 7,680 bytes kept"]
+    assert "run again up to" in write(timeline(budget))
     row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
     told = re.findall(row, html)
     assert sum(int(last or first) - int(first) + 1 for first, last, _ in told) == sum(s.steps for s in budget.stretches)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from running import WAYS, Arrays, Bench, Interpreted, Job, define, f64, interpreted
 
 from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.backend import backend
 
 HEAD = (
     "def k(a: qd.types.ndarray(dtype=qd.i32, ndim=1), b: qd.types.ndarray(dtype=qd.i32, ndim=2), s: qd.i32):\n"
@@ -132,7 +133,8 @@ def test_depths_are_those_reached(arch, fp) -> None:
 
 
 def compare(text: str, exact: bool, arch: str, fp: DType) -> None:
-    run = interpreted(job(text, LAUNCHES[0]), fp)
+    checked = backend(arch).CAPABILITIES.checks_bounds  # the checks of indices are in the slice that counts, too
+    run = interpreted(job(text, LAUNCHES[0]), fp, check_out_of_bound=checked)
     bench = Bench(fp, arch, ad_stack_sparse_threshold_bytes=0)
     fn = run.job.fn
     for launch in LAUNCHES:

@@ -6,7 +6,7 @@ from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 
-ARCHES = [pytest.param(a, marks=skips(a)) for a in ("cpu", "cuda", "vulkan", "metal")]
+ARCHES = [pytest.param(a, marks=skips(a)) for a in ("cpu", "cuda", "vulkan", "metal", "wasm")]
 pytestmark = pytest.mark.parametrize("arch", ARCHES)
 TRIPS = qd.types.ndarray(dtype=qd.i32, ndim=1)
 

@@ -59,7 +59,7 @@ def test_the_heap_is_what_the_formula_says(arch) -> None:
         lane = max(sum(-(-b // line) * line for b in t) for t in tasks)
         frame = frame_of(k)
         assert frame.stack_bytes() == lane
-        assert frame.stack_threads % 3 == 0 if arch == "cpu" else frame.stack_threads % 64 == 0
+        assert frame.stack_threads % {"cpu": 3, "wasm": 1}.get(arch, 64) == 0
         assert session.current().device.heap_bytes == lane * frame.stack_threads
         assert rows.launch_bytes == lane * frame.stack_threads
         assert rows.lanes == frame.stack_threads
@@ -94,7 +94,7 @@ def test_a_gate_sizes_the_heap_for_those_that_pass(arch, trips) -> None:
             v, d = np.sin(v), d * np.cos(v)
         want = np.where((np.arange(size) >= size - count) & (a > 0.3), d * a + v, 0)
         np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=2e-5, atol=1e-6)
-        if arch == "cpu":
+        if arch in ("cpu", "wasm"):  # where hardly more iterations are in flight than there are threads
             continue
         passing = np.count_nonzero((np.arange(size) >= size - count) & (a > 0.2))
         frame = frame_of(k)

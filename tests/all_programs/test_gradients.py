@@ -43,7 +43,8 @@ def test_backend(program, arch, fp):
     run_and_compare(program, arch, fp)
 
 
-TOGETHER = [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal", f32), way("cuda", f64)]
+TOGETHER = [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal", f32), way("cuda", f64),
+            way("wasm", f64)]  # fmt: skip
 
 
 @spread(WITH_GRADIENT[:: 1 if NIGHT else 2], TOGETHER)

@@ -11,7 +11,7 @@ from sessions import sessions
 
 import quadrants_lab as qd
 
-ARCHS = [pytest.param(p.values[0]["arch"], id=p.id, marks=p.marks) for p in sessions("cpu", "vulkan", "metal")]
+ARCHS = [pytest.param(p.values[0]["arch"], id=p.id, marks=p.marks) for p in sessions("cpu", "vulkan", "metal", "wasm")]
 ALSO_BY_NIGHT = [*ARCHS, *(pytest.param(p.values[0]["arch"], id=p.id, marks=[*p.marks, pytest.mark.slow])
                            for p in sessions("cuda", "amdgpu"))]  # fmt: skip
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from lang import test_simt as programs, test_simt_gradients as gradients
+from lang import test_simt as programs, test_simt_gradients as gradients, test_tiles as tiles
 from rigs.hip_stand_in import Chip
 from sessions import skips
 
@@ -38,14 +38,23 @@ def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_values(waiting: str) -> None:
     programs.test_threads_read_what_others_wrote()
     programs.test_a_reduction_in_shared_memory()
-    assert BARRIER[waiting] in programs.summed_blocks.code("isa" if waiting == "amdgpu" else "")
     programs.test_a_tiled_matrix_product()
     programs.test_shared_atomics_in_a_loop_over_two_axes()
     programs.test_barriers_in_loops_and_ifs_that_threads_agree_on(3)
     programs.test_a_block_for_each_element()
     programs.test_a_condition_is_read_by_all_threads_before_one_changes_it()
+    assert BARRIER[waiting] in programs.counted_down.code("isa" if waiting == "amdgpu" else "")
     programs.test_reductions_and_scans("exclusive_max")
     programs.test_reductions_and_scans("reduce_all_add")  # of a last block that is not full
+
+
+def test_tiles(waiting: str) -> None:
+    tiles.test_shared_vectors_matrices_and_structs()
+    tiles.test_loads_and_stores_leave_what_is_outside()
+    tiles.test_a_tile_is_a_value_that_its_methods_change()
+    for n in tiles.TILES if waiting == "amdgpu" else (16,):  # llvmpipe takes minutes for tiles of 32
+        tiles.sums_outer_products(n, "f32")
+        tiles.factorises_and_solves(n, "f32")
 
 
 @pytest.mark.parametrize(

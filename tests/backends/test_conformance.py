@@ -22,7 +22,7 @@ C = pytest.param("c", marks=skips("c"))
 AMDGPU = pytest.param("amdgpu", marks=pytest.mark.in_turn("amdgpu", ("amdgpu", "", "", "")))
 
 
-@pytest.fixture(params=["cpu", C, "cuda", "vulkan", "metal", AMDGPU])
+@pytest.fixture(params=["cpu", C, "cuda", "vulkan", "metal", AMDGPU, "wasm"])
 def rig(request: pytest.FixtureRequest) -> Any:
     """By day what has ten kernels for each dtype is only run, and not listed for several chips."""
     module = import_module(f"rigs.{request.param}_rig")
@@ -32,7 +32,7 @@ def rig(request: pytest.FixtureRequest) -> Any:
 
 # --- launches through an entry ------------------------------------------------------------------------------------
 
-@pytest.fixture(params=["cpu", C, "vulkan", "metal"])
+@pytest.fixture(params=["cpu", C, "vulkan", "metal", "wasm"])
 def near(request: pytest.FixtureRequest) -> Any:
     """A rig whose entries take the host's arrays."""
     return import_module(f"rigs.{request.param}_rig")

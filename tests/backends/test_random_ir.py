@@ -52,7 +52,10 @@ def exact_primitives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_ir, "PRIMS", {name: p for name, p in PRIMS.items() if name not in LOOSE})
 
 
-@pytest.mark.parametrize("arch", [pytest.param(arch, marks=skips(arch)) for arch in ("cpu", "c", "cuda", "vulkan")])
+ARCHS = ("cpu", "c", "cuda", "vulkan", "wasm")
+
+
+@pytest.mark.parametrize("arch", [pytest.param(arch, marks=skips(arch)) for arch in ARCHS])
 @given(seed=st.integers(0, 2**32))
 def test_random_kernels(arch: str, seed: int) -> None:
     rig, kernel = import_module(f"rigs.{arch}_rig"), run(random_ir.random_kernel(seed), front(EXACT))

@@ -11,7 +11,7 @@ from sessions import NIGHT, sessions
 
 import quadrants_lab as qd
 
-WHERE = sessions("cpu", "cuda", "vulkan", "metal")
+WHERE = sessions("cpu", "cuda", "vulkan", "metal", "wasm")
 
 
 @pytest.fixture(params=WHERE)

@@ -104,6 +104,29 @@ def test_straight_pushes_are_short(n: int, own: int, nbytes: int) -> None:
     assert len(made.words()) <= nbytes
 
 
+def sines(n: int) -> N.Kernel:
+    """A sine of a sine and so on, n times."""
+    body = "\n".join(f"%{11 + k}: f32 = sin %{10 + k}" for k in range(n))
+    return parse_kernel(parallel(
+        "const 64", f"%10: f32 = load @x[%3]\n{body}\nstore @x[%3], %{10 + n}", "buffer @x: field f32[64]",
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [3, 32, 33, 300])
+def test_a_function_with_many_calls_is_not_inlined(n: int) -> None:
+    made = module(sines(n), EXACT, GENERIC)
+    validate(made.words())
+    controls = {i[3] for i in made.instructions()[0] if i[0] == opcodes.OPS["Function"][0]}
+    assert controls == ({0, opcodes.DONT_INLINE} if n > 32 else {0})
+    x = np.linspace(-1, 1, 64, dtype=np.float32)
+    bound = bind(load(sines(n)), {"x": x})
+    assert bound.launch() == 0
+    want = np.linspace(-1, 1, 64, dtype=np.float32).astype(np.float64)
+    for _ in range(n):
+        want = np.sin(want)
+    np.testing.assert_allclose(x, want, rtol=0, atol=1e-5)
+
+
 def in_turn(t: str, n: int, count: int) -> str:
     """Pushes n values of count stacks, x[i] + k or, of truth values, x[i] > k, in turn; y[i, k] is the k-th that is
     popped, with a constant between its load and its pop."""

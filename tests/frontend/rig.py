@@ -12,7 +12,7 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsError, QuadrantsWarning
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import (
     Lowered,
@@ -116,9 +116,12 @@ qd = SimpleNamespace(
     **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
     template=FakeTemplate, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
     Struct=FakeOp("Struct"), section=SimpleNamespace(__qd_section__="section"),
-    simt=SimpleNamespace(block=SimpleNamespace(**{
-        name.partition(".")[2]: FakeOp(name) for name, row in OPS.items() if row.home == "simt.block"
-    })),
+    stream_parallel=SimpleNamespace(__qd_section__="stream_parallel"),
+    simt=SimpleNamespace(**{
+        home: SimpleNamespace(**{
+            name.partition(".")[2]: FakeOp(name) for name, row in OPS.items() if row.home == f"simt.{home}"
+        }) for home in ("block", "Tile16x16", "Tile32x32")
+    }),
     math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
 )  # fmt: skip
 
@@ -129,7 +132,8 @@ def types() -> dict[str, Any]:
     ball = FakeStructType({"pos": vec3, "mass": f32, "hits": i32})
     balls = {"pos": FakeField(f32, 4, grad=True, element=(3,)), "mass": FakeField(f32, 4), "hits": FakeField(i32, 4)}
     return {
-        "vec3": vec3, "Ball": ball, "balls": FakeStructField(ball, **balls), "gravity": FakeMatrix([0.0, -9.8, 0.0]),
+        "vec3": vec3, "loose": FakeMatrixType(None, 3),
+        "Ball": ball, "balls": FakeStructField(ball, **balls), "gravity": FakeMatrix([0.0, -9.8, 0.0]),
         "shifted": FakeField(f32, 5, offset=(-2,)), "f32": f32, "matrix": MatrixSpec, "struct": StructSpec,
     }  # fmt: skip
 

@@ -43,7 +43,7 @@ def test_code_of_every_backend(name: str) -> None:
     y.grad.fill(1.0)
     kernel()
     kernel.grad()
-    stages = {"cpu": "llvm", "cuda": "ptx", "amdgpu": "isa", "metal": "msl", "vulkan": "spirv", "c": "c"}
+    stages = {"cpu": "llvm", "cuda": "ptx", "amdgpu": "isa", "metal": "msl", "vulkan": "spirv", "c": "c", "wasm": "wat"}
     assert set(stages) == set(all_stages().values())
     for launchable in (kernel, kernel.grad):
         assert all(launchable.code(stage) for stage in stages.values())

@@ -12,8 +12,7 @@ from programs.deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.op_table import PYTHON
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS, PYTHON
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import ScalarSpec, TemplateSpec
 from quadrants_lab.ir.options import CompileOptions
@@ -73,6 +72,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         "known = OP(k_known)\nfor j in OP(range(known)):\n    own += j",
         "own += OP(k_known + 1)",
     ),
+    "outer": ("t = qd.simt.Tile16x16.zeros()\nt -= OP(r, 2)",),
     "static_assert": ("OP(k_known == 3)",), "static_print": ("OP(k_known)",), "print": ("OP(k, 'of', r, sep='|')",),
     "range": ("for j in OP(3):\n    own += j", "for j in OP(k, 9, 2):\n    own += j"),
     "ndrange": ("for j, l in OP(3, (k, 9), axes=(1, 0)):\n    own += j * l",),
@@ -86,7 +86,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
 _HIDDEN = (
     "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.get_scalar_field", "Field.parent",
     "custom_jvp", "detached", "only", "constant_like", "epsilon", "Matrix.zero_like", "simt.half", "simt.shared",
-    "simt.threads",
+    "simt.threads", "Tile.eye_", "Tile.cholesky_", "Tile.solve_triangular_",
 )  # fmt: skip
 _OPERATORS = ("Matrix.__matmul__",)
 

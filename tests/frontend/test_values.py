@@ -39,6 +39,9 @@ KINDS: dict[str, tuple[Any, list[str], int | None, str]] = {
     "range": (V.Range(LIT, NUM, None), [], None, "a range"),
     "ndrange": (V.NdRange(((LIT, NUM),), (0,)), [], None, "an ndrange"),
     "grouped": (V.Grouped(FIELD), [], None, "a grouped loop"),
+    "tile": (V.Tile(FIELD), [], None, "a tile of 3 x 3"),
+    "slab": (V.Slab(FIELD, (), (NUM, NUM), (NUM, NUM)), [], None, "a slice of an array"),
+    "outer": (V.Outer(NUM, NUM), [], None, "qd.outer(...)"),
 }  # fmt: skip
 
 

@@ -112,13 +112,25 @@ def test_methods_of_its_own_stay() -> None:
     assert hash(Alike(3)) == hash(Alike(3))
 
 
-def test_methods_are_compiled_when_they_are_called() -> None:
+def test_an_init_is_compiled_when_it_has_been_called_often() -> None:
     @record.dataclass(slots=True)
     class Late:
         a: int
+        b: list[int] = field(default_factory=list)
+        c: int = 5
     before = Late.__init__
-    assert Late(1).a == 1
-    assert Late.__init__ is not before
+    for n in range(2 * record._FIRST):
+        assert (Late.__init__ is before) == (n <= record._FIRST)
+        made = Late(n, c=n) if n % 2 else Late(a=n)
+        assert (made.a, made.b, made.c) == (n, [], n if n % 2 else 5)
+
+
+def test_an_init_is_compiled_when_its_arguments_are_wrong() -> None:
+    @record.dataclass(slots=True)
+    class Late:
+        a: int
+    with pytest.raises(TypeError, match="positional argument"):
+        Late(1, 2)  # type: ignore[call-arg]
     assert Late.__init__.__qualname__.endswith("Late.__init__")
     with pytest.raises(TypeError, match=r"Late.__init__\(\) missing 1 required positional argument: 'a'"):
         Late()  # type: ignore[call-arg]

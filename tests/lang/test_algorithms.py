@@ -5,6 +5,7 @@ import pytest
 from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
+from quadrants_lab.lang import block_algorithms as blocks
 
 session = session_of(EVERYWHERE)
 A = qd.algorithms
@@ -134,6 +135,34 @@ def test_wide_elements_are_selected_with_wide_scratch():
     selected(field, flags, out, 0 * flags, sums, np.zeros(1, np.int32), scratch, n)
     assert out[: flags.sum()].tolist() == x[flags != 0].tolist()
     assert sums[:100].tolist() == np.add.reduceat(x, np.arange(0, n, 3)).tolist()
+
+
+@qd.kernel
+def totals(scratch: ARRAY, at: qd.i32, n: qd.i32, dtype: T):
+    blocks._scan_totals(max, -100, scratch, at, n, dtype)
+
+
+@CPU_ALONE
+@pytest.mark.parametrize("n", [0, 1, blocks.SPAN, blocks.SPAN + 1, 3 * blocks.SPAN + 77])
+def test_by_blocks_of_threads(session, monkeypatch, n):
+    """What GPUs run, whose blocks the CPU imitates."""
+    def by_blocks():
+        return True
+    by_blocks.__qd_compile_time__ = True
+    monkeypatch.setattr(A, "by_blocks", by_blocks)
+    test_rows_of_tiles(session, n)
+    x = np.random.default_rng(n).integers(-(2**31), 2**31, max(n, 1)).astype(np.float32)
+    keys, values = qd.ndarray(qd.f32, x.shape), qd.ndarray(qd.i32, x.shape)
+    keys.from_numpy(x)
+    values.from_numpy(np.arange(len(x), dtype=np.int32))
+    A.parallel_sort(keys, values)
+    order = np.argsort(x, kind="stable")
+    assert keys.to_numpy().tolist() == x[order].tolist()
+    assert values.to_numpy().tolist() == order.tolist()
+    scratch = drawn("i32", n + 5)
+    want = np.concatenate([scratch[:3], np.maximum.accumulate(scratch[3 : n + 3]), scratch[n + 3 :]])
+    totals(scratch, 3, n, qd.i32)
+    assert scratch.tolist() == want.tolist()
 
 
 def test_prefix_sums_in_place():

@@ -220,3 +220,25 @@ def test_integers_and_ndarrays_have_no_derivative_to_ask_for():
     assert qd.field(qd.i32, 4).grad is None
     assert qd.ndarray(qd.f32, 4).grad is None
     assert qd.field(qd.f32, 4, needs_grad=True).grad
+
+
+@qd.kernel
+def double(x: qd.types.ndarray()):
+    for i in x:
+        x[i] = 2 * x[i]
+
+
+def test_copies_come_in_the_order_of_launches_and_writes():
+    x, y = qd.ndarray(qd.f32, 5), qd.ndarray(qd.f32, 5)
+    x.fill(1.0)
+    double(x)
+    x[3] = 7.0
+    y[1] = 9.0
+    y.copy_from(x)
+    double(x)
+    assert y.to_numpy().tolist() == [2, 2, 2, 7, 2]
+    y[0] = 5.0
+    double(y)
+    x.copy_from(y)
+    x.copy_from(x)
+    assert x.to_numpy().tolist() == [10, 4, 4, 14, 4]

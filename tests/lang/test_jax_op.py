@@ -65,6 +65,16 @@ def test_a_program_over_a_batch() -> None:
     np.testing.assert_allclose(found, jax.vmap(jax.grad(of))(batch), rtol=1e-5)
 
 
+def test_an_array_of_jax_cannot_be_written() -> None:
+    """JAX shares its arrays, and so nobody may change one."""
+    @qd.jax_op(outputs={"y": "x"})
+    def in_place(x, y):
+        advance(x)
+        y.copy_from(x)
+    with pytest.raises(Exception, match="QL2048"):
+        in_place(jnp.asarray(X)).block_until_ready()
+
+
 def test_under_a_tape_it_is_an_error() -> None:
     loss = qd.field(qd.f32, (), needs_grad=True)
     with pytest.raises(qd.QuadrantsRuntimeError, match="jax_op walk is called under a Tape"), qd.ad.Tape(loss):

@@ -6,7 +6,7 @@ from types import FunctionType
 import child
 
 import quadrants_lab as qd
-from quadrants_lab.frontend.ops.builtins import OPS
+from quadrants_lab.frontend.op_table import OPS
 from quadrants_lab.lang.ops import OPERATIONS
 
 

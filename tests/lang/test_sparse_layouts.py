@@ -366,49 +366,13 @@ def test_indices_that_are_sums(session: str) -> None:
     def write(at: qd.types.ndarray(qd.i32, 2)):
         qd.loop_config(serialize=True)
         for k in range(20):
-            x[2 * (at[k, 0] // 2) + at[k, 1], 8 * (k % 2) + at[k, 1]] += k + 1
+            x[at[k, 0] // 2 * 2 + at[k, 1], k % 2 * 8 + at[k, 1]] += k + 1
 
     write(at)
     want = np.zeros((32, 32), int)
     for k, (a, b) in enumerate(at.tolist()):
         want[2 * (a // 2) + b, 8 * (k % 2) + b] += k + 1
     assert (x.to_numpy() == want).all()
-
-
-@NEEDS_F64
-def test_the_gradient_of_a_loop_that_asks_what_is_active(session: str) -> None:
-    x, z = qd.field(qd.f64), qd.field(qd.f64, shape=256, needs_grad=True)
-    w = qd.field(qd.f64, shape=256, needs_grad=True)
-    loss = qd.field(qd.f64, shape=(), needs_grad=True)
-    node = qd.root.pointer(qd.i, 64)
-    node.dense(qd.i, 4).place(x)
-    for i in (5, 90, 91, 255):
-        x[i] = 1.0
-
-    @qd.kernel
-    def some():
-        for i in z:
-            if qd.is_active(node, i // 4):
-                v = z[i]
-                for _ in range(i % 3):
-                    v = v * v
-                loss[None] += v
-            w[i] = z[i] * z[i]
-
-    @qd.kernel
-    def rest():
-        for i in w:
-            loss[None] += w[i] * (i + 1)
-
-    values = np.linspace(0.5, 1.5, 256)
-    z.from_numpy(values)
-    with qd.ad.Tape(loss):
-        some()
-        rest()
-    power = 2 ** (np.arange(256) % 3)
-    active = np.isin(np.arange(256) // 4, (1, 22, 63))
-    want = active * power * values ** (power - 1) + 2 * values * (np.arange(256) + 1)
-    np.testing.assert_allclose(z.grad.to_numpy(), want, rtol=1e-12)
 
 
 # --- gradients

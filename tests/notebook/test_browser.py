@@ -46,7 +46,7 @@ Inspection(view).display(get_ipython())
 """
 
 STATIC = {  # something of each pane of the copy
-    "Source": "qd", "Passes": "reverse", "CFG": "<img", "Stacks": "operand of sin", "SizeExpr": "n[None]",
+    "Source": "qd", "Passes": "reverse", "CFG": "<img", "Stacks": "operand of sin", "Stack sizes (SizeExpr)": "n[None]",
     "Steps": "%104", "Code": "sinf@PLT", "Run": "0.4301",
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from quadrants_lab.notebook.values import heatmap
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.widgets.history import pane
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView, KernelView, Line
 
 CELL = """
@@ -79,7 +80,7 @@ def test_a_gradient_that_is_not_finite_is_said_and_not_drawn():
         moved = (Move(1e-3, 1e-3, 1.0, 1.5, 0.0, 0.0),)
         remember_edit(CellView("t", [view]), [Verdict("x", kind, "", moved)])
     assert [e.error for e in view.edits if e.error == e.error] == [view.edits[0].error, view.edits[2].error]
-    html = pane(view, "0/history", ())
+    html = write(pane(view, "0/history", ()))
     assert ">not finite</td>" in html
     assert "nan" not in html
     (line,) = re.findall('<polyline points="([^"]*)"/>', html)

@@ -11,8 +11,9 @@ from notebook.browser import CHROMIUM  # after the skip: it imports playwright
 from playwright.sync_api import Page, expect, sync_playwright
 
 from quadrants_lab.widgets import pack
-from quadrants_lab.widgets.html import choices, listing, slot
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import Line
+from quadrants_lab.widgets.tree import Control, Lines, Slot, choices
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 
@@ -55,6 +56,10 @@ def page(chromium):
     yield shown
     shown.close()
     assert said == []
+
+
+def window(data: dict) -> str:
+    return write(Control("div", {"data-window": json.dumps(data)}))
 
 
 def answer(page: Page, request: str, html: str) -> None:
@@ -103,7 +108,7 @@ def test_an_answer_goes_where_it_was_asked_and_a_lost_one_is_asked_again(page: P
 def test_a_new_slot_shows_the_progress_of_what_an_old_one_asked_for(page: Page):
     open_tab(page, "Code")
     for _ in range(2):
-        answer(page, "0/code", slot("c", load="0/code/long"))
+        answer(page, "0/code", write(Slot("c", load="0/code/long")))
         page.evaluate("wait('0/code/long')")
         page.get_by_role("button", name="stop").wait_for()
         open_tab(page, "Run")
@@ -112,9 +117,9 @@ def test_a_new_slot_shows_the_progress_of_what_an_old_one_asked_for(page: Page):
 
 
 def test_the_focus_stays_in_what_an_answer_replaces(page: Page):
-    ways = choices("Which", [("forward", "0/code/3f"), ("gradient", "0/code/3")], "launch")
+    ways = write(choices("Which", [("forward", "0/code/3f"), ("gradient", "0/code/3")], "launch"))
     open_tab(page, "Code")
-    answer(page, "0/code", slot("launch", FIELD + ways))
+    answer(page, "0/code", f'<div class="slot" data-slot="launch">{FIELD}{ways}</div>')
     page.get_by_label("Launch").fill("3")
     page.keyboard.press("Enter")
     answer(page, "0/code/3f", FIELD + ways)
@@ -133,11 +138,11 @@ def test_the_focus_stays_in_what_an_answer_replaces(page: Page):
 def test_a_search_looks_into_what_came_after_it_was_opened(page: Page):
     open_tab(page, "Code")
     field = FIELD.replace('data-then="f"', "")
-    answer(page, "0/code", field + slot("launch", listing([Line("old")], "text", "code")))
+    answer(page, "0/code", field + write(Slot("launch", Lines([Line("old")], "text", "code"))))
     page.get_by_role("tab", name="Code").press("/")
     page.get_by_label("Launch").fill("1")
     page.keyboard.press("Enter")
-    answer(page, "0/code/1", listing([Line("new")], "text", "code"))
+    answer(page, "0/code/1", write(Lines([Line("new")], "text", "code")))
     page.get_by_role("searchbox").fill("new")
     expect(page.locator(".search [role=status]")).to_have_text("1 of 1")
 
@@ -148,13 +153,13 @@ def test_a_late_window_of_steps_does_not_take_back_a_move(page: Page):
     page.get_by_role("button", name="last step").click()
     page.get_by_role("button", name="next step").click()
     expect(page.locator(".now")).to_contain_text("step 2 of 3 and more")
-    answer(page, "0/steps/1/0//last", json.dumps({**WINDOW, "first": 900, "cut": False}))
+    answer(page, "0/steps/1/0//last", window({**WINDOW, "first": 900, "cut": False}))
     page.wait_for_timeout(50)
     assert "step 2 of 3 and more" in page.locator(".now").inner_text()
     page.get_by_role("button", name="last step").click()
-    page.get_by_role("button", name="where the way back begins").click()  # what was asked last counts
-    answer(page, "0/steps/1/0//last", json.dumps({**WINDOW, "first": 900, "cut": False}))
-    answer(page, "0/steps/1/0//turn", json.dumps({**WINDOW, "first": 500, "found": 501}))
+    page.get_by_role("button", name="where the reverse begins").click()  # what was asked last counts
+    answer(page, "0/steps/1/0//last", window({**WINDOW, "first": 900, "cut": False}))
+    answer(page, "0/steps/1/0//turn", window({**WINDOW, "first": 500, "found": 501}))
     expect(page.locator(".now")).to_contain_text("step 502 of 503 and more")
 
 
@@ -162,7 +167,8 @@ def test_choices_are_whole_in_a_narrow_window(page: Page):
     page.add_style_tag(content=pack.style())
     page.set_viewport_size({"width": 500, "height": 900})
     open_tab(page, "Code")
-    answer(page, "0/code", choices("Which", [(f"{n} of 6: the loop at line {n}", "0/code/1") for n in range(6)], "t"))
+    tasks = [(f"{n} of 6: the loop at line {n}", "0/code/1") for n in range(6)]
+    answer(page, "0/code", write(choices("Which", tasks, "t")))
     places = [x.bounding_box() for x in page.get_by_role("radio").all()]
     assert len(places) == 6
     assert all(x["height"] < 32 and x["x"] + x["width"] <= 500 for x in places), "each is one line, in the window"

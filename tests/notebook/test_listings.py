@@ -11,11 +11,13 @@ import pytest
 from notebook.sample import TEXT, cell_view
 
 from quadrants_lab.ir.parse import parse_kernel
-from quadrants_lab.widgets.diff import counts, ranges
+from quadrants_lab.widgets.diff import counts, marked, ranges
 from quadrants_lab.widgets.graph import _inside, drawing, svg
 from quadrants_lab.widgets.layout import layout
+from quadrants_lab.widgets.live import listed
 from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, Part, kernel_lines
 from quadrants_lab.widgets.panes import render
+from quadrants_lab.widgets.tree import Lines
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +33,10 @@ def ties(markup: str) -> set[tuple[int, int, int]]:
     """(source line, statement, adjoint of) of all lines that have a source line."""
     rows = [x for listing in drawn(markup, "lines") for x in listing["t"]]
     nodes = [node for graph in drawn(markup, "graph") for node in graph["nodes"]]
-    rows += [x for node in nodes for x in node[8]]
-    found = {tuple(map(int, x.split(" ", 3)[:3])) for x in rows} | {(node[7], -1, -1) for node in nodes}
+    rows += [x for node in nodes for x in node[7]]
+    found = {tuple(map(int, x.split(" ", 3)[:3])) for x in rows} | {(node[6], -1, -1) for node in nodes}
+    attributes = r"data-span-line='(\d+)'(?: data-stmt='(\d+)')?(?: data-adj='(\d+)')?"
+    found |= {tuple(int(x or -1) for x in tie) for node in nodes for tie in re.findall(attributes, node[5])}
     return {t for t in found if t[0] > 0}
 
 
@@ -88,25 +92,42 @@ def test_a_number_that_means_another_value_is_a_difference():
 
 
 def test_a_diff_is_a_diff():
-    """Of random texts: both sides come out whole, and equal stretches are equal but for numbers."""
+    """Of random texts: both sides come out whole, and equal stretches are equal but for numbers, which mean the same on
+    both."""
     source = random.Random(7)
     for _ in range(200):
         operands = [max(n - source.randrange(1, 4), 0) for n in range(12)]
         texts = [f"%{n}: f32 = {source.choice(['sin', 'cos'])} %{a}" for n, a in enumerate(operands)]
         left, right = ([x for x in texts if source.random() < 0.8] for _ in range(2))
+        right = [re.sub(r"%(\d+)", lambda m: f"%{int(m[1]) * 3}", x) for x in right]
         cut = ranges(lines(*left), lines(*right))
         assert [k for _, a, b, _, _ in cut for k in range(a, b)] == list(range(len(left)))
         assert [k for _, _, _, c, d in cut for k in range(c, d)] == list(range(len(right)))
-        for tag, a, b, c, d in cut:
-            if tag == "equal":
-                assert [re.sub(r"\d+", "", x) for x in left[a:b]] == [re.sub(r"\d+", "", x) for x in right[c:d]]
+        means: dict[str, str] = {}
+        for x, y in (p for tag, a, b, c, d in cut if tag == "equal" for p in zip(left[a:b], right[c:d], strict=True)):
+            assert re.sub(r"\d+", "", x) == re.sub(r"\d+", "", y)
+            for i, j in zip(re.findall(r"%(\d+)", x), re.findall(r"%(\d+)", y), strict=True):
+                assert means.setdefault(i, j) == j
+        assert len(set(means.values())) == len(means)
+
+
+def test_changed_words_are_marked():
+    before, after = lines("%4: f32 = add %1, %2", "x < 'a'"), lines("%4: f32 = sub %1, %2", "}")
+    rows = [listed(Lines(side, "ir", "t")) for side in (before, after)]
+    told = marked(before, after, ranges(before, after), *rows)
+    assert [[n for n, _ in side] for side in told] == [[0], [0]]  # the second lines have nothing in common
+    assert [re.findall("<mark>(.*?)</mark>", side[0][1]) for side in told] == [["add"], ["sub"]]
+    assert [html.unescape(re.sub("<[^>]*>", "", side[0][1])) for side in told] == [
+        "1 0 -1 %4: f32 = add %1, %2", "1 0 -1 %4: f32 = sub %1, %2"
+    ]  # fmt: skip
 
 
 def test_any_two_passes_can_be_compared(view):
     markup = render(view, "0/passes/gradient/2")
     menu = re.findall(r'data-req="([^"]*)"', markup)
-    assert {"0/passes/forward/0/ir", "0/passes/gradient/0/ir", "0/passes/gradient/2/given"} <= set(menu)
-    assert 'data-to="0/passes/gradient/2/ir"' in markup
+    others = ("forward/0/ir", "gradient/0/ir", "gradient/2/given")
+    assert {f"0/passes/gradient/2/since/{x}" for x in others} <= set(menu)
+    assert 'data-from="0/passes/gradient/2/given" data-to="0/passes/gradient/2/ir"' in markup
     for request, pushes in (("forward/0/ir", False), ("gradient/0/given", False), ("gradient/2/ir", True)):
         (listing,) = drawn(render(view, f"0/passes/{request}"), "lines")
         assert any("adstack_push" in x for x in listing["t"]) == pushes

@@ -9,6 +9,7 @@ import pytest
 import quadrants_lab as qd
 from quadrants_lab.notebook import show
 from quadrants_lab.widgets import source
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import ONLY_READY, KernelView, NotReady, kernel_lines
 from quadrants_lab.widgets.passes import pane
 
@@ -57,8 +58,16 @@ def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> 
     nowhere = [{line.stmt for line in lines if not line.span_line} for lines in (before, after)]
     assert nowhere[1] <= nowhere[0]
     asked = [f"gradient on {backend}", str(steps.index(step))]
-    assert "adstack_push" in html.unescape(pane(view, "passes", [*asked, "given"]))
-    assert "@v$" in re.sub("<[^>]*>", "", html.unescape(html.unescape(pane(view, "passes", [*asked, "ir"]))))
+    assert "adstack_push" in html.unescape(write(pane(view, "passes", [*asked, "given"])))
+    assert "@v$" in re.sub("<[^>]*>", "", html.unescape(html.unescape(write(pane(view, "passes", [*asked, "ir"])))))
+
+
+def test_linked_opens_on_the_last_ir_before_it_is_lowered(view: KernelView) -> None:
+    for mode in ("forward", "gradient"):
+        opened = view.traces[mode][source.last_unlowered(view, mode)]
+        assert not any(line.text.endswith("lanes 8") for line in kernel_lines(opened.after, view.file))
+        assert opened.name not in ("cpu schedule", "lower lanes", "lower adstacks")
+    assert view.traces["forward"][-1].lowering
 
 
 def test_what_other_backends_make_of_a_stack_is_made_when_somebody_looks() -> None:
@@ -80,14 +89,14 @@ def test_what_other_backends_make_of_a_stack_is_made_when_somebody_looks() -> No
     assert "gradient on cpu" in view.traces
     token = ONLY_READY.set(True)
     try:
-        assert "passes/gradient on metal/0/ir" in source.pane(view, "0/source", ())
+        assert "passes/gradient on metal/0/ir" in write(source.pane(view, "0/source", ()))
         for rest in (["gradient on metal"], ["gradient on metal", "0", "ir"]):
             with pytest.raises(NotReady, match="lower adstacks of metal"):
                 pane(view, "0/passes", rest)
     finally:
         ONLY_READY.reset(token)
     assert later.known is None
-    assert "lower adstacks" in pane(view, "0/passes", ["gradient on metal"])
+    assert "lower adstacks" in write(pane(view, "0/passes", ["gradient on metal"]))
     assert later.known is not None
 
 

@@ -101,8 +101,8 @@ def test_a_pane_tells_what_a_tape_kept(cell, shell, options, loss) -> None:
     view = show(shell.user_ns["in_place"]).view
     assert ["tape", "Tape"] in shape(view)["panes"]
     pane = render(view, "0/tape")
-    kept = r'<td class="num">24</td><td class="num"></td><td class="">it overwrites what its own gradient reads'
-    assert re.search(rf'<td class="">in_place</td>{kept}', pane)
+    kept = r'<td class="num">24</td><td class="num"></td><td>it overwrites what its own gradient reads'
+    assert re.search(rf'<td>in_place</td>{kept}', pane)
     assert "it overwrites what its own gradient reads" in static_html(view)
 
 
@@ -128,4 +128,4 @@ def test_the_report_of_a_tape_that_kept_nothing_is_a_sentence(cell, shell) -> No
     shown = shell.display_formatter.format(result.result)[0]["text/html"]
     assert "0 steps: at most 0 bytes kept" in shown
     assert "No step overwrites what gradients read." in shown
-    assert "<svg" not in shown  # there is nothing to draw
+    assert "<img" not in shown  # there is nothing to draw

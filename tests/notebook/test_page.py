@@ -1,12 +1,7 @@
 """The inspector as a page in a browser, on hand-made data: one browser, no server; colours in both themes."""
 
-import html
-import json
-import random
-import re
 import sys
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,9 +21,7 @@ from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.collect import EDITS, remember_edit
 from quadrants_lab.notebook.saved import export
-from quadrants_lab.widgets.diff import ranges
-from quadrants_lab.widgets.html import listing
-from quadrants_lab.widgets.model import Line, TaskGraphs, kernel_lines
+from quadrants_lab.widgets.model import Line, TaskGraphs
 from quadrants_lab.widgets.static import static_html
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,6 +100,81 @@ def test_a_line_marks_its_kin_in_source_ir_and_code(page: Page):
     page.wait_for_function("() => !document.querySelector('.lines .mark, .lines .twin')")
 
 
+def test_linked_opens_at_the_kernel_with_listings_side_by_side(browser, tmp_path: Path):
+    made = cell_view()
+    (kernel,) = made.kernels
+    above = [Line(f"u{n} = {n}", n) for n in range(1, 201)]
+    kernel.source = [*above, *(replace(x, span_line=x.span_line + 200) for x in kernel.source)]
+    kernel.source += [Line("pass", n) for n in range(216, 300)]
+    page = browser[0].context.browser.new_page(viewport={"width": 1300, "height": 900})
+    page.goto(f"file://{export(made, tmp_path / 'k.html')}")
+    columns = show(page, "Linked").locator(".col")
+    assert columns.nth(0).locator('.ln[data-span-line="205"]').is_visible()  # def k()
+    assert "5 lines: 5 buffers" in columns.nth(1).locator(".folded").first.inner_text()
+    tops = [x.bounding_box()["y"] for x in columns.locator(".lines").all()]
+    assert len(tops) == 3
+    assert len(set(tops)) == 1
+    fold = columns.nth(1).locator(".folded").first
+    fold.click()
+    assert columns.nth(1).locator(".ln", has_text="buffer @x.grad").is_visible()
+    page.close()
+
+
+def test_columns_are_resized_with_the_mouse_and_with_keys(page: Page):
+    panel = show(page, "Linked")
+    grip, columns = panel.locator(".grip").first, panel.locator(".col")
+    def widths() -> list[float]:
+        return [x.bounding_box()["width"] for x in columns.all()]
+    before, box = widths(), grip.bounding_box()
+    page.mouse.move(box["x"] + 4, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 104, box["y"] + 50, steps=4)
+    page.mouse.up()
+    dragged = widths()
+    assert [round(b - a, -1) for a, b in zip(before, dragged, strict=True)] == [100, -100, 0]
+    grip.press("ArrowLeft")
+    assert widths()[0] < dragged[0] - 20
+    page.get_by_role("button", name="Source", exact=True).click()
+    assert [x.is_visible() for x in panel.locator(".grip").all()] == [False, True]
+
+
+def test_a_pane_fills_the_window_until_escape(page: Page):
+    show(page, "CFG")
+    inspector = page.locator(".qdi")
+    before = inspector.bounding_box()
+    page.get_by_role("tab", name="CFG").press("w")
+    size = page.viewport_size
+    assert inspector.bounding_box() == {"x": 0, "y": 0, **size}
+    page.keyboard.press("Escape")
+    assert inspector.bounding_box() == before
+    page.get_by_role("button", name="Full window").click()
+    assert inspector.bounding_box()["width"] == size["width"]
+    page.get_by_role("button", name="Full window").click()
+    assert inspector.bounding_box() == before
+
+
+LETTERS = """(panel) => [...panel.querySelectorAll("*")].flatMap((x) => {
+  const own = [...x.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+  const shown = own && x.getClientRects().length && !["OPTION", "STYLE", "TITLE"].includes(x.tagName.toUpperCase());
+  const least = x.closest("svg") ? 11 : 12, scale = x.closest("svg") ? (x.getScreenCTM?.()?.a ?? 1) : 1;
+  const size = parseFloat(getComputedStyle(x).fontSize) * scale;
+  return shown && size < least - 0.1 ? [`${size}: ${x.textContent.slice(0, 40)}`] : [];
+})"""
+
+
+def test_no_letters_are_too_small_and_each_pane_begins_with_what_it_says(page: Page):
+    for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "History", "Backends"):
+        panel = show(page, pane)
+        assert panel.evaluate(LETTERS) == [], pane
+        assert panel.locator("xpath=descendant::*[self::p or self::h4][1]").get_attribute("class") == "answer", pane
+    graph = show(page, "CFG").locator(".graph").first
+    graph.get_by_role("button", name="smaller").click()
+    graph.get_by_role("button", name="smaller").click()
+    graph.locator(".tt", has_text="entry").wait_for()  # titles alone
+    assert graph.locator(".ln").count() == 0
+    assert page.get_by_role("tabpanel").evaluate(LETTERS) == []
+
+
 def test_a_click_is_kept_when_its_listing_scrolls_under_it(page: Page):
     column = show(page, "Linked").locator(".col").nth(1)
     sine = column.locator('.ln[data-stmt="9"]')
@@ -136,14 +204,14 @@ def test_a_click_on_a_graph_is_kept_when_its_size_changes(page: Page):
 def test_pointing_marks_without_a_click(page: Page):
     panel = show(page, "Linked")
     panel.locator(".col").nth(0).locator('.ln[data-span-line="11"]').hover()
-    panel.locator('.col:nth-child(2) .ln.mark[data-span-line="11"]').first.wait_for()
+    panel.locator(".col").nth(1).locator('.ln.mark[data-span-line="11"]').first.wait_for()
     page.mouse.move(5, 5)
     page.wait_for_function("() => !document.querySelector('.lines .mark')")
 
 
 def test_every_pane_is_searched(page: Page):
     for pane, text in (("Linked", "sin"), ("Passes", "lower"), ("CFG", "after loop"), ("Stacks", "operand of sin"),
-                       ("SizeExpr", "n[none]"), ("Run", "0.4301")):  # fmt: skip
+                       ("Stack sizes (SizeExpr)", "n[none]"), ("Run", "0.4301")):  # fmt: skip
         panel = show(page, pane)
         page.get_by_role("tab", name=pane, exact=True).focus()
         page.keyboard.press("/")
@@ -214,7 +282,7 @@ def test_of_two_thousand_boxes_those_in_view_are_drawn(page: Page, view):
 
 
 def test_what_if(page: Page, view):
-    panel = show(page, "SizeExpr")
+    panel = show(page, "Stack sizes (SizeExpr)")
     (kernel,) = view.kernels
     sized = kernel.traces["gradient"][-1].after
     slider = panel.locator('input[data-leaf="n"]')
@@ -226,11 +294,11 @@ def test_what_if(page: Page, view):
                 return np.array(n)
 
         depth = evaluate(stack_allocas(sized)[0].size, Other())
-        assert f"depth {depth}, {4 * depth} B an iteration" in panel.locator(".depth").first.inner_text()
+        assert f"depth {depth}, {4 * depth} B per thread" in panel.locator(".depth").first.inner_text()
         assert f"= {n}" in panel.locator(".leaf .val").first.inner_text()
     assert "the launch: 200 B" in panel.locator(".total").inner_text()
     panel.get_by_role("button", name="as in the launch").click()
-    assert panel.locator(".total").inner_text().startswith("200 B an iteration")
+    assert panel.locator(".total").inner_text().startswith("200 B per thread")
 
 
 def test_a_launch_that_was_not_recorded_shows_its_depth(browser, tmp_path: Path):
@@ -240,10 +308,10 @@ def test_a_launch_that_was_not_recorded_shows_its_depth(browser, tmp_path: Path)
         stack.size = valueless(stack.size)
     page = browser[0].context.browser.new_page()
     page.goto(f"file://{export(made, tmp_path / 'k.html')}")
-    panel = show(page, "SizeExpr")
+    panel = show(page, "Stack sizes (SizeExpr)")
     assert panel.locator("input").count() == 0
-    assert panel.locator(".total").inner_text().startswith("200 B an iteration")
-    assert "depth 50, 200 B an iteration" in panel.locator(".depth").first.inner_text()
+    assert panel.locator(".total").inner_text().startswith("200 B per thread")
+    assert "depth 50, 200 B per thread" in panel.locator(".depth").first.inner_text()
     assert [x.inner_text() for x in panel.locator(".bars > div:visible").all()] == ["in the launch\n50"]
     assert panel.get_by_role("button", name="watch iterations").count() == 0
     page.close()
@@ -299,7 +367,7 @@ NAMES = """() => [...document.querySelectorAll(
 
 def test_text_is_readable_controls_have_names_and_listboxes_hold_options(page: Page):
     for _ in ("light", "dark"):
-        for pane in ("Linked", "Passes", "CFG", "Stacks", "SizeExpr", "Run", "History", "Backends"):
+        for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "History", "Backends"):
             panel = show(page, pane)
             if pane == "Linked":
                 panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()
@@ -330,48 +398,6 @@ def test_a_page_compares_any_two_passes(page: Page):
     panel.locator(".lines mark").first.wait_for()
 
 
-def in_js(page: Page, call: str, *given: object) -> object:
-    """A call of a function of `diff.js`."""
-    return page.evaluate(f"(given) => {{ {(WIDGETS / 'diff.js').read_text()}; return {call}(...given); }}", given)
-
-
-def test_the_browser_pairs_lines_as_python_does(page: Page, view):
-    steps = [s for trace in view.kernels[0].traces.values() for s in trace]
-    texts = [kernel_lines(s.after, "cell") for s in steps]
-    for before, after in product(texts, texts):
-        found = in_js(page, "hunks", [x.text for x in before], [x.text for x in after])
-        assert [tuple(x) for x in found] == ranges(before, after)
-
-
-def test_the_difference_of_random_texts_is_one(page: Page):
-    """Both sides come out whole, and equal stretches are equal but for numbers, which mean the same on both."""
-    source = random.Random(3)
-    for _ in range(60):
-        texts = [f"%{n}: f32 = {source.choice(['sin', 'cos'])} %{max(n - 2, 0)}" for n in range(14)]
-        left, right = ([x for x in texts if source.random() < 0.8] for _ in range(2))
-        right = [re.sub(r"%(\d+)", lambda m: f"%{int(m[1]) * 3}", x) for x in right]
-        cut = in_js(page, "hunks", left, right)
-        assert [k for _, a, b, _, _ in cut for k in range(a, b)] == list(range(len(left)))
-        assert [k for _, _, _, c, d in cut for k in range(c, d)] == list(range(len(right)))
-        means: dict[str, str] = {}
-        for x, y in (p for tag, a, b, c, d in cut if tag == "equal" for p in zip(left[a:b], right[c:d], strict=True)):
-            assert re.sub(r"\d+", "", x) == re.sub(r"\d+", "", y)
-            for i, j in zip(re.findall(r"%(\d+)", x), re.findall(r"%(\d+)", y), strict=True):
-                assert means.setdefault(i, j) == j
-        assert len(set(means.values())) == len(means)
-
-
-def test_changed_words_are_marked(page: Page):
-    def side(*lines: str) -> str:
-        return listing([Line(x, 1, n) for n, x in enumerate(lines)], "ir", "t")
-    told = in_js(page, "difference", side("%4: f32 = add %1, %2", "x < 'a'"), side("%4: f32 = sub %1, %2", "}"))
-    data = json.loads(html.unescape(re.search(r'data-lines="([^"]*)"', told)[1]))
-    assert re.findall("<mark>(.*?)</mark>", "".join(data["t"])) == ["add"]
-    assert re.findall("<mark>(.*?)</mark>", "".join(data["r"]["t"])) == ["sub"]
-    assert html.unescape(re.sub("<[^>]*>", "", data["t"][1])).endswith("x < 'a'")
-    assert in_js(page, "difference", side("a"), "<p>not made</p>") == "<p>not made</p>"
-
-
 def test_the_matrix_has_a_row_a_backend(page: Page):
     panel = show(page, "Backends")
     results, devices = (
@@ -399,8 +425,8 @@ def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp
     column = show(page, "Linked").locator(".col")
 
     badge = column.nth(0).locator('.ln[data-span-line="9"] .badge.push')
-    assert badge.inner_text() == "2 stacks"  # two badges lay on each other
-    assert [x.split(":")[0] for x in badge.get_attribute("title").splitlines()] == ["v", "u"]
+    assert badge.inner_text() == "2"  # two badges lay on each other
+    assert [x.split(":")[0] for x in badge.get_attribute("title").splitlines()] == ["v", "u", "w"]
 
     assert [x.inner_text() for x in column.locator("[data-group]").all()] == ["gradient", "gradient"]
     for header in column.locator("header:has(select)").all():
@@ -443,12 +469,13 @@ def test_a_wide_table_is_a_list_in_a_narrow_window(page: Page, width: int):
     page.wait_for_function("() => !document.querySelector('.qdi .stacked')")
 
 
-def test_a_stack_covers_less_of_a_narrow_column(page: Page):
-    badge = show(page, "Linked").locator(".badge.push")
-    assert badge.inner_text() == "v 50"
-    for name in ("IR after", "Code"):
+def test_a_badge_covers_no_code(page: Page):
+    line = show(page, "Linked").locator('.col:first-child .ln[data-span-line="9"]')
+    for name, said in (("IR after", "50"), ("Code", "v 50")):  # the column is narrow, then wide
+        assert line.locator(".badge.push").inner_text() == said
+        badge, text = (line.locator(x).bounding_box() for x in (".badge", ".tx"))
+        assert badge["x"] + badge["width"] <= text["x"]
         page.get_by_role("button", name=name, exact=True).click()
-    assert badge.inner_text() == "stack v: depth 50"
 
 
 def test_keys(page: Page):

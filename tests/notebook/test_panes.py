@@ -10,10 +10,13 @@ from notebook.sample import cell_view
 
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets import pack, run
+from quadrants_lab.widgets.code import folded, stage_code
 from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import ArrayView, BackendRun, CellView, CodeView, Line, StageView
 from quadrants_lab.widgets.pack import answers, page, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
+from quadrants_lab.widgets.source import margin
 from quadrants_lab.widgets.static import MOST_TEXT, static_html
 from quadrants_lab.widgets.terminal import cell
 
@@ -30,7 +33,7 @@ def text_of(markup: str) -> str:
 
 
 @pytest.mark.parametrize("pane, says", [
-    ("source", ["v = qd.sin(v) + 0.1", "stack v: depth 50", "w: no stack"]),
+    ("source", ["v = qd.sin(v) + 0.1", "v 50", "1 value kept on a stack, 200 B per thread"]),
     ("passes", ["lower", "simplify", "no change"]),
     ("passes/gradient", ["reverse", "determine ad stack size", "compared with"]),
     ("passes/gradient/2/ir", ["adstack_push $40, %8"]),
@@ -55,6 +58,32 @@ def test_panes_say_what_the_trace_holds(view, pane, says):
     text = text_of(render(view, f"0/{pane}"))
     for part in says:
         assert part in text
+
+
+def test_a_badge_in_the_gutter_tells_of_all_values_of_its_line(view):
+    (badge,) = margin(view.kernels[0])[9]
+    assert write(badge.body) == '<span class="wide">v </span>50'
+    assert [row.partition(",")[0] for row in badge.tip.splitlines()] == ["v: depth 50", "w: no stack"]
+
+
+def test_the_kernel_that_took_the_most_time_is_shown_first(view):
+    (kernel,) = view.kernels
+    fast, slow = (replace(kernel, launches=[replace(x, seconds=t) for x in kernel.launches]) for t in (1e-6, 1e-3))
+    assert shape(CellView("cell", [fast, slow, fast]))["kernel"] == 1
+    assert shape(CellView("cell", [replace(kernel, launches=[])]))["kernel"] == 0
+
+
+def test_what_the_user_has_not_written_is_one_line_each():
+    head = ["target triple", "target layout", "declare x", "declare y"]
+    frame = [f"  %t{n} = load ptr" for n in range(5)]
+    helper = ["define internal float @qd.sin.f32(float %p0) {", "  ret float %p0", "}"]
+    text = [*head, "define void @task0() {", *frame, "  %t9 = fadd", "  ret void", "}", *helper]
+    user = text.index("  %t9 = fadd")
+    lines = [Line(x, 9 if n == user or x in helper else 0, 4 if n == user else -1) for n, x in enumerate(text)]
+    assert folded(lines, "llvm") == [(0, user, "bounds and frame"), (user + 3, len(text), "helper function qd.sin.f32")]
+    stage = StageView("llvm", "cpu", CodeView, CodeView(lines, []), language="llvm")
+    listing, _ = stage_code(stage)
+    assert listing.top == user
 
 
 def test_every_offered_request_is_answered(view):
@@ -89,7 +118,7 @@ def test_pictures_do_not_take_the_room_of_other_panes(view):
 
 def test_the_picture_of_an_array_is_as_large_for_each_backend():
     mine = ArrayView("x", "f32", (4,), "1 2 3 4", image="data:image/png;base64,")
-    shown = run.arrays([mine], [BackendRun("vulkan", arrays=[mine])])
+    shown = write(run.arrays([mine], [BackendRun("vulkan", arrays=[mine])]))
     assert len(set(re.findall(r'style="([^"]*)"', shown))) == 1
     assert shown.count("f32[4]") == 1
 
@@ -113,8 +142,8 @@ def test_static_copy_needs_neither_scripts_nor_classes(view):
     markup = static_html(view, "u1")
     assert not re.search(r'<(script|style|svg|button|input)| class="| onclick', markup)
     assert "data:image/svg+xml;base64," in markup
-    for part in ("depth 50", "adstack_push", "sinf@PLT", "0.4301", "precise::sin", "3e-08 in y", "is a test", "f64"):
-        assert part in text_of(markup)
+    for part in (">v 50<", "adstack_push", "sinf@PLT", "0.4301", "precise::sin", "3e-08 in y", "is a test", "f64"):
+        assert part in (markup if "<" in part else text_of(markup))
     assert len(markup) < 60_000
 
 

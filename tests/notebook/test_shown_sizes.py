@@ -8,12 +8,13 @@ from notebook.sample import cell_view
 
 from quadrants_lab.notebook.collect import RECORDED
 from quadrants_lab.runtime.tape.report import Report, StepRow, Stretch
-from quadrants_lab.widgets.html import seconds
+from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CodeView, EditView, RooflineView, StageView
 from quadrants_lab.widgets.panes import render
 from quadrants_lab.widgets.run import roofline
-from quadrants_lab.widgets.static import LIMITS, _tape
+from quadrants_lab.widgets.static import LIMITS, Static, _tape
 from quadrants_lab.widgets.timeline import bars, launches
+from quadrants_lab.widgets.tree import seconds
 
 CELL = """
 import quadrants_lab as qd
@@ -56,7 +57,7 @@ def test_the_heap_of_the_launch_is_the_device_s(sample):
     view, kernel = sample
     assert "In the launch" not in render(view, "0/sizes")
     kernel.heap = (8192, 32)
-    assert "In the launch: 8.0 KB for 32 iterations at a time, 256 B each" in render(view, "0/sizes")
+    assert "In the launch: 8.0 KB for 32 threads at a time, 256 B each" in render(view, "0/sizes")
 
 
 def test_sliders_of_counted_stacks_have_names(sample):
@@ -74,11 +75,12 @@ def test_a_tape_that_kept_nothing_draws_nothing():
     report = Report(steps=[step])
     assert report.title() == "1 step: at most 0 bytes kept, 0 steps made again"
     assert str(report).startswith("1 step under no budget")
-    assert bars(report) == "<p>No step overwrites what gradients read.</p>"
+    assert write(bars(report)) == '\n<p>No step overwrites what gradients read.</p>'
     kept = replace(report, kept_bytes=64, made_again=1, steps=[replace(step, bytes=64)] * 3)
-    assert "<svg" in bars(kept)
+    assert "<svg" in write(bars(kept))
     assert kept.title() == "3 steps: at most 64 bytes kept, 1 step made again"
-    assert '<td class="">k</td>' in _tape(kept, LIMITS[-1])  # the shortest copy had the head of the table alone
+    shortest = Static(LIMITS[-1]).write(_tape(kept, LIMITS[-1]))
+    assert "<td>k</td>" in shortest  # it had the head of the table alone
 
 
 def test_steps_of_a_tape_are_counted_from_1():
@@ -88,8 +90,8 @@ def test_steps_of_a_tape_are_counted_from_1():
     assert "stretch 1: steps 1 to 2, from 8 bytes" in str(report)
     assert "stretch 2: steps 3 to 4, from 8 bytes" in str(report)
     for text in ("step 1 (k)", "step 4 (m)", "stretch 1: 2 steps from number 1 on", "before stretch 2: 8 bytes"):
-        assert f"<title>{text}" in bars(report)
-    assert re.findall(r"<tr><td[^>]*>(\d+)</td>", launches(report)) == ["1", "2", "3", "4"]
+        assert f"<title>{text}" in write(bars(report))
+    assert re.findall(r"<tr><td[^>]*>(\d+)</td>", write(launches(report))) == ["1", "2", "3", "4"]
 
 
 def test_code_is_forward_and_gradient_together_and_the_heap_is_that_of_the_launch(sample):
@@ -123,8 +125,8 @@ def test_small_times_and_shares_have_digits():
     """"0.0026 µs" and "0% of the limit" say little."""
     assert [seconds(x) for x in (2.62e-9, 2.5e-6, 0.0)] == ["2.62 ns", "2.5 µs", ""]
     near = RooflineView(bytes=72.0, operations=694.0, seconds=20e-6, bandwidth=27.5e9, rate=146e9, dtype="f32")
-    assert "<b>0.02%</b> of the device's limit, which is computing: about 72 B must move" in roofline(near)
-    assert "<b>48%</b>" in roofline(replace(near, seconds=1e-8))
+    assert "<b>0.02%</b> of the device's limit, which is computing: about 72 B must move" in write(roofline(near))
+    assert "<b>48%</b>" in write(roofline(replace(near, seconds=1e-8)))
 
 
 def test_a_gradient_that_differs_by_nothing_is_off_by_0(sample):

@@ -104,7 +104,7 @@ def every_pipeline():
         assert keeps.saved
         yield name, (derivatives.SaveOverwritten(keeps), *derivatives.gradient(keeps))
     for fast in (True, False):
-        for arch in ("cpu", "c", "cuda", "amdgpu", "vulkan", "metal"):
+        for arch in ("cpu", "c", "cuda", "amdgpu", "vulkan", "metal", "wasm"):
             yield f"{arch}, fast_math={fast}", backend(arch).lowering(CompileOptions(fast_math=fast))
 
 

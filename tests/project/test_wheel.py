@@ -9,14 +9,15 @@ import pytest
 from child import run
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "quadrants_lab", "backends", "widgets", "kernels", "tests")
+SOURCES = (
+    "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "MANIFEST.in", "quadrants_lab",
+    "backends", "widgets", "kernels", "tests",
+)  # fmt: skip
 FOLDERS = ("backends", "widgets", "kernels")
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from a copy of the tree, so that no build folder is left in it."""
-    tree = tmp_path_factory.mktemp("tree")
+def copy_of_sources(tree: Path) -> Path:
+    """The folder, with a copy of what a build reads, so that no build folder is left in the project."""
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in SOURCES:
         source = ROOT / name
@@ -24,6 +25,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, tree / name, symlinks=True, ignore=ignore)
         else:
             shutil.copy(source, tree / name)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree = copy_of_sources(tmp_path_factory.mktemp("tree"))
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tree / "dist", tree)
     (built,) = (tree / "dist").glob("*.whl")
     return built

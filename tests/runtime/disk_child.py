@@ -38,6 +38,10 @@ if ARCH == "vulkan":
     from quadrants_lab.backends.vulkan import executable as vulkan
 
     count(vulkan, "emit")
+if ARCH == "wasm":
+    from quadrants_lab.backends.wasm import executable as wasm
+
+    count(wasm, "module")
 if ARCH in ("cuda", "amdgpu"):
     from rigs import cuda_stand_in, hip_stand_in
 

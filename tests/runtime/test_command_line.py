@@ -1,7 +1,10 @@
 """`python -m quadrants_lab`."""
 
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -173,3 +176,79 @@ def test_an_inspector_that_cannot_be_written(program, capsys, tmp_path) -> None:
     (tmp_path / "taken").touch()
     assert main(["inspect", program, "--html", str(tmp_path / "taken" / "page.html")]) == 1
     assert "error[QL0712]: an inspector cannot be written to" in capsys.readouterr().err
+
+
+def test_version(capsys) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"quadrants_lab {qd.__version__}\n"
+
+
+def test_backends_as_json(capsys) -> None:
+    assert main(["backends", "--json"]) == 0
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert found.keys() == set(names())
+    assert found["cpu"]["runs"] is True
+    assert found["cpu"]["why_not"] == ""
+
+
+def test_a_kernel_behind_a_colon(program, capsys) -> None:
+    assert main(["inspect", f"{program}:other"]) == 0
+    out = capsys.readouterr().out
+    assert "kernel other() forward" in out
+    assert "waves" not in out
+    assert main(["inspect", f"{program}:nothing"]) == 1
+    assert "no kernel 'nothing'" in capsys.readouterr().err
+
+
+def test_inspect_as_json(program, capsys) -> None:
+    Path(program).write_text(Path(program).read_text() + "print('from the program')\n")
+    assert main(["inspect", f"{program}:waves", "--json", "--code", "msl", "--arch", "cpu,metal"]) == 0
+    out, err = capsys.readouterr()
+    assert "from the program" in err
+    found = json.loads(out)
+    (kernel,) = found["kernels"]
+    assert kernel["name"] == "waves"
+    assert "metal_stdlib" in kernel["text"]["forward"]
+    assert kernel["sizes"]["stacks"][0]["depth"] == 3
+    assert [run["greatest"] for run in found["backends"]["waves, reverse"]][1] == "equal"
+
+
+def test_check_as_json(program, capsys) -> None:
+    with open(program, "a") as file:
+        file.write("@qd.kernel\ndef root():\n    for i in x:\n        y[None] += qd.sqrt(x[i])\n\nroot()\n")
+    assert main(["check", program, "--grad", "y", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["right"] is False
+    (verdict,) = found["verdicts"]
+    assert (verdict["field"], verdict["kind"], verdict["good"]) == ("x", "nonfinite", False)
+    (cause,) = verdict["causes"]
+    assert cause["statement"] == "y[None] += qd.sqrt(x[i])"
+    assert cause["values"] == [["x[i]", 0.0]]
+
+
+@pytest.mark.parametrize("name", ["cfg", "scc", "sizes"])
+def test_a_graph_as_dot(program, capsys, name) -> None:
+    Path(program).write_text(Path(program).read_text() + "print('from the program')\n")
+    assert main(["inspect", program, "--dot", name]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("digraph ")
+    assert out.endswith("}\n")
+    assert "from the program" in err
+    assert main(["inspect", program, "--dot", "flow"]) == 1
+    assert "there are cfg, scc, sizes, program" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_is_no_traceback(program) -> None:
+    Path(program).write_text(Path(program).read_text() + "for n in range(20_000):\n    print('line', n)\n")
+    for words in (["inspect", program], ["check", program, "--grad", "y"]):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quadrants_lab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "line 0\n"
+        process.stdout.close()
+        errors = process.stderr.read()
+        process.stderr.close()
+        assert process.wait(100) == 141, errors
+        assert "Traceback" not in errors
+        assert "BrokenPipe" not in errors

@@ -27,7 +27,7 @@ def on(*archs: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("arch", [pytest.param(arch, marks=[*skips(arch), *slow(arch)]) for arch in archs])
 
 
-on_every_backend = on("cpu", "cuda", "vulkan", "metal", "amdgpu")
+on_every_backend = on("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")
 
 
 @dataclass
@@ -88,7 +88,7 @@ def contents(home: Path) -> dict[Path, bytes]:
     return {p: p.read_bytes() for p in files(home)}
 
 
-@on("cpu", "cuda", "vulkan", "metal", "amdgpu", "c")
+@on("cpu", "cuda", "vulkan", "metal", "amdgpu", "c", "wasm")
 def test_files_whose_names_are_swapped(arch: str, home: Path) -> None:
     for folder in folders(home):
         here = [p for p in files(home) if p.parent == folder]

@@ -180,7 +180,7 @@ sys.meta_path.insert(0, Slow())
 LAUNCHING = "threading.Thread(target=add).start()\n"
 
 
-@pytest.mark.parametrize("arch", archs("cpu", "metal"))
+@pytest.mark.parametrize("arch", archs("cpu", "metal", "wasm"))
 def test_while_another_thread_imports(arch: str, tmp_path: Path) -> None:
     """On a GPU `qd.init` has a thread for that."""
     program = f"{LAUNCHING if arch == 'cpu' else ''}held.wait()\nforked(lambda: (add(), print(x[3] > 0)))\n"
@@ -235,7 +235,7 @@ print(x[3])
 """
 
 
-@pytest.mark.parametrize("arch", archs("cpu", "cuda", "vulkan", "metal", "amdgpu"))
+@pytest.mark.parametrize("arch", archs("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm"))
 def test_a_pool_of_processes(arch: str, tmp_path: Path) -> None:
     assert output(POOL, tmp_path, arch) == ["[0, 99, 198]", "2"]
 

@@ -423,6 +423,7 @@ def test_code_depends_on_all_sources_of_lowerings() -> None:
 
 CODE = {  # the modules that schedule, lower and emit
     "cpu": ("cpu.tasks", "cpu.jit", "cpu.lanes.functions"), "c": ("c.emitter",), "metal": ("_msl.kernel",),
+    "wasm": ("wasm.emitter",),
     "cuda": ("_simt.kernel", "cuda.nvptx"), "amdgpu": ("_simt.kernel", "amdgpu.gcn"),
     "vulkan": ("_spirv.kernel", "_spirv.target"),
 }  # fmt: skip
@@ -474,3 +475,27 @@ def test_the_key_of_machine_code_has_the_schedule_and_the_width_of_vectors(
     kernel = parse_kernel("kernel k() forward {\n offload serial bounds {\n yield\n } do () {\n yield\n }\n}\n")
     others = [replace(kernel, body=(replace(kernel.tasks[0], **how),)) for how in ({}, {"in_step": 4}, {"lanes": 8})]
     assert len({ir_key(k, session.current()) for k in others}) == 3
+
+
+PURE = """
+small, LARGE = 4, 3
+@qd.kernel(fastcache=True)
+def bad(): print(small)
+@qd.kernel(fastcache=True)
+def k() -> qd.i32:
+    return LARGE
+def result():
+    try:
+        bad()
+    except SyntaxError as error: found = [str(error), k()]
+    o = k._primal.src_ll_cache_observations
+    return [*found, o.cache_key_generated, o.cache_validated, o.cache_loaded, o.cache_stored]
+"""
+
+
+@pytest.mark.filterwarnings("ignore:warning.QL1908")
+def test_a_kernel_with_fastcache_reads_its_arguments_alone(program: Program) -> None:
+    for loaded in (False, True):
+        said, *found = program(PURE)
+        assert "error[QL1307]: 'small' is of type int and comes from outside of bad" in said
+        assert found == [3, True, loaded, loaded, not loaded]

@@ -13,7 +13,7 @@ import quadrants_lab as qd
 
 N, STEPS = 8, 6
 
-session = session_of(sessions("cpu", "cuda", "vulkan", "metal"))
+session = session_of(sessions("cpu", "cuda", "vulkan", "metal", "wasm"))
 
 
 class Springs:

@@ -20,7 +20,8 @@ import quadrants_lab as qd
 from quadrants_lab.ir.deep_recursion import syntax_tree
 
 __all__ = ["ended"]
-EVERYWHERE = [*sessions("cpu", "c", "cuda", "vulkan", "metal", "amdgpu"), pytest.param("apart", marks=skips("vulkan"))]
+EVERYWHERE = [*sessions("cpu", "c", "cuda", "vulkan", "metal", "amdgpu", "wasm"),
+              pytest.param("apart", marks=skips("vulkan"))]  # fmt: skip
 
 
 @pytest.mark.parametrize("how", EVERYWHERE)

@@ -1,7 +1,4 @@
-"""The table of operations, `OPS`, and the rows for functions of numbers, casts, random numbers and atomics.
-
-A call of an object with ``__qd_op__ == name`` is lowered by ``OPS[name]``.
-"""
+"""Rows of the table of operations for functions of numbers, casts, random numbers and atomics."""
 
 import ast
 from collections.abc import Callable, Sequence
@@ -10,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
-from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, sparse, static
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Local, Place, locate
@@ -196,6 +192,9 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     if target.shape or type(target) not in (Num, Element):
         raise cx.fail("QL1607", node, op="qd.atomic_cas")
     t: DType = target.mem.buffer.dtype if target.is_memory else target.type
+    if target.is_memory and target.mem.packed is not None:
+        what = target.mem.packed.field.quant
+        raise cx.fail("QL1411", call, op="cas", dtype=what, cure="a quantised number takes += and the other atomics")
     if not t.is_int:
         raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
     old, new = (cx.to(v.number(cx, n), t) for v, n in zip((expected, desired), sources, strict=True))
@@ -268,7 +267,8 @@ _ELEMENTWISE: tuple[Builtin, ...] = (
     Builtin("bool", ("x",), _python_number(lambda cx: u1, bool), ""),
 )  # fmt: skip
 
-_ROWS: tuple[Builtin, ...] = (
+ROWS: tuple[Builtin, ...] = (
+    *(replace(r, elementwise=True) for r in _ELEMENTWISE),
     Builtin("min", ("*args",), _extreme("min", min), "Least of its arguments, or of a list's, at their common dtype."),
     Builtin("max", ("*args",), _extreme("max", max), "Greatest of its arguments, or of a list's."),
     Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
@@ -279,19 +279,3 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
             "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),
 )  # fmt: skip
-
-OPS: dict[str, Builtin] = {
-    row.name: row
-    for row in (
-        *(replace(r, elementwise=True) for r in _ELEMENTWISE),
-        *_ROWS,
-        *sparse.ROWS,
-        *static.ROWS,
-        *spaces.ROWS,
-        *numbers.ROWS,
-        *constructors.ROWS,
-        *linalg.ROWS,
-        *simt.ROWS,
-        *library.ROWS,
-    )
-}

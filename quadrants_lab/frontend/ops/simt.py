@@ -3,42 +3,33 @@
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
 from math import inf
 from typing import Any
 
 from quadrants_lab.frontend.library import simt
 from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.ops import tiles
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, Value
+from quadrants_lab.frontend.values.struct import type_of
+from quadrants_lab.frontend.values.tile import SUBGROUP, of_threads, shared_array, use_blocks
+from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.types import DType, i32
-
-SUBGROUP = 32  # threads of a subgroup, on every backend
-
-
-def _use_blocks(cx: Context, call: ast.Call) -> None:
-    """Marks the parallel loop around as one that uses blocks; QL1712 outside of parallel loops."""
-    if not cx.block_threads:
-        raise cx.fail("QL1712", call, text=ast.unparse(call.func))
-    cx.uses_blocks = True
-    cx.at(call)
 
 
 def _index(what: str) -> Lower:
     """A number of the running thread or its block, see `ir.nodes.Builtin`."""
 
     def lower(cx: Context, call: ast.Call) -> Value:
-        _use_blocks(cx, call)
+        use_blocks(cx, call)
         return Num(cx.b.add(N.Builtin(cx.b.fresh(), i32, what)), i32)
 
     return lower
 
 
 def _sync(cx: Context, call: ast.Call, *mask: Value) -> Value:
-    _use_blocks(cx, call)
+    use_blocks(cx, call)
     cx.b.add(N.Barrier(cx.b.fresh()))
     return Obj(None)
 
@@ -52,29 +43,39 @@ def _constant(value: Callable[[Context], int]) -> Lower:
     return lambda cx, call: Lit(value(cx), call)
 
 
-def _array(cx: Context, call: ast.Call, shape: tuple[int, ...], dtype: DType) -> Mem:
-    _use_blocks(cx, call)
-    name = unused((f"shared{n}" for n in count()), cx.buffers)
-    cx.buffers[name] = buffer = N.Buffer(name, "shared", dtype, len(shape), shape)
-    return Mem(buffer, "SharedArray")
-
-
 def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Value:
     known = cx.known(shape, "QL1610", call, op="SharedArray")
     sizes = known if isinstance(known, (tuple, list)) else (known,)
     if not sizes or not all(type(n) is int and n > 0 for n in sizes):
         raise cx.fail("QL1713", call, shape=known)
-    return _array(cx, call, tuple(sizes), cx.dtype(dtype, call))
+    declared = type_of(cx, dtype.captured)
+    if declared is None:
+        raise cx.fail("QL1410", argument_node(call, 1), what=dtype.describe())
+    use_blocks(cx, call)
+    return _array_of(cx, tuple(sizes), declared, argument_node(call, 1))
+
+
+def _array_of(cx: Context, sizes: tuple[int, ...], declared: Any, node: ast.expr) -> Mem | StructMem:
+    """Shared memory of a dtype, or of a type of vectors, matrices or structs, which has an array for each member."""
+    if isinstance(declared, DType):
+        return shared_array(cx, sizes, declared)
+    kind = declared.__qd_type__
+    if kind == "struct":
+        members = {name: _array_of(cx, sizes, type_of(cx, of), node) for name, of in declared.members.items()}
+        return StructMem(declared, members, "SharedArray")
+    shape = tuple(declared.shape) if kind == "matrix" else ()
+    dtype = type_of(cx, declared.dtype) if shape else None
+    if dtype is None or None in shape:
+        raise cx.fail("QL1718", node)
+    return shared_array(cx, sizes, dtype, shape)
 
 
 def _shared(cx: Context, call: ast.Call, value: Value) -> Value:
     """Shared memory with the value of each thread; the size is rounded up to whole subgroups."""
     number = value.number(cx, call)
-    array = _array(cx, call, (-(-cx.block_threads // SUBGROUP) * SUBGROUP,), cx.type_of(number))
-    thread = cx.b.add(N.Builtin(cx.b.fresh(), i32, "thread"))
-    cx.b.store(array.buffer, (thread,), cx.to(number, array.buffer.dtype))
-    cx.b.add(N.Barrier(cx.b.fresh()))
-    return array
+    use_blocks(cx, call)
+    dtype = cx.type_of(number)
+    return of_threads(cx, cx.to(number, dtype), dtype)
 
 
 def _arch_uses_spv(cx: Context, call: ast.Call, arch: Value) -> Value:
@@ -103,7 +104,7 @@ Size = Callable[[Context, ast.Call, "Value | None"], "int | None"]  # number of 
 
 def _inlined(cx: Context, call: ast.Call, fn: Any, *args: Value | Any) -> Value:
     """Inlines a function of the library."""
-    _use_blocks(cx, call)
+    use_blocks(cx, call)
     values = [a if isinstance(a, (Num, Lit, Mem, Obj)) else cx.wrap(a, str(a), call) for a in args]
     return funcs.inline(cx, call, fn.source, values, {}, hidden=True)
 
@@ -300,5 +301,5 @@ def _named(prefix: str, rows: tuple[Builtin, ...], home: str = "") -> Iterator[B
 ROWS: tuple[Builtin, ...] = (
     *(replace(r, home=f"simt.{r.name.partition('.')[0]}") for r in _families()),
     *_named("block", _BLOCK), *_named("grid", _GRID), *_named("subgroup", _SUBGROUP), *_named("warp", _WARP),
-    *_named("simt", _OWN, "library"),
+    *_named("simt", _OWN, "library"), *tiles.ROWS,
 )  # fmt: skip

@@ -41,17 +41,19 @@ def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = Non
             raise cx.fail("QL1707", argument_node(call, k), what=a.describe())
         bounds.append(ends)
     order = None if axes is None else cx.known(axes, "QL1610", call.keywords[0].value, op="qd.ndrange")
-    if not is_order(order, len(args)):
-        raise cx.fail("QL1708", call, axes=order, n=len(args))
+    if fault := fault_of_order(order, len(args)):
+        raise cx.fail(fault, call, axes=order, n=len(args))
     return NdRange(tuple(bounds), tuple(range(len(args)) if order is None else order))
 
 
-def is_order(axes: Any, n: int) -> bool:
-    """Whether ``axes`` is a permutation of ``n`` axes, or None for the order in which they are written."""
+def fault_of_order(axes: Any, n: int) -> str:
+    """The code of the error that ``axes`` is neither a permutation of ``n`` axes nor None, which stands for the order
+    in which they are written; "" if it is one of them."""
     if axes is None:
-        return True
-    known = isinstance(axes, (tuple, list)) and all(hasattr(k, "__index__") for k in axes)
-    return known and sorted(axes) == list(range(n))
+        return ""
+    if not isinstance(axes, (tuple, list)) or not all(hasattr(k, "__index__") for k in axes):
+        return "QL1719"
+    return "" if sorted(axes) == list(range(n)) else "QL1708"
 
 
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count, name_of
+from quadrants_lab.frontend.syntax import tiles
 from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
@@ -71,7 +72,11 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
     elif not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
-        U.write(cx, locate(cx, target), value, target, source, node)
+        place = locate(cx, target)
+        if tiles.is_place(place):
+            tiles.write(cx, place, value, target, source)
+        else:
+            U.write(cx, place, value, target, source, node)
 
 
 def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
@@ -79,7 +84,9 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
     name, env = target.id, cx.frame.env
     old = env.get(name)
     if old is None:
-        if source in cx.static_calls:
+        if value.tile is not None:
+            env[name] = value.owned(cx, source)
+        elif source in cx.static_calls:
             lit = isinstance(value, V.Lit)
             env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
         elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
@@ -93,6 +100,9 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=value.describe(), name=name)
+        return
+    if old.tile is not None:
+        tiles.write(cx, old, value, target, source)
         return
     if old.is_memory:  # a parameter by reference
         U.store(cx, old, value, target, source, node)
@@ -172,6 +182,9 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
         return
     place = locate(cx, target)
     value = cx.expr(node.value)
+    if tiles.is_place(place):
+        tiles.update(cx, place, op, value, node, node.value)
+        return
     if isinstance(place, Local):
         if _reduced(cx, node, place, value):
             return
@@ -218,6 +231,9 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         cx.name(target)  # unknown names and names out of scope have errors of their own
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
+    if old.tile is not None:
+        tiles.update(cx, old, type(node.op), value, node, node.value)
+        return
     if not isinstance(old, V.Num) and _reduced(cx, node, variable(name, old), value):
         return
     if isinstance(old, V.List) and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python

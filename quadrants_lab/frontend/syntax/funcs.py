@@ -168,7 +168,7 @@ def _parameter(
     cx.at(node)
     if value.holds:
         return value if reference else passed(value)
-    return value.map(lambda leaf: cx.own(leaf, node))  # type: ignore[no-any-return]
+    return value.owned(cx, node)  # type: ignore[no-any-return]
 
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:

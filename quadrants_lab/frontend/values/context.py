@@ -19,6 +19,7 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRunt
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values.packed import memory_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
@@ -128,6 +129,8 @@ class Context:
         # for each loop around the cells that are known to be active, see `values.sparse`
         self.active: tuple[frozenset[Any], ...] = (frozenset(),)
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
+        # by the id of a number: shared memory with that of each thread, and the open block that has made it
+        self.rows: dict[int, tuple[list[N.Stmt], V.Mem]] = {}
         self.static_calls: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     @contextmanager
@@ -217,8 +220,25 @@ class Context:
         except KeyError:
             known = [*frame.env, *frame.source.names()]
             raise self.fail("QL1301", node, name=node.id, hint=suggestion(node.id, known)) from None
+        if self.inlining and self.inlining[0][0].pure:
+            self._check_purity(value, node)
         frame.globals[node.id] = wrapped = self.wrap(value, node.id, node)
         return wrapped
+
+    def _check_purity(self, value: Any, node: ast.Name) -> None:
+        """An error if a kernel with ``fastcache`` knows data that are no arguments: numbers, containers, fields,
+        arrays, objects. Modules, types, funcs, functions and members of an `Enum` are no data; a constant, which has a
+        name of capitals, is warned about."""
+        array = getattr(value, "__qd_field__", False) or getattr(value, "__qd_ndarray__", False)
+        plain = isinstance(value, (bool, int, float, str, list, dict, set, tuple, np.generic, np.ndarray, type(None)))
+        mine = hasattr(type(value), "__dict__") and not type(value).__module__.startswith("quadrants_lab.")
+        obj = mine and not isinstance(value, (type, ModuleType)) and not callable(value)
+        if isinstance(value, Enum) or not (array or plain or obj):
+            return
+        what, kernel = f"of type {type(value).__name__}", self.inlining[0][0].name
+        if array or not node.id.isupper():
+            raise self.fail("QL1307", node, text=node.id, what=what, kernel=kernel)
+        self.warn("QL1908", node, text=node.id, what=what, kernel=kernel)
 
     def captured(self, owner: Any, name: str, text: str, node: ast.AST) -> V.Value:
         """The value of an attribute of a Python object; AttributeError if there is none.
@@ -263,6 +283,9 @@ class Context:
             self._check_placed(value, text, node)
             shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())
             return V.Mem(self.field(value, text), text, shape, offset)
+        if getattr(value, "__qd_packed__", False) is True:
+            self._check_placed(value, text, node)
+            return memory_of(self, value, text)
         if getattr(value, "__qd_entry__", False) is True:
             self._check_placed(value.field, text, node)
             whole = value.field

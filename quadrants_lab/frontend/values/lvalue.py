@@ -91,8 +91,37 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
 
 
 def _mem_element(cx: Context, base: Place, value: V.Mem, node: ast.Subscript) -> Place:
+    sliced = [isinstance(p, ast.Slice) for p in indices(node)]
+    if sliced[-2:] in ([True, True], [True, False]) and sum(sliced) == sum(sliced[-2:]):
+        return _slab(cx, value, node)
     index = element_index(cx, node, value)
     return V.Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
+
+
+def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
+    """The rows and columns of a field or array of numbers that a tile takes, or a column."""
+    parts = indices(node)
+    if base.element_shape or base.offset or base.clamp:
+        raise cx.fail("QL1504", next(p for p in parts if isinstance(p, ast.Slice)))
+    _check_axes(cx, node, base.text, len(parts), base.ndim)
+    found: list[tuple[V.Num, ...]] = []
+    for k, p in enumerate(parts):
+        if isinstance(p, ast.Slice) and (p.lower is None or p.upper is None or p.step is not None):
+            raise cx.fail("QL1511", p)
+        ends: Any = (p.lower, p.upper) if isinstance(p, ast.Slice) else (p,)
+        numbers = [_index(cx, e, k, base.text, cx.expr(e)) for e in ends]
+        cx.at(p)
+        found.append(tuple(cx.num(cx.index(n)) for n in numbers))
+    *at, rows, columns = found
+    return V.Slab(base, tuple(n for (n,) in at), rows, columns)  # type: ignore[arg-type]  # rows is a slice
+
+
+def _whole_tile(cx: Context, base: Place, value: V.Tile, node: ast.Subscript) -> Place:
+    """``t[:]``, the tile itself."""
+    p = node.slice
+    if not isinstance(p, ast.Slice) or (p.lower, p.upper, p.step) != (None, None, None):
+        raise cx.fail("QL1512", node)
+    return value
 
 
 def _matrix_part(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Subscript) -> Place | None:
@@ -120,6 +149,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Place, Any, ast.Subscript], Place | N
     V.Mem: _mem_element,
     V.StructMem: lambda cx, base, value, node: _struct_element(value, element_index(cx, node, value.fields[0])),
     V.Matrix: _matrix_part, V.Element: _matrix_part, V.List: _entry, V.Dict: _entry, V.Struct: _viewed_element,
+    V.Tile: _whole_tile,
 }  # fmt: skip
 
 
@@ -331,6 +361,13 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
     raise _no_attribute(cx, node, name_of(node.value), own, cure)
 
 
+def _tile_method(cx: Context, base: Place, value: V.Tile, node: ast.Attribute) -> V.BoundMethod:
+    if f"Tile.{node.attr}" not in cx.operations:
+        known = [name.removeprefix("Tile.") for name in cx.operations if name.startswith("Tile.")]
+        raise _no_attribute(cx, node, name_of(node.value), known, f"a tile has {', '.join(known)}")
+    return V.BoundMethod(f"Tile.{node.attr}", value, name_of(node))
+
+
 def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[str], cure: str) -> Exception:
     hint = suggestion(node.attr, list(known))
     return cx.fail("QL1306", node, text=text, name=node.attr, hint=hint, cure=cure)
@@ -421,4 +458,5 @@ _STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Val
 _OWNERS: dict[type, Callable[[Context, Place, Any, ast.Attribute], Place | None]] = {
     V.Mem: _mem_member, V.StructMem: _struct_mem_member, V.Struct: _struct_member, V.Matrix: _matrix_member,
     V.Element: _matrix_member, V.List: _container_member, V.Dict: _container_member, V.Obj: _attribute,
+    V.Tile: _tile_method,
 }  # fmt: skip

@@ -39,7 +39,8 @@ class Mem(_Memory):
     """A field or ndarray. ``text`` is the expression that names it in the program. The last ``len(element_shape)`` axes
     of the buffer are those of an element; ``offset`` holds the first index of each other axis, () for zeros. ``entry``
     is the position of one entry where the program refers to that entry of every element, () for whole elements.
-    ``clamp``: an index that is out of bounds means the nearest element."""
+    ``clamp``: an index that is out of bounds means the nearest element. ``packed``: where a quantised field lies, whose
+    buffer is none; see `values.packed`."""
 
     buffer: Buffer
     text: str
@@ -47,6 +48,7 @@ class Mem(_Memory):
     offset: tuple[int, ...] = ()
     entry: tuple[int, ...] = ()
     clamp: bool = False
+    packed: Any = None
 
     fields = property(lambda self: (self,))
     static_key = property(lambda self: (self.buffer.name, self.entry))
@@ -106,15 +108,22 @@ class Element(Leaf):
         return self.pick(cx, product(*map(range, self.shape)), self.shape, node)
 
     def load(self, cx: Lowering, node: ast.expr) -> Num | Matrix:
-        buffer = self.mem.buffer
         cx.at(node)
         if not self.shape:
-            return Num(cx.b.load(buffer, (*self.index, *self.at)), buffer.dtype)
+            return _loaded(cx, self)
         numbers = []
         for where in product(*map(range, self.shape)):
             at = tuple(cx.const(k, i32) for k in where)
-            numbers.append(Num(cx.b.load(buffer, (*self.index, *at)), buffer.dtype))
+            numbers.append(_loaded(cx, Element(self.mem, self.index, at)))
         return Matrix(self.shape, tuple(numbers))
+
+
+def _loaded(cx: Lowering, cell: Element) -> Num:
+    """One number of memory."""
+    if cell.mem.packed is not None:
+        return cell.mem.packed.load(cx, cell)  # type: ignore[no-any-return]
+    buffer = cell.mem.buffer
+    return Num(cx.b.load(buffer, (*cell.index, *cell.at)), buffer.dtype)
 
 
 @dataclass(slots=True, eq=False)

@@ -91,3 +91,29 @@ class Temp(Leaf):
 
 
 Number = Num | Lit
+
+
+@dataclass(slots=True, eq=False)
+class Index:
+    """An index that the kernel computes, with the arithmetic that `SNode.find` needs."""
+
+    cx: Lowering
+    id: int
+
+    def __floordiv__(self, by: int) -> Index:
+        return self._op("floordiv", by) if by > 1 else self
+
+    def __mod__(self, by: int) -> Index:
+        return self._op("mod", by)
+
+    def __mul__(self, by: int) -> Index:
+        return self._op("mul", by)
+
+    def __add__(self, by: Index | int) -> Index:
+        if isinstance(by, int):
+            return self._op("add", by)
+        t = self.cx.b.types[self.id]
+        return Index(self.cx, self.cx.b.op("add", self.id, self.cx.b.cast(by.id, t)))
+
+    def _op(self, prim: str, by: int) -> Index:
+        return Index(self.cx, self.cx.b.op(prim, self.id, self.cx.const(by, self.cx.b.types[self.id])))

@@ -15,28 +15,12 @@ from itertools import product
 from typing import Any
 
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.number import Index
 from quadrants_lab.frontend.values.values import Mem
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
-
-
-@dataclass(slots=True, eq=False)
-class _Index:
-    """An index that the kernel computes, with the arithmetic that `SNode.find` needs."""
-
-    cx: Context
-    id: int
-
-    def __floordiv__(self, by: int) -> _Index:
-        return self._op("floordiv", by) if by > 1 else self
-
-    def __mod__(self, by: int) -> _Index:
-        return self._op("mod", by)
-
-    def _op(self, prim: str, by: int) -> _Index:
-        return _Index(self.cx, self.cx.b.op(prim, self.id, self.cx.const(by, self.cx.b.types[self.id])))
 
 
 @dataclass(slots=True)
@@ -64,10 +48,10 @@ def activity_buffer(cx: Context, node: Any) -> N.Buffer:
 
 def activity_slot(cx: Context, node: Any, index: Sequence[int], below: Any) -> ActivitySlot:
     """The slot of the cell of ``node`` that contains the element ``index`` of the node ``below``."""
-    at, rank = node.find([_Index(cx, i) for i in index], below)
+    at, rank = node.find([Index(cx, i) for i in index], below)
     types = cx.b.types
     buffer = activity_buffer(cx, node)
-    most = rank.id if isinstance(rank, _Index) else cx.const(rank, buffer.dtype)
+    most = rank.id if isinstance(rank, Index) else cx.const(rank, buffer.dtype)
     return ActivitySlot(buffer, tuple(i.id for i in at), cx.b.cast(most, buffer.dtype) if types[most] else most)
 
 

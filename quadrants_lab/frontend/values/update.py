@@ -163,7 +163,11 @@ def store(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast
 def store_number(cx: Context, cell: Any, number: V.Number, stmt: ast.AST) -> None:
     """Stores one number to an `Element` that is one number."""
     cx.at(stmt)
-    cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
+    value = cx.to(number, cell.mem.buffer.dtype)
+    if cell.mem.packed is not None:
+        cell.mem.packed.store(cx, cell, value)
+    else:
+        cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), value)
 
 
 def _activate(cx: Context, place: Any) -> None:
@@ -191,8 +195,11 @@ def atomic(
         if op in ("min", "max") and given.is_int and t.is_int:
             number = _saturated(cx, number, t)
         warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
-        index = (*cell.index, *cell.at)
-        old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
+        index, amount = (*cell.index, *cell.at), cx.to(number, t)
+        if cell.mem.packed is not None:
+            old.append(cell.mem.packed.atomic(cx, op, cell, amount, stmt))
+        else:
+            old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, amount), t))
     _activate(cx, target)
     if isinstance(target, V.Element) and target.shape:
         return V.Matrix(target.shape, tuple(old))

@@ -37,6 +37,7 @@ class Value:
     fields      the fields of a field or ndarray: one, or those of the members of structs
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
     snode       the node of a layout that it is
+    tile        the tile that it is, memory that a variable owns
     static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
                 can decide on it; with the same key the recursion would not end
     """
@@ -62,6 +63,7 @@ class Value:
     fields: Any = ()
     captured: Any = None
     snode: Any = None
+    tile: Any = None
 
     def describe(self) -> str:
         """The value in words, for messages."""
@@ -148,6 +150,10 @@ class Value:
         return self
 
     # --- what it is in the kernel, and in Python ------------------------------------------------------------------
+
+    def owned(self, cx: Lowering, node: ast.expr) -> Any:
+        """The value as a new variable holds it, which nothing else changes."""
+        return self.map(lambda leaf: cx.own(leaf, node))
 
     def load(self, cx: Lowering, node: ast.expr) -> Value:
         """The value with its arguments and its elements of fields and ndarrays loaded."""

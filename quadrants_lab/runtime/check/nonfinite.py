@@ -70,9 +70,13 @@ def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Caus
     record = watcher.found
     if record is None:
         return None
-    event = None if record.inputs is None else origin(record)
-    name, backwards = record.kernel, of is not None
-    launch = watcher.launches if of is None else _number(of, record)
+    return why_nonfinite(record, watcher.launches if of is None else _number(of, record), backwards=of is not None)
+
+
+def why_nonfinite(record: LaunchRecord, launch: int, backwards: bool) -> Cause:
+    """The operation of a launch that made the first NaN or infinity that the launch wrote. ``launch``: its number in
+    the program; ``backwards``: it is a gradient's."""
+    name, event = record.kernel, None if record.inputs is None else origin(record)
     if event is None:
         way = "the gradient of " if backwards else ""
         says = f"{way}kernel {name} is the first to leave a NaN or an infinity"

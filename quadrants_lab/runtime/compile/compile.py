@@ -21,8 +21,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.check_bounds import check_bounds
-from quadrants_lab.passes.over_cells import counts_cells
-from quadrants_lab.pipelines.launch import ON_HOST, TASKS, front, primal
+from quadrants_lab.pipelines.launch import TASKS, for_host, front, primal
 from quadrants_lab.runtime.backend import Backend
 from quadrants_lab.runtime.compile import compiled as C
 from quadrants_lab.runtime.session import Session, compile_options
@@ -107,8 +106,7 @@ def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: Traced
         made = pipeline.run(kernel, primal(options), options.verify, trace)
     else:
         made = _in_derivative_mode(kernel, mode, options, trace)
-    nested = options.on_host and any(b.role == "block" or counts_cells(b) or b.order for b in made.buffers.values())
-    return pipeline.run(made, ON_HOST, options.verify, trace) if nested else made
+    return pipeline.run(made, for_host(made.buffers), options.verify, trace) if options.on_host else made
 
 
 def lowered_kernel(

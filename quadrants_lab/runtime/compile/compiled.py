@@ -124,6 +124,7 @@ class Compiled:
     key: str = ""  # see `ir_key`
     later_traces: dict[int, Trace] = field(default_factory=dict)  # see `compile.trace_of`, `compile.lowering_of`
     shared: SharedStages | None = None
+    cached: str = ""  # what the disk cache of IR did: "" where it has no key, else "asked", "stored" or "loaded"
     named: tuple[Callable[[], Any], ...] = ()  # weak references to what it was compiled for, see `let_go`
 
     @property

@@ -77,8 +77,8 @@ def cached_kernel(
     finally:
         FINGERPRINT.reset(tokens[0])
         WARNED.reset(tokens[1])
-    if first and fingerprint is not None and fingerprint.complete:
-        _keep(first, fingerprint, made, warned, session)
+    if fingerprint is not None and fingerprint.complete:
+        made.cached = "stored" if first and _keep(first, fingerprint, made, warned, session) else "asked"
     return made
 
 
@@ -116,12 +116,13 @@ def _found(
             shared = SharedStages((asked, constant, second), lowered, None, tuple(warned), now.snapshot())
             return Compiled(
                 mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, key=key,
-                shared=shared,
+                shared=shared, cached="loaded",
             )  # fmt: skip
     return None
 
 
-def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> None:
+def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> bool:
+    """Writes both entries; whether it could."""
     counter = made.counter
     counting = None if counter is None else (counter.kernel, counter.results, counter.key)
     record = made.options, made.taken_back(), made.kernel, made.key, made.returns, counting, warned
@@ -133,6 +134,8 @@ def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Giv
         if reads not in known[:1]:
             lists = [reads, *(other for other in known if other != reads)][:_MOST_LISTS]
             session.cache.put(first, pickle.dumps(lists))
+        return True
+    return False
 
 
 class _NotDataError(Exception):

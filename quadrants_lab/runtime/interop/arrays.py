@@ -64,14 +64,14 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
         what = f"argument {slot.name!r} of {where}"
         if not isinstance(value, torch_tensor()):
             if dlpack.is_on_device(value):
-                return _ndarray_over(dlpack.of_array(value, now, what), classes[axes], axes)
+                return ndarray_over(dlpack.of_array(value, now, what), classes[axes], axes)
             return _shared(value, what)
         known = Tensor(value, now, what)
     elif isinstance(known.memory, Imported):
         dlpack.wait_stream(known.memory, dlpack.stream_of(value))
     ndarray = known.ndarrays.get(axes)
     if ndarray is None:
-        ndarray = known.ndarrays[axes] = _ndarray_over(known.memory, classes[axes], axes)
+        ndarray = known.ndarrays[axes] = ndarray_over(known.memory, classes[axes], axes)
         if known.gradient is not None:
             known.gradient.attach(ndarray)
     if value.requires_grad or known.gradient is not None or value.grad is not None:
@@ -79,7 +79,7 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
     return ndarray
 
 
-def _ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
+def ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
     """An ndarray over memory whose last ``axes`` axes are those of the elements."""
     shape = memory.operand.shape
     outer = len(shape) - axes

@@ -21,7 +21,7 @@ _CUDA = 2  # DLPack's kDLCUDA
 _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # from DLPack's type codes to numpy's kinds
 
 
-def _device(session: Session) -> Any:
+def device_of(session: Session) -> Any:
     """The device; where it `can_import` it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``."""
     return session.device
 
@@ -80,12 +80,21 @@ def of_array(value: Any, session: Session, what: str) -> Memory:
     return memory
 
 
+def of_buffer(value: Any, session: Session, stream: int, foreign: Any) -> Memory:
+    """Memory over a buffer of JAX on the session's GPU, C-contiguous, that JAX uses in a stream. Nothing waits."""
+    about = value.__cuda_array_interface__
+    address, read_only = about["data"]
+    there = device_of(session).lend(address, tuple(about["shape"]), np.dtype(about["typestr"]), value)
+    there.read_only, there.stream = read_only, stream
+    return Imported.at(session, there, foreign)
+
+
 def wait_stream(memory: Memory, stream: int | None) -> None:
     """Makes the launches from now on wait for the work in a stream."""
     memory.on_device.stream = stream
     if stream is not None:
         with memory.session.lock:
-            _device(memory.session).wait_stream(stream)
+            device_of(memory.session).wait_stream(stream)
 
 
 def signal_stream(memory: Memory) -> None:
@@ -93,7 +102,7 @@ def signal_stream(memory: Memory) -> None:
     if isinstance(memory, Imported):
         stream = memory.on_device.stream
         with memory.session.lock:
-            device = _device(memory.session)
+            device = device_of(memory.session)
             device.finish() if stream is None else device.signal_stream(stream)
 
 
@@ -114,7 +123,7 @@ def _imported(
     if from_numpy(dtype) is None:
         raise no_dtype(what, dtype)
     try:
-        there = _device(session).lend(address, shape, dtype, keep)
+        there = device_of(session).lend(address, shape, dtype, keep)
     except ValueError as e:
         raise ArgumentError(
             f"{what} cannot be used: {e}", code="QL2052", help="copy it to the device of the session"
@@ -154,7 +163,7 @@ class _Tensor(C.Structure):
 def _of_capsule(value: Any, session: Session, what: str) -> Memory:
     """Memory over a DLPack exporter, which makes our stream wait for its own work."""
     try:
-        capsule = value.__dlpack__(stream=_device(session).stream_number)
+        capsule = value.__dlpack__(stream=device_of(session).stream_number)
     except Exception as e:  # whatever the other library raises
         raise ArgumentError(f"{what} does not share its memory: {e}", code="QL2052") from None
     pointer = C.pythonapi.PyCapsule_GetPointer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -60,14 +61,23 @@ class Modes:
 
 
 class Specialised:
-    """The specialisations of a kernel, in one mode and one session. ``parameters``: slots, which belong to the session
-    because its options say what annotations like int mean; ``slots``: their leaves; ``shared``: of the kernel itself;
-    ``last_plan``: a weak reference, unless `KEEPS_LAST`; ``summaries``: a Tape's `AccessSummaries`; ``two_launches``:
-    the specialisations for which a kernel and its gradient cannot be one."""
+    """The specialisations of a kernel, in one mode (``owner``) and one session. ``parameters``: slots, which belong to
+    the session because its options say what annotations like int mean; ``slots``: their leaves; ``shared``: of the
+    kernel itself; ``last_plan``: a weak reference, unless `KEEPS_LAST`; ``summaries``: a Tape's `AccessSummaries`;
+    ``two_launches``: the specialisations for which a kernel and its gradient cannot be one. ``path``: the fast path for
+    `Dispatcher.call`, which is there unless it is suspended, or None; ``paths``: those by template arguments, which
+    ``path`` finds."""
 
-    __slots__ = "last_plan", "parameters", "plans", "shared", "slots", "summaries", "two_launches"
+    __slots__ = (
+        "__weakref__", "last_plan", "owner", "parameters", "path", "paths", "plans", "session", "shared", "slots",
+        "summaries", "two_launches",
+    )  # fmt: skip
 
-    def __init__(self, parameters: Sequence[AnySlot]) -> None:
+    def __init__(self, owner: Dispatcher, session: S.Session | None, parameters: Sequence[AnySlot]) -> None:
+        self.owner = owner
+        self.session = session
+        self.path: Callable[..., Any] | None = None
+        self.paths = _NO_PATHS
         self.parameters = parameters
         self.slots: Sequence[A.Slot] = tuple(leaf for slot in parameters for leaf in leaves(slot))
         self.plans: Specialisations[Plan] = Specialisations(_ended)
@@ -76,8 +86,36 @@ class Specialised:
         self.summaries: Any = None
         self.two_launches: Table[Any, bool] = Table()
 
+    def install(self, path: Callable[..., Any]) -> None:
+        """Installs a fast path."""
+        self.use_path((path, self.paths))
+        self.owner.call = path
 
-_NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # of all dispatchers that have none
+    def suspend(self) -> None:
+        """Lets calls go through `Dispatcher.resolve`, until `resume`."""
+        if self.owner.here is self:
+            self.owner.call = self.owner.resolve
+
+    def resume(self) -> None:
+        """Installs the fast path again, unless somebody watches launches."""
+        if self.path is not None and self.session is not None and not W.watching():
+            self.owner.enter(self.session)
+            self.owner.call = self.path
+
+    def take_path(self) -> tuple[Any, ...]:
+        """Drops the fast path, and returns it for `use_path`; the next call goes through `Dispatcher.resolve`."""
+        self.suspend()
+        taken, self.path, self.paths = (self.path, self.paths), None, _NO_PATHS
+        return taken
+
+    def use_path(self, path: tuple[Any, ...]) -> None:
+        """Takes a fast path back, suspended."""
+        assert self.session is not None
+        self.session.fast_paths.put(id(self), ref(self), [self])
+        self.path, self.paths = path
+
+
+_NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # of all that have none
 
 
 class Dispatcher:
@@ -91,8 +129,8 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_paths", "_session", "_sessions", "call", "constant", "forward", "gradient", "here", "kept",
-        "mode", "name", "of", "replays", "second", "variants",
+        "__weakref__", "_session", "_sessions", "call", "constant", "forward", "gradient", "here", "kept", "mode",
+        "name", "of", "replays", "second", "variants",
     )  # fmt: skip
 
     def __init__(self, of: Modes, mode: str, constant: bool = False, second: bool = False) -> None:
@@ -106,10 +144,9 @@ class Dispatcher:
         self.kept: KeptBuffers | None = None  # of a gradient: buffers that its launch kept; None for the last launch
         self.replays = 0  # the number of the launch that is repeated, or whose gradient it is; 0 for the last launch
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
-        self.here = Specialised(())
+        self.here = Specialised(self, None, ())
         self._session: S.Session | None = None
         self._sessions: dict[S.Session, Specialised] = {}
-        self._paths = _NO_PATHS  # fast paths by template arguments
         self.call: Callable[..., Any] = self.resolve
 
     @property
@@ -121,29 +158,10 @@ class Dispatcher:
     def plans(self) -> Specialisations[Plan]:
         return self.here.plans
 
-    def forget(self) -> None:
-        """Drops the installed fast path; the next call goes through `resolve`."""
-        self.call, self._paths = self.resolve, _NO_PATHS
-
     @property
     def last(self) -> Plan | None:
         """The plan of the last launch; None before the first one, and once something ended that it was made for."""
         return self.here.last_plan()
-
-    def suspend(self) -> Callable[[], None]:
-        """Drops the fast path; the result installs it again, unless somebody watches launches by then, or the kernel
-        was launched in another mode: a fast path does not note that its plan is the last one."""
-        session, path = self._session, (self.call, self._paths)
-        noted = [(plan.noted, plan.noted.plan) for plan in self.plans.values()]
-        self.forget()
-
-        def resume() -> None:
-            if session is not None and not W.watching() and all(now.plan is last for now, last in noted):
-                self.enter(session)
-                self.call, self._paths = path
-                session.fast_paths.add(self)
-
-        return resume
 
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
@@ -181,16 +199,20 @@ class Dispatcher:
                 value = self._observed(plan, args)
                 return value if value is None else tape_numbers.returned(value, plan)
             if not W.watching():
-                self._install(now, plan, args)
+                self._install(plan, args)
             elif W.OBSERVERS.get(None) is None:  # they are those of another thread
                 for memory in plan.written(args):
                     memory.unseen = next(TIMES)
             return self.launch(plan, args)
 
     def note(self, plan: Plan) -> None:
-        """Notes that the plan is launched."""
-        self.here.last_plan = plan.weak
-        plan.noted.plan = plan
+        """Notes that the plan is launched. The fast path of the mode that was launched before goes: it would not note
+        that its plan is the last one again."""
+        self.here.last_plan, noted = plan.weak, plan.noted
+        if noted.plan is not plan:
+            last, noted.plan = noted.plan, plan
+            if last is not None:
+                last.here.take_path()
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Launches checked arguments."""
@@ -220,9 +242,8 @@ class Dispatcher:
         if self._session is not now:
             self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
             if now not in self._sessions:
-                self._sessions[now] = Specialised(tuple(self.of.make_slots()))
-            self._session, self.here = now, self._sessions[now]
-            self.forget()
+                self._sessions[now] = Specialised(self, now, tuple(self.of.make_slots()))
+            self._session, self.here, self.call = now, self._sessions[now], self.resolve
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
         """The arguments of ``call``, from the kernel's, of which some are vectors, matrices or structs."""
@@ -338,19 +359,19 @@ class Dispatcher:
 
         return call
 
-    def _install(self, now: S.Session, plan: Plan, args: Sequence[Any]) -> None:
-        now.fast_paths.add(self)
+    def _install(self, plan: Plan, args: Sequence[Any]) -> None:
+        here = self.here
         templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, A.TemplateSlot)]
         reads, named = plan.compiled.reads, Named()
         if not templates and not reads:
-            self.call = plan.fast
+            here.install(plan.fast)
             return
         key = tuple([template_key(args[n], named) for n in templates])
-        if self._paths is _NO_PATHS:
-            self._paths = Specialisations()
-        self._paths.add(key, named, reads, plan.fast)
-        find = self._paths.find if self._paths.others else self._paths.plain.get
-        self.call = _by_templates(self.slots, self.of.field_class, find, self.resolve)
+        if here.paths is _NO_PATHS:
+            here.paths = Specialisations()
+        here.paths.add(key, named, reads, plan.fast)
+        find = here.paths.find if here.paths.others else here.paths.plain.get
+        here.install(_by_templates(self.slots, self.of.field_class, find, self.resolve))
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         # the first one is the innermost: a recorder's clock does not run while a Tape copies
@@ -421,11 +442,10 @@ class ValueAndGrad(Dispatcher):
                 plan = self.combined_plan(now, args) if W.open_recording() is None else None
                 if plan is not None:
                     self.here.last_plan = plan.weak
-                    self._install(now, plan, args)
+                    self._install(plan, args)
                     return self.launch(plan, args)
                 if not any(isinstance(slot, TemplateSlot) for slot in self.slots):
-                    now.fast_paths.add(self)
-                    self.call = self.launch_both
+                    self.here.install(self.launch_both)
         return self.launch_both(*args)
 
     def launch_both(self, *args: Any) -> Any:

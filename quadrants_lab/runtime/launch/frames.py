@@ -3,7 +3,7 @@ for its gradient, working memory of gradients, race marks)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.launch import ArrayParam, Frame, Param, ScalarParam
+from quadrants_lab.backends.overlap import merged
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
+from quadrants_lab.ir.buffers import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
 from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.memory import identity as M
-from quadrants_lab.runtime.memory.memory import Memory, allocate, bind_marks
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Scratch:
             self.bind(args)
             if self.marks:
                 tasks = len(of.kernel.body)
-                epoch = bind_marks(of.session, self.marks, of.memories(args), of.operands(args), tasks, self.use)
+                epoch = _bind_marks(of.session, self.marks, of.memories(args), of.operands(args), tasks, self.use)
                 if EPOCH not in self.memories:
                     self.use(EPOCH, allocate(of.session, i64, ()))
                 self.memories[EPOCH].assign(epoch)
@@ -320,3 +321,33 @@ def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
     from quadrants_lab.adstack.evaluate import reads
 
     return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))
+
+
+def _bind_marks(
+    session: Session, marks: Sequence[tuple[N.Buffer, str, str]], memories: Mapping[str, Memory],
+    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
+) -> int:  # fmt: skip
+    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
+    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
+    to a buffer, from an element on in a shape."""
+    if session.epoch + tasks >= EPOCHS:
+        session.epoch = 0
+        session.generation += 1
+    parts = merged(operands[of] for _, of, _ in marks if of not in memories)
+    of_host: dict[tuple[int, str], Memory] = {}
+    for b, of, what in marks:
+        if of in memories:
+            generation, known = memories[of].marks.get(what, (-1, None))
+            if known is None or generation != session.generation:
+                known = allocate(session, b.dtype, operands[of].shape)
+                memories[of].marks[what] = session.generation, known
+            use(b.name, known)
+        else:
+            array = operands[of]
+            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
+            if (begin, what) not in of_host:
+                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
+            at = (array.ctypes.data - begin) // array.itemsize
+            use(b.name, of_host[begin, what], at, array.shape)
+    session.epoch += tasks
+    return session.epoch - tasks

@@ -26,7 +26,7 @@ from quadrants_lab.runtime.interop.arrays import ForeignArguments
 from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.memory.identity import Distinct, Place, derivative, memory_of
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.observe.observers import KEEPS_LAST, Launched, Recording, open_recording, refuse
+from quadrants_lab.runtime.observe.observers import KEEPS_LAST, Launched, Recorder, open_recording, refuse
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Plan(F.Buffers):
         places |= {grad: (n, of) for n, of, grad in self.gradient_args}
         return Distinct(places | self.fields, self.writes, self.session) or None
 
-    def record(self, by: Recording | None) -> None:
+    def record(self, by: Recorder | None) -> None:
         """From now on the recording gets the launches of this plan; None: no recording does."""
         for closure in self.noting.values():  # dispatchers may still have it
             closure.end(self._again)
@@ -221,7 +221,7 @@ class Plan(F.Buffers):
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def _again(self, *args: Any) -> Any:
-        self.owner.forget()
+        self.here.take_path()
         return self.call(*args)
 
     @property

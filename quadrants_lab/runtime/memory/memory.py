@@ -5,7 +5,7 @@ host."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.host import zeros
-from quadrants_lab.backends.overlap import merged
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import DType, from_numpy
@@ -25,7 +24,7 @@ from quadrants_lab.runtime.memory.cell_array import CellArray
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
-    from quadrants_lab.ir.nodes import Buffer
+    pass
 
 TIMES = count(1)
 
@@ -61,11 +60,12 @@ THREAD = _Thread()
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes,
-    the array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
-    nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the thread that last made
-    the memory, wrote all of it from Python, or differentiated into it; a Tape sets the gradients that its thread owns
-    to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory, or None.
+    ``on_device``: what owns the memory where `array` is not for writing, on GPUs and in pages. ``operand``: what a
+    launch takes, the array or memory of the device. ``foreign``: whether other libraries may write to it, so that
+    ``version`` says nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the
+    thread that last made the memory, wrote all of it from Python, or differentiated into it; a Tape sets the
+    gradients that its thread owns to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory,
+    or None.
 
     ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
     while another thread watched launches.
@@ -79,9 +79,9 @@ class Memory:
     """
 
     __slots__ = (
-        "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "dtype", "foreign",
-        "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "recorded",
-        "serial", "session", "unseen", "version", "watchers",
+        "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "cleared", "dtype",
+        "foreign", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote",
+        "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     order: Order = ()  # see `ir.buffers.Buffer`
@@ -102,6 +102,7 @@ class Memory:
         self.unseen = 0
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
+        self.cleared = -1  # the version after the last `clear`
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
         self.noted: Callable[[tuple[Any, ...]], None] | None = None
@@ -152,6 +153,15 @@ class Memory:
             self.put(where, values)
         self.version = self.python_wrote = self.version + 1
 
+    def clear(self) -> None:
+        """`write` of 0 to all elements, after which the version is ``cleared`` until the next write."""
+        if self.watchers or self.recorded is not None:
+            self.write(..., 0)
+            return
+        self.assign(0)
+        self.version = self.python_wrote = self.python_filled = self.cleared = self.version + 1
+        self.owner = THREAD.number
+
     def write_number(self, where: Any, value: Any) -> None:
         """`write` for one element, with the quicker note."""
         with self.writing():
@@ -190,6 +200,11 @@ class Memory:
     def put(self, where: Any, values: Any) -> None:
         """Writes elements, as `assign` writes all."""
         self.array[where] = values
+
+    def take(self, source: Memory) -> bool:
+        """Writes the content of another memory of the same shape and dtype, on the device; False where it is not that
+        simple."""
+        return False
 
     def reader(self) -> Callable[[Any], Any]:
         """A function from an index to the element as a Python number."""
@@ -289,6 +304,31 @@ class HostMirrored(Memory):
                 self.on_device.device.ahead.append(ref(self))
             self._elements[at] = values
 
+    def take(self, source: Memory) -> bool:
+        if not isinstance(source, HostMirrored) or source.session is not self.session:
+            return False
+        if self.foreign or self.watchers or self.recorded is not None:  # these want to know the values
+            return False
+        with self.session.lock:
+            self.fill_from(source)
+            self.filled_on_device()
+        return True
+
+    def fill_from(self, source: HostMirrored) -> None:
+        """Copies the content of another memory of the session, on the device. Nobody is told that it was written."""
+        with self.session.lock:
+            source.upload()
+            if source is not self and self.on_device.nbytes:
+                self.on_device.restore(0, source.on_device)
+
+    def filled_on_device(self) -> None:
+        """To be called after all of the memory was written on the device by anything but a launch."""
+        self._host_newer = False
+        self._copied_at = -1
+        self._elements.clear()
+        self.python_filled = self.python_wrote = self.version = self.version + 1
+        self.owner = THREAD.number
+
     def reader(self) -> Callable[[Any], Any]:
         if self.on_device.nbytes <= _SMALL:
             return lambda index: self.values().item(index)
@@ -368,7 +408,7 @@ class Paged(Memory):
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
         super().__init__(session, dtype)
         self.order = order
-        self.operand = CellArray(shape, dtype.numpy, order)
+        self.operand = self.on_device = CellArray(shape, dtype.numpy, order)  # `array` is not for writing
         self.address = self.operand.address
 
     @property
@@ -458,35 +498,3 @@ def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Ord
         made.array = made.operand = there.array
     made.on_device, made.address = there, there.address
     return made
-
-
-def bind_marks(
-    session: Session, marks: Sequence[tuple[Buffer, str, str]], memories: Mapping[str, Memory],
-    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
-) -> int:  # fmt: skip
-    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
-    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
-    to a buffer, from an element on in a shape."""
-    from quadrants_lab.ir.buffers import EPOCHS
-
-    if session.epoch + tasks >= EPOCHS:
-        session.epoch = 0
-        session.generation += 1
-    parts = merged(operands[of] for _, of, _ in marks if of not in memories)
-    of_host: dict[tuple[int, str], Memory] = {}
-    for b, of, what in marks:
-        if of in memories:
-            generation, known = memories[of].marks.get(what, (-1, None))
-            if known is None or generation != session.generation:
-                known = allocate(session, b.dtype, operands[of].shape)
-                memories[of].marks[what] = session.generation, known
-            use(b.name, known)
-        else:
-            array = operands[of]
-            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
-            if (begin, what) not in of_host:
-                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
-            at = (array.ctypes.data - begin) // array.itemsize
-            use(b.name, of_host[begin, what], at, array.shape)
-    session.epoch += tasks
-    return session.epoch - tasks

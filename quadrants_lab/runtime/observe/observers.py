@@ -39,7 +39,8 @@ class Observer(Protocol):
     """``before`` is called with the session locked, after the arguments were checked; its result is passed to
     ``after``, which is called when the launch is done or has failed. If the only observer has a method ``again``, that
     is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented.
-    An observer that takes the derivatives of what is launched has a true ``differentiates``."""
+    An observer that takes the derivatives of what is launched has a true ``differentiates``, and one that belongs to
+    the default session and stays as long as that a true ``of_session``."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         return None
@@ -48,7 +49,7 @@ class Observer(Protocol):
         return None
 
 
-class Recording(Protocol):
+class Recorder(Protocol):
     """``launch`` stands for ``how``, one of the functions of a plan that launch it, which it calls. ``pause`` is called
     before launches that it does not see. ``tapes``: serial of the memory of a loss -> function that makes the report of
     the last Tape over it."""
@@ -60,16 +61,35 @@ class Recording(Protocol):
     def pause(self) -> None: ...
 
 
+class Scope:
+    """One with of a Tape or a FwdMode, as ``what`` says. ``which``: the derivative that it makes, "grad" or "dual".
+    ``on_tape``: it is a Tape's, or within one. Numbers that Python reads in it know of it (`tape_numbers`)."""
+
+    __slots__ = ("on_tape", "what", "which")
+
+    def __init__(self, what: str, which: str) -> None:
+        self.what = what
+        self.which = which
+        self.on_tape = which == "grad" or recording_tape()
+
+
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
 # True while a Tape runs gradients: it has restored the memory that they read, though versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
-_recordings: list[Recording] = []  # that are open; the last one gets the launches
+SCOPE: ContextVar[Scope | None] = ContextVar("quadrants_lab_scope", default=None)
+_recordings: list[Recorder] = []  # that are open; the last one gets the launches
 HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)  # whether it does not see launches
 # contexts, in all threads; Python switches threads neither within += nor -=
 _hiding = 0  # in which the recording does not see launches
 _watching = 0  # in which no fast paths may be installed
+
+
+def recording_tape() -> bool:
+    """Whether a Tape records."""
+    now = SCOPE.get()
+    return now is not None and now.on_tape
 
 
 def watching() -> bool:
@@ -83,9 +103,10 @@ def differentiating() -> bool:
     return wanted and not CONSTANT.get()
 
 
-def watch(observer: Observer) -> AbstractContextManager[None]:
-    """Within the with, the observer sees every launch of this context."""
-    return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer))
+def watch(observer: Observer, scope: Scope | None = None) -> AbstractContextManager[None]:
+    """Within the with, the observer sees every launch of this context, and numbers that Python reads are those of the
+    ``scope``."""
+    return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer), scope)
 
 
 def launching(mode: str) -> AbstractContextManager[None]:
@@ -128,13 +149,13 @@ def hiding() -> bool:
     return _hiding > 0
 
 
-def open_recording() -> Recording | None:
+def open_recording() -> Recorder | None:
     """The recording that gets the launches."""
     return _recordings[-1] if _recordings else None
 
 
 @contextmanager
-def recorded(by: Recording) -> Iterator[None]:
+def recorded(by: Recorder) -> Iterator[None]:
     """Within the with, the recording gets every launch, in whatever thread."""
     outer, now = open_recording(), session.default()
     if outer is not None:
@@ -150,7 +171,7 @@ def recorded(by: Recording) -> Iterator[None]:
     last = session.default()
     if last is not None and last is not now:
         last.forget_fast_paths()
-    elif last is not None and not _watching:
+    elif last is not None:
         last.resume_fast_paths()
 
 
@@ -163,21 +184,29 @@ class _WithoutFastPaths:
     """Within the with, the variable has a value with which no launch may take a fast path. A class, because a Tape of
     few launches would take a tenth longer with a generator."""
 
-    __slots__ = ("now", "token", "value", "variable")
+    __slots__ = ("now", "scope", "token", "token_of_scope", "value", "variable")
 
-    def __init__(self, variable: ContextVar[Any], value: object) -> None:
+    def __init__(self, variable: ContextVar[Any], value: object, scope: Scope | None = None) -> None:
         self.variable = variable
         self.value = value
+        self.scope = scope
 
     def __enter__(self) -> None:
         global _watching
-        now = self.now = session.default()  # a later session installs none while `_watching`
+        now, scope = session.default(), self.scope  # a later session installs none while `_watching`
+        self.now = now
         if now is None:
             _watching += 1
         else:
             with now.lock:
                 _watching += 1
-                now.suspend_fast_paths()
+                if now.fast_paths:
+                    now.suspend_fast_paths()
+                if scope is not None:
+                    now.tapes += 1
+                    now.unobserved = False
+        if scope is not None:
+            self.token_of_scope = SCOPE.set(scope)
         self.token = self.variable.set(self.value)
         if self.variable is not OBSERVERS:
             session.changed()
@@ -187,11 +216,17 @@ class _WithoutFastPaths:
         now = self.now
         try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
             self.variable.reset(self.token)
+            if self.scope is not None:
+                SCOPE.reset(self.token_of_scope)
         except ValueError:  # the token belongs to another context, which has ended
             pass
         finally:
             _watching -= 1
             if self.variable is not OBSERVERS:
                 session.changed()
+            if now is not None and self.scope is not None:
+                with now.lock:
+                    now.tapes -= 1
+                    now.unobserved = now.alive and not (now.tapes or now.field_observers)
             if now is not None and not _watching and now is session.default():  # else `swap` resumes them
                 now.resume_fast_paths()

@@ -7,67 +7,27 @@ number goes back into a kernel or a field.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 from quadrants_lab.errors import render, warn
-from quadrants_lab.runtime.observe.observers import Plan, differentiating
-
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.session import Session
-
-
-class Recording:
-    """One with of a Tape or a FwdMode, as ``what`` says. ``which``: the derivative that it makes, "grad" or "dual".
-    ``on_tape``: it is a Tape's, or within one."""
-
-    __slots__ = ("on_tape", "what", "which")
-
-    def __init__(self, what: str, which: str) -> None:
-        self.what = what
-        self.which = which
-        self.on_tape = which == "grad" or recording_tape()
-
-
-RECORDING: ContextVar[Recording | None] = ContextVar("quadrants_lab_recording", default=None)
-
-
-def recording_tape() -> bool:
-    """Whether a Tape records."""
-    now = RECORDING.get()
-    return now is not None and now.on_tape
-
-
-def begin(what: str, which: str, now: Session) -> Token[Recording | None]:
-    """Numbers are noticed from now on, until `end`."""
-    token = RECORDING.set(Recording(what, which))
-    now.notice_reads(1)
-    return token
-
-
-def end(token: Token[Recording | None], now: Session) -> None:
-    now.notice_reads(-1)
-    try:  # noqa: SIM105 - runs at the end of each Tape
-        RECORDING.reset(token)
-    except ValueError:  # the token belongs to another context, which has ended
-        pass
+from quadrants_lab.runtime.observe.observers import SCOPE, Plan, Scope, differentiating
 
 
 class TapeNumber(float):
     """A number and where it came from. Until its with ends, sums, products and powers with one are such numbers, too;
     `float(x)` is a plain one. For numpy it is a plain one: results have the dtype that a float would give them."""
 
-    __slots__ = ("origin", "recording")
+    __slots__ = ("origin", "scope")
     origin: str | ref[Any]  # a kernel's name, or the field or ndarray
-    recording: Recording
+    scope: Scope
 
     def passed_on(self, how: str) -> float:
         """The plain number; with a warning where its with has not ended."""
-        if self.recording is RECORDING.get() and differentiating():
+        if self.scope is SCOPE.get() and differentiating():
             of = self.origin if isinstance(self.origin, str) else self.origin()
             came = f"kernel {of}, which returned it" if isinstance(of, str) else f"{_field(of)}, which Python read"
-            where = f"came from {came} under this {self.recording.what}"
+            where = f"came from {came} under this {self.scope.what}"
             cure = "leave it in a field, for kernels to read; if a constant is meant, write float(...) around it"
             text = f"{how} a number that {where}: it counts as a constant"
             warn(render("QL0421", text, (), cure, kind="warning"))
@@ -103,8 +63,8 @@ def _kept(name: str) -> Callable[..., Any]:
         if others and isinstance(others[0], float) and others[0].__class__ not in _OURS:
             return NotImplemented  # numpy's f64, which has operations of its own
         value = of_float(self, *others)
-        ended = self.recording is not RECORDING.get()
-        return value if ended or value.__class__ is not float else _made(value, self.origin, self.recording)
+        ended = self.scope is not SCOPE.get()
+        return value if ended or value.__class__ is not float else _made(value, self.origin, self.scope)
 
     return operation
 
@@ -118,21 +78,21 @@ for _name in ("__neg__", "__pos__", "__abs__"):
     setattr(TapeNumber, _name, _kept(_name))
 
 
-def _made(value: float, origin: str | ref[Any], recording: Recording) -> TapeNumber:
+def _made(value: float, origin: str | ref[Any], scope: Scope) -> TapeNumber:
     number = TapeNumber(value)
-    number.origin, number.recording = origin, recording
+    number.origin, number.scope = origin, scope
     return number
 
 
-def _from(value: Any, origin: str | ref[Any], recording: Recording) -> Any:
+def _from(value: Any, origin: str | ref[Any], scope: Scope) -> Any:
     if value.__class__ in (tuple, list):
-        return value.__class__(_from(x, origin, recording) for x in value)
-    return _made(value, origin, recording) if value.__class__ is float else value
+        return value.__class__(_from(x, origin, scope) for x in value)
+    return _made(value, origin, scope) if value.__class__ is float else value
 
 
 def read(value: Any, of: Any) -> Any:
     """A number of a field or ndarray, or all those of an element in lists, as Python gets it."""
-    now = RECORDING.get()
+    now = SCOPE.get()
     if now is None or value.__class__ not in (float, list) or getattr(of, now.which) is None:
         return value
     return _from(value, ref(of), now)
@@ -140,7 +100,7 @@ def read(value: Any, of: Any) -> Any:
 
 def returned(value: Any, plan: Plan | None) -> Any:
     """What a launch returned, as Python gets it."""
-    now = RECORDING.get()
+    now = SCOPE.get()
     if now is None or plan is None or now.which not in _derivatives(plan)[0]:
         return value
     return _from(value, plan.kernel.name, now)
@@ -164,7 +124,7 @@ def plain(args: Iterable[Any]) -> tuple[Any, ...]:
 
 def check(args: Sequence[Any], plan: Plan) -> None:
     """Warns of the arguments of a launch that have lost their derivative."""
-    now = RECORDING.get()
+    now = SCOPE.get()
     if now is None or now.which not in _derivatives(plan)[1]:
         return
     for slot, x in zip(plan.slots, args, strict=True):

@@ -71,7 +71,7 @@ def note(plan: Plan, way: str, timed: bool, **names: Any) -> Noted:
     closure.function.__globals__.update(names)
     if getattr(plan, way) is not closure.function:
         setattr(plan, way, closure.function)
-        plan.owner.forget()
+        plan.here.take_path()
     head: Noted = closure.head
     return head
 

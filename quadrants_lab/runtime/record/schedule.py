@@ -21,7 +21,8 @@ def _sentence(task: N.Offload, plain: str) -> str:
         return "one thread"
     reasons = [task.why] if task.why else []
     if not task.grain:
-        asked = ", ".join(f"{name}={n}" for name, n in (("lanes", task.lanes), ("colours", task.colours)) if n)
+        lanes = 0 if "lanes" in task.why else task.lanes  # of a device without grains, which a reason is about
+        asked = ", ".join(f"{name}={n}" for name, n in (("lanes", lanes), ("colours", task.colours)) if n)
         plain = "; ".join(reasons) or plain
         return f"{plain}; qd.loop_config({asked}) has no effect on this device" if asked else plain
     if task.wait:

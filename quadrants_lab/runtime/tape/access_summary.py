@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import numpy as np
+
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.analysis.facts import overwritten
 from quadrants_lab.analysis.regions import whole
@@ -17,6 +19,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
 from quadrants_lab.runtime.call.signature import Elements, Footprint
+from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD
 from quadrants_lab.runtime.memory.identity import Place, memory_at, memory_of
 from quadrants_lab.runtime.session import default
 from quadrants_lab.runtime.tape.recording import Depends, modes
@@ -33,7 +36,9 @@ class AccessSummary:
     elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
     gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
     needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
-    ``depends``: by what else its plan is found. ``fast``: two launches differ in nothing but their scalars and arrays.
+    ``places``: of all buffers. ``depends``: by what else its plan is found. ``equal``: two launches differ in nothing
+    but their scalars and arrays. ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so that nothing has to
+    be noted of a launch.
     ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
     touched; ``numbers``: of all scalars.
     ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
@@ -46,6 +51,7 @@ class AccessSummary:
         self.weak = ref(self)
         self.depends = Depends(plan.session, plan.compiled.reads)
         places = plan.places(args)
+        self.places = [*places.items()]
         self.writes: list[tuple[str, Place, Footprint | None, Span | None]] = [
             (name, places[name], plan.footprint(name, writes=True), span_of(plan, name, N.Write))
             for name in plan.writes & places.keys()
@@ -71,12 +77,20 @@ class AccessSummary:
         self.used: list[Place] = []
         arrays = [a for s, a in zip(plan.slots, args, strict=True) if isinstance(s, A.ArraySlot)]
         ours = all(memory_of(a) is not None for a in arrays)
-        self.recomputable = ours and not any(memory_at(p, args).foreign for p in places.values())
-        self.fast = self.recomputable and _is_fast(plan)
+        alone = not any(memory_at(p, args).foreign for p in places.values())
+        self.recomputable = ours and alone
+        wide = any(b.wide for b in plan.kernel.buffers.values())
+        alike = alone and not wide and plan.compiled.mode in (FORWARD, DUAL)
+        self.equal = alike and all(memory_of(a) is not None or a.__class__ is np.ndarray for a in arrays)
+        self.ends_nothing = _ends_nothing(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
         self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
         self.scalars: list[int] = []
         self._depend(plan)
+
+    def repeats(self, inner: bool) -> bool:
+        """Whether later launches can be recorded by it. ``inner``: those within a function with a custom gradient."""
+        return self.equal and (inner or self.ends_nothing)
 
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
         """Sets the plan of the gradient."""
@@ -105,23 +119,25 @@ def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) 
 
 
 def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequence[Any], Named | None], Any]:
-    """A function of a call's arguments to a key of its templates, the kinds of its ndarrays and the classes of its
-    numbers; None where an array is no ndarray. Its second argument gets the objects that the key names."""
+    """A function of a call's arguments to a key of its templates, the kinds of its arrays and the classes of its
+    numbers; None where an array is one of another library. Its second argument gets the objects that the key names."""
     xs = [(f"a{n}", slot) for n, slot in enumerate(slots)]
-    strange = [f"{x}.__class__ not in classes" for x, slot in xs if isinstance(slot, A.ArraySlot)]
+    strange = [f"{x}.__class__ not in arrays" for x, slot in xs if isinstance(slot, A.ArraySlot)]
+    ours = "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)"
     parts = {
         A.TemplateSlot: "key({0}, named)", A.ScalarSlot: "{0}.__class__",
-        A.ArraySlot: "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)",
+        A.ArraySlot: ours + " if {0}.__class__ in classes else ({0}.dtype, {0}.ndim)",
     }  # fmt: skip
     text = "def call(args, named):\n" + f"    {''.join(f'{x}, ' for x, _ in xs)} = args\n" * bool(xs)
     text += f"    if {' or '.join(strange)}: return None\n" * bool(strange)
     text += f"    return ({''.join(parts[type(slot)].format(x) + ', ' for x, slot in xs)})"
-    return function("call", text, {"key": template_key, "classes": classes})
+    return function("call", text, {"key": template_key, "classes": classes, "arrays": (*classes, np.ndarray)})
 
 
 class AccessSummaries:
-    """The summaries of one kernel in one session, by template arguments, kinds of arrays and classes of numbers, and by
-    what else `Depends` lists."""
+    """The summaries of one kernel in one session, by template arguments, kinds of arrays and classes of numbers, by
+    what else `Depends` lists, and for launches within a function with a custom gradient (``inner``), which have no
+    gradient of their own."""
 
     def __init__(self, dispatcher: Dispatcher, session: Session) -> None:
         self.session = session
@@ -129,24 +145,23 @@ class AccessSummaries:
         self.key = call_key(dispatcher.slots, dispatcher.of.ndarray_classes)
         self.known: Specialisations[AccessSummary] = Specialisations()
 
-    def add(self, summary: AccessSummary, args: Sequence[Any]) -> None:
+    def add(self, summary: AccessSummary, args: Sequence[Any], inner: bool) -> None:
         named: Named = []
         of = summary.depends
-        self.known.add((self.key(args, named), of.placements, of.modes), named, of.reads, summary)
+        self.known.add((self.key(args, named), of.placements, of.modes, inner), named, of.reads, summary)
 
-    def find(self, args: Sequence[Any]) -> AccessSummary | None:
+    def find(self, args: Sequence[Any], inner: bool) -> AccessSummary | None:
         """The summary of a launch with these arguments; None if there is none or anything else has changed."""
         if len(args) != self.slots or default() is not self.session:
             return None
-        key = self.key(args, None), self.session.placements, modes()
+        key = self.key(args, None), self.session.placements, modes(), inner
         return self.known.plain.get(key) or self.known.find(key)
 
 
-def _is_fast(plan: Plan) -> bool:
-    """Whether launches end no derivative (see `tape.dead_paths`) and take no array with 64-bit extents."""
+def _ends_nothing(plan: Plan) -> bool:
+    """Whether launches end no derivative, see `tape.dead_paths`."""
     buffers = plan.compiled.lowered.kernel.buffers
     into = [buffers[to.buffer] for _, to in plan.facts.of(value_flows)]
     targets = [b for b in into if b.kind in ("field", "ndarray")]
-    wide = any(b.wide for b in plan.kernel.buffers.values())
     cut = any(buffers[source.buffer].dtype.is_float for source, _ in plan.facts.of(integer_flows))
-    return not wide and all(b.grad for b in targets) and not cut
+    return all(b.grad for b in targets) and not cut

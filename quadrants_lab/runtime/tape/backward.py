@@ -19,13 +19,13 @@ from quadrants_lab.runtime.tape.stand_ins import StandIns, restore
 from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, overwritten, restored, state
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.runtime.tape.keeper import Keeper
 
 After = Callable[[Step], None] | None
 
 
 @contextmanager
-def restored_afterwards(launches: Launches) -> Iterator[None]:
+def restored_afterwards(launches: Keeper) -> Iterator[None]:
     """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients: from a copy, or
     by making all steps again if the budget has no room for a copy."""
     account, limit = launches.account, launches.account.limit
@@ -50,7 +50,7 @@ def restored_afterwards(launches: Launches) -> Iterator[None]:
         launches.mark_seen()
 
 
-def _to_restore(launches: Launches) -> tuple[list[Part], Boxes] | None:
+def _to_restore(launches: Keeper) -> tuple[list[Part], Boxes] | None:
     """What to copy of the final memory: `restored`. Makes room for that, and for what a repeated launch keeps itself.
     None if fewer steps are made again without the copy, though all of them are once more in the end."""
     account, items, copy = launches.account, launches.steps, True
@@ -84,7 +84,7 @@ def _put(parts: Sequence[Part]) -> None:
         part.put()
 
 
-def sweep(launches: Launches, items: list[Item], forget: bool, after: After = None) -> None:
+def sweep(launches: Keeper, items: list[Item], forget: bool, after: After = None) -> None:
     """Runs the gradients. Memory that gradients read ends up as it was before the first item. ``forget``: drop each
     item after its gradient. ``after`` is called after each step's gradient."""
     now = StandIns()
@@ -111,7 +111,7 @@ def _backwards(items: list[Item], forget: bool) -> Iterator[Item]:
         del items[-1]
 
 
-def _reverse(launches: Launches, segment: Segment, after: After) -> None:
+def _reverse(launches: Keeper, segment: Segment, after: After) -> None:
     """Makes the steps of a segment again, from memory as it was before them, and runs their gradients."""
     account = launches.account
     run: list[Item] = segment.steps if account.limit is None else list(segment.leaves())
@@ -135,7 +135,7 @@ def _reverse(launches: Launches, segment: Segment, after: After) -> None:
     _put(segment.changes)
 
 
-def _fitting(launches: Launches, run: Sequence[Item]) -> int:
+def _fitting(launches: Keeper, run: Sequence[Item]) -> int:
     """How many of the last items can be made again as steps of their own."""
     account = launches.account
     if account.limit is None:
@@ -149,7 +149,7 @@ def _fitting(launches: Launches, run: Sequence[Item]) -> int:
     return found
 
 
-def _next_state(launches: Launches, run: Sequence[Item], start: Sequence[Part]) -> tuple[int, Boxes]:
+def _next_state(launches: Keeper, run: Sequence[Item], start: Sequence[Part]) -> tuple[int, Boxes]:
     """How many steps to make before the next state is saved, and what is saved then; 0 if there is no room."""
     account = launches.account
     assert account.limit is not None
@@ -164,12 +164,12 @@ def _next_state(launches: Launches, run: Sequence[Item], start: Sequence[Part]) 
     return (ahead, boxes) if sum(bytes_of(*place, account) for place in boxes) <= room else (0, [])
 
 
-def _make_again(launches: Launches, item: Item) -> None:
+def _make_again(launches: Keeper, item: Item) -> None:
     for step in item.leaves():
         launches.make_again(step)
 
 
-def _made_again(launches: Launches, run: Sequence[Item]) -> list[Item]:
+def _made_again(launches: Keeper, run: Sequence[Item]) -> list[Item]:
     """Makes items again, as steps and segments that save what their gradients need."""
     account, made = launches.account, list[Item]()
     for item, boxes in zip(run, overwritten(run, own=False), strict=True):

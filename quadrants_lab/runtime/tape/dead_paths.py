@@ -13,6 +13,7 @@ from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.slots import ArraySlot
+from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
@@ -34,9 +35,13 @@ class DeadPaths:
         self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # by integer memory, the gradient of its origin
         self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # given if that gradient stays 0
 
-    def follows(self, memory: Memory) -> bool:
-        """Whether a launch that reads or overwrites the memory is to be told of."""
-        return memory.serial in self.open or memory.serial in self.cut
+    def goes_on(self, constants: Sequence[Place], ours: bool, args: Sequence[Any]) -> bool:
+        """Whether `launched` is to be told of a launch that reads or overwrites these memories, and other arrays unless
+        all are ``ours``."""
+        if not (self.open or self.cut):
+            return False
+        serials = [memory_at(place, args).serial for place in constants]
+        return not ours or any(serial in self.open or serial in self.cut for serial in serials)
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
         """Warns where the launch reads a value with a derivative from memory without one."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
+
+import numpy.typing as npt
 
 from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
@@ -14,10 +17,11 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
+from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.parts import Account, Full, Hold, Part, part_of
 from quadrants_lab.runtime.tape.step import Item, Kept, Segment, Step
 from quadrants_lab.runtime.tape.tracked import PendingWrite, Tracked, follow
-from quadrants_lab.runtime.tape.written import span_of
+from quadrants_lab.runtime.tape.written import Overwritten, Writes, span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
@@ -27,15 +31,33 @@ KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
 
 
 class Keeper:
-    """Base class of the recorder. ``memory``: the budget in bytes, None for `KEEP_BYTES`. ``account``: what is kept.
-    ``steps``: what was recorded. ``tracked``: id of a memory -> its `Tracked`. ``open``: the nested segments that are
-    being recorded, outermost first. While there are any, saved values belong to the outermost segment."""
+    """Base class of the recorder, with all that it records. ``repeatable``: see `Launches`. ``memory``: the budget in
+    bytes, None for `KEEP_BYTES`. ``account``: what is kept. ``steps``: what was recorded. ``tracked``: id of a memory
+    -> its `Tracked`. ``open``: the nested segments that are being recorded, outermost first. While there are any, saved
+    values belong to the outermost segment."""
 
     trusted: tuple[type, ...] = ()  # kinds of foreign memory that count their writes and need not be compared
     clears = False  # whether gradients are 0 when they are used first
-    memory: int | None
+    # what the recorder does, for the modules that it imports
+    add: Callable[[Step], None]
+    clear: Callable[[], None]
+    copied: Callable[..., tuple[tuple[Any, ...], list[Hold]]]
+    end_rerun: Callable[[], None]
+    failed: Callable[[list[Part]], None]
+    insert: Callable[..., None]
+    launched: Callable[..., None]
+    make_again: Callable[..., Step]
+    make_room: Callable[[int], bool]
+    repeated: Callable[..., None]
+
+    def __init__(self, repeatable: bool, memory: int | None) -> None:
+        self.repeatable = repeatable
+        self.memory = memory
+        self.writes = Writes()
+        self.forget()
 
     def forget(self) -> None:
+        """Sets all that is recorded to nothing."""
         self.account = Account(KEEP_BYTES if self.memory is None else self.memory, self.memory is not None)
         self.steps: list[Item] = []
         self.tracked: dict[int, Tracked] = {}
@@ -43,6 +65,41 @@ class Keeper:
         self.kept: dict[tuple[str, str, str], Kept] = {}
         self.state, self.own = 1, 0  # the most bytes that a step or segment begins with, and that a launch keeps itself
         self.began = next(TIMES)
+        self.rerun: Any = None  # see `Launches`
+        self.finished_rerun: Any = None
+        self.fully_tracked: dict[AccessSummary, bool] = {}  # -> whether their own reads are tracked, too
+        self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
+        self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was made again
+        self.swept = False  # whether a backward pass ran
+        self.rows: Callable[[], Any] = lambda: ([], [])  # `report.rows` of the last one
+        self.at_end = False  # whether all steps were made once more after it
+        self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
+        self.paused = 0
+        self.dead_paths = DeadPaths("grad")
+        self.by_hand: dict[str, Plan] = {}  # by kernel, the gradients that were launched by hand
+        self.nested = False  # whether a function with a custom gradient was called within another
+        self.constants: set[int] = set()  # serials of memory that Python overwrote
+        self.overwritten = Overwritten("grad")
+        self.writes.clear()
+
+    def leaves(self) -> Iterator[Step]:
+        """All steps, including those in segments."""
+        return Segment(self.steps).leaves()
+
+    def number(self) -> None:
+        """Numbers the steps."""
+        for number, step in enumerate(self.leaves()):
+            step.number = number
+
+    @property
+    def made_again(self) -> int:
+        """How many steps the last backward pass made again."""
+        return self.recomputed_times.total()
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether launches that are recorded now may be recomputed."""
+        return self.memory is not None or bool(self.open)
 
     def report(self) -> list[Kept]:
         """What the Tape had to save, most bytes first."""
@@ -58,10 +115,6 @@ class Keeper:
             if not self.make_room(nbytes):
                 account.give_up()
         return account
-
-    def make_room(self, nbytes: int) -> bool:
-        """Makes room under a budget, if that is possible."""
-        raise NotImplementedError
 
     def derivatives(self) -> set[int]:
         """The ids of the memory of gradients."""
@@ -156,7 +209,8 @@ class Keeper:
             kept = part
             if write.scattered:  # it mostly changes a few elements, or none
                 kept = part.changed(partial(self.room, what=partial(_what, write, writer)))
-                step.by_data |= kept is not part
+                if kept is not part and part.region is not None:
+                    step.by_data.append((part.memory, part.region))
             self.keep(item, tracked, kept, writer, write.span)
 
     def keep(self, item: Item, tracked: Tracked, part: Part, writer: str, written: Span | None) -> None:

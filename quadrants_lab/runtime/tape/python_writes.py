@@ -13,13 +13,12 @@ from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.runtime.tape.keeper import Keeper
 
 
-def record_python_writes(launches: Launches) -> None:
+def record_python_writes(launches: Keeper) -> None:
     """Records what was written since the last launch."""
-    if launches.rerun is not None:
-        launches.rerun.end()
+    launches.end_rerun()
     for tracked in launches.tracked.values():
         if tracked.shadow is not None:
             tracked.compare()
@@ -27,7 +26,7 @@ def record_python_writes(launches: Launches) -> None:
             _wrote(launches, tracked)
 
 
-def _wrote(launches: Launches, tracked: Tracked) -> None:
+def _wrote(launches: Keeper, tracked: Tracked) -> None:
     """Records what was written to one memory as a step."""
     memory, step = tracked.memory, Step()
     unseen = memory.version - tracked.version - len(tracked.written)
@@ -60,7 +59,7 @@ def _wrote(launches: Launches, tracked: Tracked) -> None:
         _no_tangent(launches, tracked.tangent, [where for where, _ in written])
 
 
-def _no_tangent(launches: Launches, tracked: Tracked, written: list[Any]) -> None:
+def _no_tangent(launches: Keeper, tracked: Tracked, written: list[Any]) -> None:
     """Clears the tangent of elements that Python wrote: they are constants."""
     tangent = tracked.memory
     launches.constants.add(tangent.serial)  # the warning was given for the values already

@@ -20,7 +20,7 @@ from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
 from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, restored, state
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.runtime.tape.keeper import Keeper
 
 SLACK = 16  # joins leave a part of the budget free, because each looks at all steps
 
@@ -66,7 +66,7 @@ def repeats(steps: int, slots: int) -> int:
     return often * steps - comb(slots + often, slots + 1)
 
 
-def too_little(launches: Launches) -> QuadrantsRuntimeError:
+def too_little(launches: Keeper) -> QuadrantsRuntimeError:
     """The error for a budget that is too small for what was recorded, with the least that is enough."""
     account, items = launches.account, launches.steps
     own = max((item.own for item in items if isinstance(item, Segment)), default=0)
@@ -86,7 +86,7 @@ def bytes_restored(changed: tuple[list[Part], Boxes], account: Account) -> int:
     return sum(part.nbytes for part in changed[0]) + sum(bytes_of(*place, account) for place in changed[1])
 
 
-def worth_a_state(launches: Launches) -> bool:
+def worth_a_state(launches: Keeper) -> bool:
     """Whether fewer steps are made again if one state is kept throughout than if all are made again in the end."""
     assert launches.account.limit is not None
     slots = max(1, (launches.account.limit - launches.own) // launches.state)
@@ -94,7 +94,7 @@ def worth_a_state(launches: Launches) -> bool:
     return slots > 1 and repeats(steps, slots - 1) <= repeats(steps, slots) + steps
 
 
-def place(launches: Launches, cost: int, own: int, missing: Callable[[Segment], int]) -> Segment | None:
+def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], int]) -> Segment | None:
     """Makes room for a launch that saves ``cost + own`` bytes if it becomes a step of its own. Returns the segment that
     it joins if it does not, or that is open; ``missing``: the bytes that it saves in a segment."""
     items, account = launches.steps, launches.account
@@ -118,7 +118,7 @@ def place(launches: Launches, cost: int, own: int, missing: Callable[[Segment], 
     return into
 
 
-def join_last(launches: Launches) -> None:
+def join_last(launches: Keeper) -> None:
     """Joins the last two steps if that is possible, whether there is room or not."""
     items = launches.steps
     if len(items) > 1 and items[-1].recomputable and items[-2].recomputable:
@@ -145,7 +145,7 @@ def _segment(step: Step) -> Segment:
     return made
 
 
-def make_room(launches: Launches, nbytes: int) -> bool:
+def make_room(launches: Keeper, nbytes: int) -> bool:
     """Joins steps until so many bytes fit; False if they never do."""
     items = launches.steps
     while not launches.account.fits(nbytes):
@@ -163,22 +163,22 @@ def make_room(launches: Launches, nbytes: int) -> bool:
     return True
 
 
-def _share(launches: Launches) -> float:
+def _share(launches: Keeper) -> float:
     return launches.own / (launches.own + launches.state)
 
 
-def _slots(launches: Launches, nbytes: int) -> int:
+def _slots(launches: Keeper, nbytes: int) -> int:
     """The number of states, with the first one, for which there is room beside so many bytes."""
     assert launches.account.limit is not None
     return 1 + max(0, launches.account.limit - launches.own - nbytes) // launches.state
 
 
-def _units(launches: Launches, cost: int) -> int:
+def _units(launches: Keeper, cost: int) -> int:
     """The number of states that take as many bytes as steps do which save ``cost`` bytes."""
     return max(1, -(-cost // launches.state))
 
 
-def _best(launches: Launches, joins: int | None = None) -> tuple[int, int, int] | None:
+def _best(launches: Keeper, joins: int | None = None) -> tuple[int, int, int] | None:
     """The neighbours that are joined first: how often a step of theirs is made, the place of the first of them, and the
     number of slots from there on. None if none can be. ``joins``: the bytes of a launch that may join the last step."""
     items, share = launches.steps, _share(launches)
@@ -197,7 +197,7 @@ def _best(launches: Launches, joins: int | None = None) -> tuple[int, int, int] 
     return found
 
 
-def _join(launches: Launches, often: int, nbytes: int) -> None:
+def _join(launches: Keeper, often: int, nbytes: int) -> None:
     """Joins neighbours whose steps are made no more than ``often`` times, until so many bytes fit."""
     items, account = launches.steps, launches.account
     assert account.limit is not None
@@ -224,7 +224,7 @@ def _join(launches: Launches, often: int, nbytes: int) -> None:
         items.append(item)
 
 
-def _start_over(launches: Launches) -> bool:
+def _start_over(launches: Keeper) -> bool:
     """Saves anew what the last segment begins with, if some of it is saved twice."""
     last = launches.steps[-1] if launches.steps else None
     if launches.open or not isinstance(last, Segment) or any(f.written for f in launches.tracked.values()):

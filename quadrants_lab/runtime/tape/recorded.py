@@ -19,6 +19,7 @@ from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
 
@@ -62,6 +63,11 @@ class Recorded(Launches):
         super().clear()
         self.counts: dict[int, Any] = {}  # id of a tensor's memory -> how many writes torch has counted
         self.versions: list[tuple[Memory, str, Any]] = []  # memory that gradients read, its name, its `version`
+
+    def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
+        if any(isinstance(arg, np.ndarray) for arg in args):  # which may be views of the inputs
+            return NotImplemented
+        return super().again(dispatcher, args)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         self._compare_counts()

@@ -8,14 +8,12 @@ pass instead (`recomputation`). Then the values that the launches themselves rea
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
@@ -25,19 +23,18 @@ from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
-from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of
 from quadrants_lab.runtime.tape.python_writes import record_python_writes, write_elements
-from quadrants_lab.runtime.tape.report import Rows, rows
+from quadrants_lab.runtime.tape.report import rows
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
-from quadrants_lab.runtime.tape.step import Item, Segment, Step, again, launch_gradient
+from quadrants_lab.runtime.tape.step import Item, Segment, Step, again, called, launch_gradient
 from quadrants_lab.runtime.tape.tracked import PendingWrite
-from quadrants_lab.runtime.tape.written import Overwritten, Writes
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.tape.tracing import Tracing
 
 
 class Pending(NamedTuple):
@@ -58,37 +55,37 @@ class Launches(Keeper):
 
     It records into ``steps`` until `clear`. `for_the_next_run` keeps a recording for the next run of a program. During
     that run ``rerun`` compares each launch with ``steps``, which do not change. At the first difference `Rerun.end`
-    calls `restart` with the steps that were the same, and recording continues after them. If all were the same, the
+    records the steps that were the same (`repeated`), and recording continues after them. If all were the same, the
     rerun becomes ``finished_rerun``.
     """
 
-    rerun: Rerun | None = None
+    rerun: Rerun | None
+    finished_rerun: Rerun | None
+    tracing: Tracing | None = None  # what times launches that are made again
 
     def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
-        self.repeatable = repeatable
-        self.memory = memory
-        self.writes = Writes()
-        self.forget()
+        self.free = [True]  # empty while a Tape that has not ended records into it
+        super().__init__(repeatable, memory)
         self.clear()
+
+    def ended(self) -> None:
+        """To be called when something has ended that the recording needs for another run."""
+        if self.free:
+            self.clear()
+
+    def take_up(self) -> bool:
+        """Whether a Tape may record into it, of which there is one at a time, until `put_down`."""
+        try:
+            return self.free.pop()  # in one step, for other threads may try, too
+        except IndexError:
+            return False
+
+    def put_down(self) -> None:
+        self.free.append(True)
 
     def clear(self) -> None:
         self._unwatch()
         self.forget()
-        self.rerun = None
-        self.finished_rerun: Rerun | None = None
-        self.fully_tracked: dict[AccessSummary, bool] = {}  # -> whether their own reads are tracked, too
-        self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
-        self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was made again
-        self.swept = False  # whether a backward pass ran
-        self.rows: Callable[[], Rows] = lambda: ([], [])  # for the report of the last one
-        self.at_end = False  # whether all steps were made once more after it
-        self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
-        self.paused = 0
-        self.dead_paths = DeadPaths("grad")
-        self.by_hand: dict[str, Plan] = {}  # by kernel, the gradients that were launched by hand
-        self.constants: set[int] = set()  # serials of memory that Python overwrote
-        self.overwritten = Overwritten("grad")
-        self.writes.clear()
 
     def _unwatch(self) -> None:
         if self.rerun is not None:
@@ -105,27 +102,33 @@ class Launches(Keeper):
 
     def pause(self) -> None:
         """Launches until `resume` belong to a function with a custom gradient."""
-        record_python_writes(self)
+        if self.rerun is None:
+            record_python_writes(self)
         if self.open:
             raise recomputation.not_recomputable("belongs to a function with a custom gradient")
         self.paused += 1
 
     def resume(self) -> None:
-        record_python_writes(self)
+        if self.rerun is None:
+            record_python_writes(self)
         self.paused -= 1
 
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> None:
         """Records the call of a Python function with a custom gradient, which ran between `pause` and `resume`.
         ``touched``: fields and ndarrays that its Python code read or wrote, which its gradient may read."""
+        if self.rerun is not None and self.rerun.insert(function, args, kwargs, touched):
+            return
         record_python_writes(self)
         for field in touched:
             memory = field._memory
             name = self.names.get(id(memory), repr(field))
             add(self._track(memory, name, function.__name__).regions, whole(memory.operand.shape))
-        if not self.paused:
-            assert function.grad is not None
-            run = partial(function.grad, *args, **kwargs)
-            self.add(Step(run, partial(function.fn, *args, **kwargs)))
+        if self.paused:
+            self.nested = True
+        else:
+            step = Step(call=(function, frozenset([field._memory.serial for field in touched])))
+            called(step, function, args, kwargs)
+            self.add(step)
 
     @contextmanager
     def segment(self) -> Iterator[None]:
@@ -145,12 +148,19 @@ class Launches(Keeper):
         if not segment.steps:
             self.under_way.pop()
 
+    def end_rerun(self) -> None:
+        """Records what comes, if the program was the same until now."""
+        if self.rerun is not None:
+            self.rerun.end()
+
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records in the fast way, if a launch that differs at most in its scalars was recorded before;
         else NotImplemented."""
-        summaries = dispatcher.here.summaries
-        summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
-        if summary is None or any(self.dead_paths.follows(memory_at(p, args)) for p in summary.constants):
+        summaries, inner = dispatcher.here.summaries, self.paused > 0
+        summary = None if summaries is None or self.repeatable else summaries.find(args, inner)
+        if summary is None:
+            return NotImplemented
+        if not inner and self.dead_paths.goes_on(summary.constants, summary.recomputable, args):
             return NotImplemented
         dispatcher.note(summary.plan)
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
@@ -168,7 +178,12 @@ class Launches(Keeper):
                 failed = False
             finally:
                 if value is not NotImplemented:
-                    self._add(self._ended(summary, args, pending, failed), pending)
+                    step = self._ended(summary, args, pending, failed)
+                    if not failed:
+                        kept, copies = self.copied(summary, args)
+                        step.holds += copies
+                        self.launched(step, summary, args, plan.frame.launch_number, kept)
+                    self._add(step, pending)
                 else:  # nothing was launched
                     for write in pending.writes:
                         write.tracked.version = write.tracked.memory.version
@@ -201,35 +216,55 @@ class Launches(Keeper):
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.foreign.before(args, True)
                 summary.differentiate(reverse, args)
-                kept_args, copies = self._copied(reverse, args)
-            if summary.fast:
-                if plan.here.summaries is None:
-                    plan.here.summaries = AccessSummaries(plan.owner, plan.session)
-                plan.here.summaries.add(summary, args)
+                kept_args, copies = self.copied(summary, args)
+        if not failed and summary.repeats(self.paused > 0):
+            if plan.here.summaries is None:
+                plan.here.summaries = AccessSummaries(plan.owner, plan.session)
+            plan.here.summaries.add(summary, args, self.paused > 0)
         step = self._ended(summary, args, pending, failed)
         step.holds += copies
-        if self.paused and not failed:
-            step.inner_launch, step.launch, step.summary = step.launch, None, None
-        elif not failed:
+        if not failed:
             number = plan.frame.launch_number
-            step.repeat = partial(again, plan.owner.launch_by, plan, args, number)
-            if not summary.recomputable:
-                step.summary = None
-                if summary.reverse is not None:
-                    step.gradient = partial(launch_gradient, summary.reverse, kept_args, number, step.kept)
-                if self.open:
+            self.launched(step, summary, args, number, kept_args)
+            if not self.paused:
+                step.repeat = partial(again, plan.owner.launch_by, plan, args, number)
+                if self.open and not summary.recomputable:
                     raise recomputation.not_recomputable(
                         f"of {plan.kernel.name} uses a numpy array or memory of another library"
                     )
-        if self.paused:
-            # a custom gradient may read anything that the function touched
-            for name, memory in plan.memories(args).items():
-                add(self._read(memory, name, plan, N.Access).regions, whole(memory.operand.shape))
         self._add(step, pending)
 
-    def _copied(self, reverse: Plan, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Hold]]:
+    def launched(
+        self, step: Step, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: tuple[Any, ...]
+    ) -> None:
+        """Notes in its step what was launched. ``kept``: the arguments of its gradient."""
+        launch, step.known = (summary.plan, args, number), summary
+        if self.paused:
+            step.inner_launch = launch
+            self._track_inner(summary, args)
+            return
+        step.launch = launch
+        if summary.recomputable:
+            step.summary = summary
+        elif summary.reverse is not None:
+            step.gradient = partial(launch_gradient, summary.reverse, kept, number, step.kept)
+
+    def _track_inner(self, summary: AccessSummary, args: Sequence[Any]) -> None:
+        """Tracks what a launch within a function with a custom gradient touches, which may read all of it."""
+        if summary in self.fully_tracked:
+            return
+        for name, place in summary.places:
+            memory = memory_at(place, args)
+            add(self._read(memory, name, summary.plan, N.Access).regions, whole(memory.operand.shape))
+        if not summary.arrays:
+            self.fully_tracked[summary] = False
+
+    def copied(self, summary: AccessSummary, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Hold]]:
         """The arguments, with copies of the foreign arrays that the gradient reads: writes to those cannot be
         tracked."""
+        reverse = summary.reverse
+        if reverse is None or summary.recomputable:
+            return args, []
         reads = reverse.primal_reads
         slots = zip(reverse.slots, args, strict=True)
         copied = [isinstance(arg, np.ndarray) and slot.name in reads for slot, arg in slots]
@@ -246,9 +281,9 @@ class Launches(Keeper):
     def for_the_next_run(self) -> Rerun | None:
         """Ends one use of a recording. Returns what compares the launches of the next use with it; None if the
         recording cannot be used again."""
-        rerun = self.rerun or self.finished_rerun
-        if rerun is None or len(rerun.steps) != len(self.steps) or rerun.at < len(rerun.steps):
-            steps = steps_to_run_again(self) if self.rerun is None else None
+        rerun, self.finished_rerun = self.finished_rerun, None
+        if rerun is None or len(rerun.steps) != len(self.steps):
+            steps = steps_to_run_again(self)
             if steps is None:
                 self.clear()
                 return None
@@ -259,16 +294,6 @@ class Launches(Keeper):
         return rerun
 
     # --- what is done with it ------------------------------------------------------------------------------------
-
-    def finish_rerun(self, seed: Callable[[], None]) -> Rerun | None:
-        """The rerun whose gradients this has run after ``seed()``; None, and no rerun is in progress any more, where
-        more is to be done (see `Rerun.finish`)."""
-        rerun = self.rerun
-        if rerun is not None and rerun.report is not None and rerun.finish(seed):
-            return rerun
-        if rerun is not None:
-            rerun.end()
-        return None
 
     def differentiate(self, forget: bool = False, after: Callable[[Step], None] | None = None) -> None:
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: drop each step after its
@@ -285,16 +310,6 @@ class Launches(Keeper):
             self.rows = rows(self)
             backward.sweep(self, self.steps, forget, after)
 
-    def number(self) -> None:
-        """Numbers the steps."""
-        for number, step in enumerate(self.leaves()):
-            step.number = number
-
-    @property
-    def made_again(self) -> int:
-        """How many steps the last backward pass made again."""
-        return self.recomputed_times.total()
-
     def make_again(self, step: Step, keep: bool = False) -> Step:
         """Makes a step again. ``keep``: also keep what its gradient needs."""
         self.recomputed_times[step.number] += 1
@@ -304,7 +319,8 @@ class Launches(Keeper):
             raise recomputation.not_recomputable("of them failed")
         else:
             hold = self.account.hold(step.own)
-            kept = again(step.launch[0].owner.launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
+            launch = step.launch[0].owner.launch if self.tracing is None else self.tracing.launch
+            kept = again(launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
             if keep:
                 step.kept, step.holds = kept, [hold]
         return step
@@ -343,10 +359,6 @@ class Launches(Keeper):
             if b.name in plan.reads and b.dtype.is_float and b.kind in ("field", "ndarray") and not b.grad
         ]  # fmt: skip
 
-    def leaves(self) -> Iterator[Step]:
-        """All steps, including those in segments."""
-        return Segment(self.steps).leaves()
-
     @property
     def under_way(self) -> list[Item]:
         """The list to which steps are added now."""
@@ -356,11 +368,6 @@ class Launches(Keeper):
         return recomputation.make_room(self, nbytes)
 
     # --- memory --------------------------------------------------------------------------------------------------
-
-    @property
-    def recomputes(self) -> bool:
-        """Whether launches that are recorded now may be recomputed."""
-        return self.memory is not None or bool(self.open)
 
     def add(self, step: Step) -> None:
         """Adds a step, to the segment that is open if there is one."""
@@ -424,8 +431,6 @@ class Launches(Keeper):
             self.own = max(self.own, step.own)
             if item is step:
                 self._keep_buffers(step, summary, kept, pending.hold)
-        if not failed:
-            step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
         return step
 
     def _add(self, step: Step, pending: Pending) -> None:
@@ -456,7 +461,7 @@ class Launches(Keeper):
                 tracked = self.tracked.get(id(memory_at(place, args)))
                 if tracked is None or tracked.grad is None:
                     self._track_derivative(summary, name, place, args)
-        if not (summary.arrays or summary.scalars or self.paused):  # all its launches touch the same elements
+        if not (self.paused or summary.arrays or summary.scalars):  # all its launches touch the same elements
             self.fully_tracked[summary] = self.recomputes
 
     def failed(self, changes: list[Part]) -> None:
@@ -464,23 +469,20 @@ class Launches(Keeper):
         self.add(Step(changes=changes))
         self.mark_seen()
 
-    def restart(self, steps: list[Step]) -> None:
-        """Records the first steps of an earlier recording, which have just been launched again unchanged."""
-        self.clear()
-        for step in steps:
-            assert step.summary is not None
-            assert step.launch is not None
-            plan, args, _ = step.launch
-            for part in step.changes:
-                tracked = self.tracked[id(part.memory)]
-                span = next(s for _, place, _, s in step.summary.writes if memory_at(place, args) is part.memory)
-                part.hold = self.account.hold(part.nbytes)
-                self._count_part(tracked, part, plan.kernel.name, span)
-            step.holds = [self.account.hold(step.own)]
-            self._count_buffers(step, step.summary)
-            self._track_launch(step.summary, args)
-            self.steps.append(step)
-        self.mark_seen()
+    def repeated(
+        self, step: Step, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: tuple[Any, ...]
+    ) -> None:
+        """Records a step of an earlier recording, whose launch has just been made again."""
+        for part in step.changes:
+            tracked = self.tracked[id(part.memory)]
+            span = next(s for _, place, _, s in summary.writes if memory_at(place, args) is part.memory)
+            part.hold = self.account.hold(part.nbytes)
+            self._count_part(tracked, part, summary.name, span)
+        step.holds = [self.account.hold(step.own)]
+        self._count_buffers(step, summary)
+        self._track_launch(summary, args)
+        self.launched(step, summary, args, number, kept)
+        self.steps.append(step)
 
 
 def _missing(writes: list[PendingWrite], account: Account, into: Segment) -> int:

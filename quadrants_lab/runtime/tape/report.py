@@ -5,29 +5,37 @@ Its text counts steps and stretches from 1, as launches are counted everywhere; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.runtime.tape.step import Segment, Step
+from quadrants_lab.runtime.tape.program_graph import ProgramGraph, program_graph
+from quadrants_lab.runtime.tape.step import Segment, Step, Uses, uses
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.ir.dot import Drawing
+    from quadrants_lab.runtime.tape.keeper import Keeper
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """``what``: the kernel, or "Python" for writes from Python. ``bytes``: saved for this step alone. ``stretch``: its
     index in the report's `Stretch` list, -1 for none. ``times``: how often it was recomputed. ``why``: the reason for
-    either."""
+    either. ``reads``, ``writes``: the fields that it uses, by their names in the first kernel that used them;
+    ``differentiable``: those with a gradient. ``kept``: (field, bytes) of the values that the step overwrote."""
 
     what: str
     bytes: int
     stretch: int
     times: int
     why: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    differentiable: tuple[str, ...] = ()
+    kept: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,14 @@ class Report:
         budget = "" if self.budget is None else f", budget {self.budget:,} bytes"
         return f"{_steps(len(self.steps))}: {self.kept()}{budget}"
 
+    def program(self) -> ProgramGraph:
+        """Fields and launches of the program as a graph, with repeated launches folded."""
+        return program_graph(self.steps)
+
+    def graph(self) -> Drawing:
+        """`program` as DOT text that a notebook draws."""
+        return self.program().drawing(self.title())
+
     def __str__(self) -> str:
         budget = "no budget" if self.budget is None else f"a budget of {self.budget:,} bytes"
         lines = [f"{_steps(len(self.steps))} under {budget}: {self.kept()}" if self.steps else self.kept(), self.why()]
@@ -95,10 +111,10 @@ def _steps(n: int) -> str:
 Rows = tuple[list[StepRow], list[Stretch]]
 
 
-def rows(launches: Launches) -> Callable[[], Rows]:
+def rows(launches: Keeper) -> Callable[[], Rows]:
     """Returns a function that lists the steps as they are now, as if none was made again. Without a budget, it holds
     them until it is called."""
-    items, tracked = list(launches.steps), launches.tracked
+    items, tracked, first, names = list(launches.steps), launches.tracked, launches.names, _Names()
 
     @cache
     def listed() -> Rows:
@@ -114,7 +130,8 @@ def rows(launches: Launches) -> Callable[[], Rows]:
                 launch = leaf.launch or leaf.inner_launch
                 what = launch[0].kernel.name if launch is not None else leaf.what
                 alone = leaf.nbytes if stretch < 0 else 0
-                found[0].append(StepRow(what, alone, stretch, 0, why or _why(leaf, tracked)))
+                used = _used(leaf, uses(leaf, first), names)
+                found[0].append(StepRow(what, alone, stretch, 0, why or _why(leaf, tracked), *used))
         items.clear()
         return found
 
@@ -123,7 +140,35 @@ def rows(launches: Launches) -> Callable[[], Rows]:
     return listed
 
 
-def report(launches: Launches) -> Callable[[], Report]:
+class _Names:
+    """A name for each memory: that in the first kernel that used it, with a number if another one has that name."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, str] = {}  # by serial
+        self.taken: set[str] = set()
+
+    def of(self, serial: int, name: str) -> str:
+        if serial not in self.known:
+            numbered = (name, *(f"{name} ({n})" for n in range(2, len(self.taken) + 3)))
+            self.known[serial] = next(n for n in numbered if n not in self.taken)
+            self.taken.add(self.known[serial])
+        return self.known[serial]
+
+
+def _used(step: Step, used: Sequence[Uses], names: _Names) -> tuple[Any, ...]:
+    """What a step reads and writes, what of it has a gradient, and what was kept of it: the last parts of a row."""
+    named = {names.of(use.serial, use.name): use for use in used}
+    kept = Counter[str]()
+    for part in step.changes:
+        kept[names.of(part.memory.serial, "a field")] += part.nbytes
+    writes = tuple(name for name, use in named.items() if use.writes)
+    if step.kept and writes:  # the launch saved values itself, of what it overwrites
+        kept[writes[0]] += step.own
+    reads = tuple(name for name, use in named.items() if use.reads)
+    return reads, writes, tuple(name for name, use in named.items() if use.differentiable), tuple(kept.items())
+
+
+def report(launches: Keeper) -> Callable[[], Report]:
     """Returns a function that makes the report of the last backward pass."""
     numbers = launches.memory, launches.account.most, launches.made_again
     at_end, listed, times = launches.at_end, launches.rows, dict(launches.recomputed_times)

@@ -9,55 +9,97 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
-from operator import add, attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
+import numpy as np
+
+from quadrants_lab.analysis.facts import draws
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.weak import has_weak, weakly
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.slots import TemplateSlot
+from quadrants_lab.runtime.arguments.slots import ScalarSlot, TemplateSlot
 from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
 from quadrants_lab.runtime.memory.memory import THREAD
-from quadrants_lab.runtime.observe.observers import OBSERVERS
+from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, open_recording
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.recording import Recording, modes
+from quadrants_lab.runtime.tape.parts import Account, part_of
+from quadrants_lab.runtime.tape.recording import Recording
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
-from quadrants_lab.runtime.tape.step import Step
-from quadrants_lab.runtime.tape.tracked import Tracked
+from quadrants_lab.runtime.tape.step import Step, called, uses
+from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.tape.keeper import Keeper
     from quadrants_lab.runtime.tape.parts import Part
-    from quadrants_lab.runtime.tape.recorder import Launches
     from quadrants_lab.runtime.tape.report import Report
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
 _version = attrgetter("version")
 
 
-class Launch(NamedTuple):
-    """A recorded launch with ``arity`` arguments. ``objects``: its arrays, and fields and objects among its template
-    arguments, by position, as weak references; ``numbers``: those on which its indices depend. ``quick``: these and
-    what its `Depends` lists decide by which plan it is launched; ``steady``: it reads no attributes."""
+@dataclass(slots=True)
+class Expected:
+    """What the next run is to do at a step: a launch, or the call of a ``function`` with a custom gradient, which is to
+    touch no memory beside that with the serials ``touched``.
+
+    Of a launch with ``arity`` arguments, ``objects``: its arrays, and fields and objects among its template arguments,
+    by position, as weak references; ``shapes``: dtypes and shapes of numpy arrays; ``numbers``: those on which indices
+    depend; ``reals``: positions of real numbers. ``quick``: all these and what its `Depends` lists decide by which plan
+    it is launched; ``steady``: it reads no attributes; ``inner``: it is made within a function with a custom gradient;
+    ``plain``: nothing but the plan is to be called; ``draws``: its gradient repeats its random draws."""
 
     summary: Callable[[], AccessSummary | None]
-    objects: Sequence[tuple[int, Callable[[], Any]]]
-    numbers: Sequence[tuple[int, Any]]
-    arity: int
-    quick: bool
-    steady: bool
+    objects: Sequence[tuple[int, Callable[[], Any]]] = ()
+    shapes: Sequence[tuple[int, Any, tuple[int, ...]]] = ()
+    numbers: Sequence[tuple[int, Any]] = ()
+    reals: Sequence[int] = ()
+    arity: int = 0
+    quick: bool = False
+    steady: bool = False
+    inner: bool = False
+    plain: bool = False
+    draws: bool = False
+    function: Callable[[], Any] | None = None
+    touched: frozenset[int] = frozenset()
 
 
-def _launch(summary: AccessSummary, args: Sequence[Any]) -> Launch:
+Way = tuple[Step, "Sequence[Part]", Found, "Sequence[Part]"]
+
+
+def _nothing() -> None:
+    """The summary of what is no launch."""
+
+
+def _expected(step: Step) -> Expected:
+    if step.call is not None:
+        return Expected(_nothing, function=ref(step.call[0]), touched=step.call[1])
+    summary, launch = step.known, step.launch or step.inner_launch
+    assert summary is not None
+    assert launch is not None
+    args = launch[1]
     templates = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, TemplateSlot)]
     known = [n for n in templates if _by_identity(args[n])]
-    objects = [(n, ref(args[n])) for n in (*summary.arrays, *known)]
-    numbers = [(n, args[n]) for n in summary.scalars]
-    steady = not summary.depends.reads
-    return Launch(summary.weak, objects, numbers, len(args), len(known) == len(templates), steady)
+    foreign = [n for n in summary.arrays if memory_of(args[n]) is None]
+    return Expected(
+        summary.weak,
+        [(n, ref(args[n])) for n in (*summary.arrays, *known) if n not in foreign],
+        [(n, args[n].dtype, args[n].shape) for n in foreign],
+        [(n, args[n]) for n in summary.scalars],
+        [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, ScalarSlot) and slot.dtype.is_float],
+        len(args),
+        len(known) == len(templates),
+        not summary.depends.reads,
+        step.inner_launch is not None,
+        not (step.changes or step.by_data or summary.keeps) and summary.recomputable,
+        summary.reverse is not None and summary.plan.facts.of(draws),
+    )
 
 
 def _by_identity(value: Any) -> bool:
@@ -66,23 +108,45 @@ def _by_identity(value: Any) -> bool:
     return getattr(kind, "__qd_field__", False) or (getattr(kind, "__qd_data_oriented__", "") and has_weak(value))
 
 
-def steps_to_run_again(launches: Launches) -> list[Step] | None:
-    """The steps of a recording with which the next run can be compared; None if some are not plain launches, or
-    gradients launched by hand, or if they would hold too much memory."""
-    plain = (
-        isinstance(item, Step) and item.summary is not None and item.summary.fast and item.gradient is None
-        and not item.by_data
-        for item in launches.steps
-    )  # fmt: skip
-    if not launches.steps or launches.memory is not None or launches.repeatable or launches.by_hand or not all(plain):
+def _is_same(then: Expected, args: Sequence[Any]) -> bool:
+    """Whether the arguments are those of a recorded launch."""
+    for n, of in then.objects:
+        if args[n] is not of():
+            return False
+    for n, dtype, shape in then.shapes:
+        if args[n].__class__ is not np.ndarray or args[n].dtype != dtype or args[n].shape != shape:
+            return False
+    for n, number in then.numbers:
+        if args[n] != number:
+            return False
+    for n in then.reals:  # noqa: SIM110 - in each launch
+        if args[n].__class__ is TapeNumber:
+            return False
+    return True
+
+
+def steps_to_run_again(launches: Keeper) -> list[Step] | None:
+    """The steps of a recording with which the next run can be compared; None if there are others than plain launches
+    and calls of functions with custom gradients, or if they would hold too much memory."""
+    if not launches.steps or launches.memory is not None or launches.repeatable or launches.by_hand or launches.nested:
         return None
     if launches.dead_paths.open or launches.dead_paths.cut or launches.dead_paths.lost:
         return None
+    if any(tracked.shadow is not None for tracked in launches.tracked.values()):
+        return None
+    if not all(isinstance(step, Step) and _can_be_expected(step) for step in launches.steps):
+        return None
     steps = cast("list[Step]", launches.steps)
-    places = ((n, s.args) for s in steps if s.summary is not None for n in s.summary.arrays)
-    arrays = {id(m): m for m in (memory_at(n, args) for n, args in places)}
-    total = sum(step.nbytes for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
+    found = [(step.known, launch[1]) for step in steps if (launch := step.launch or step.inner_launch) is not None]
+    arrays = [memory_of(args[n]) for summary, args in found if summary is not None for n in summary.arrays]
+    total = sum(memory.operand.nbytes for memory in {id(m): m for m in arrays if m is not None}.values())
+    total += sum(step.nbytes + sum(memory.operand.nbytes for memory, _ in step.by_data) for step in steps)
     return steps if total <= MOST_BYTES else None
+
+
+def _can_be_expected(step: Step) -> bool:
+    inner = step.inner_launch is not None
+    return step.call is not None or (step.known is not None and step.known.repeats(inner))
 
 
 def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -96,49 +160,68 @@ def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
 
 class Rerun(Recording):
     """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far; ``launched``:
-    the summary, arguments and number of each of them. ``then``: the recorded launches. ``memories``: what the run
-    tracks; each is written by so many launches (``writes``), and has the version ``after`` when the run ends.
-    ``report``: of the last gradients. Between two runs it refers weakly to plans and arrays."""
+    the summary, arguments and number of each of them, and the arguments of its gradient; of a call, no summary and the
+    arguments of `Launches.insert`. ``then``: what was recorded. ``memories``: what the run tracks, ``followed``: with
+    its gradient, its watcher, and how many launches write it; each has the version ``after`` when the run ends.
+    ``report``: of the last gradients. Between two runs it refers weakly to plans, arrays and functions."""
 
-    def __init__(self, launches: Launches, steps: Sequence[Step]) -> None:
+    def __init__(self, launches: Keeper, steps: Sequence[Step]) -> None:
         self.launches = launches
         self.steps = list(steps)
         self.at = 0
-        self.launched: list[tuple[AccessSummary, tuple[Any, ...], int]] = []
-        self.then: list[Launch] = []
+        self.launched: list[tuple[AccessSummary | None, tuple[Any, ...], int, tuple[Any, ...]]] = []
+        self.then = [_expected(step) for step in steps]
         writes: Counter[int] = Counter()
         plans = []
         for step in steps:
-            summary, args = step.summary, step.args
-            assert summary is not None
-            writes.update(id(memory_at(place, args)) for _, place, _, _ in summary.writes)
-            plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
-            self.then.append(_launch(summary, args))
-            step.what, step.repeat = summary.name, None
-        super().__init__(plans[0].session, plans)
-        self.kernels = list(dict.fromkeys(launch.summary for launch in self.then))
+            step.uses = uses(step, launches.names)
+            summary, launch = step.known, step.launch or step.inner_launch
+            if summary is not None and launch is not None:
+                writes.update(id(memory_at(place, launch[1])) for _, place, _, _ in summary.writes)
+                plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
+                step.what = summary.name
+            if step.by_data:  # the data may decide otherwise now
+                step.changes = [part for part in step.changes if part.region is not None]
+                step.changes += [part_of(memory, region, Account()) for memory, region in step.by_data]
+                step.by_data = []
+        super().__init__(plans[0].session if plans else S.current(), plans)
+        kernels = [then.summary for then in self.then if then.function is None]
+        self.kernels = list(dict.fromkeys(kernels))
+        self.calls = len(kernels) < len(steps)
+        self.takes_arrays = any(then.objects and summary.arrays for then, summary in self._summaries())
+        if self.calls or not all(summary.recomputable for _, summary in self._summaries()):
+            self.capture = None
         tracked = launches.tracked.values()
         self.memories = [one.memory for one in tracked]
-        self.writes = [writes[id(memory)] for memory in self.memories]
-        self.followed = [(one, (partial(weakly(self._interrupted), one),)) for one in tracked]
+        self.followed = [
+            (one, one.memory, one.grad, (partial(weakly(self._interrupted), one),), writes[id(one.memory)])
+            for one in tracked
+        ]
         self.after: list[int] = []
         self.puts_back = any(step.changes for step in steps)
-        # of each gradient, the last first, what to restore before it, its stand-ins, and what to restore after it
-        self.way: list[tuple[Sequence[Part], Found, Sequence[Part]]] = []
+        # the steps, last first, with what to restore before a gradient, its stand-ins, and what to restore after it
+        self.way: list[Way] = []
         self.final: list[Part] = []  # copies of all that the gradients restore
         self.report: Callable[[], Report] | None = None
         self.observers: tuple[Any, ...] = ()
-        self.changes, self.modes = -1, modes()  # `session.changes` and modes in which all that it depends on held
+        self.changes = -1  # `session.changes` when all that the launches depend on held
         self.until = 0  # how many steps `again` may launch
+        self.lends = False  # whether a launch may write what it keeps for its gradient to the memory of the last run
         self.paths: list[Dispatcher] = []  # whose calls come to `again` now
+
+    def _summaries(self) -> list[tuple[Expected, AccessSummary]]:
+        """Those of the launches, as long as the run has them."""
+        return [(then, summary) for then in self.then if (summary := then.summary()) is not None]
 
     # --- the launches ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Lets calls of the recorded kernels come to `again` until `leave`. To be called where the run is watched."""
-        self.observers, known = OBSERVERS.get(), self.changes == S.changes and self.modes == modes()
-        if not known:
-            self.changes, self.modes = S.changes, modes()
+        """Lets calls of the recorded kernels come to `again` until `leave`, unless there are other observers, which are
+        to see them. To be called where the run is watched, in the launch modes of the last run."""
+        self.observers, self.lends, known = OBSERVERS.get(), open_recording() is None, self.changes == S.changes
+        if len(self.observers) > 1:
+            return
+        self.changes = S.changes
         for which in self.kernels:
             summary = which()
             if summary is None or not (known or summary.depends.holds()):
@@ -161,15 +244,14 @@ class Rerun(Recording):
         if self.at < self.until and OBSERVERS.get() is self.observers:
             with self.session.lock:
                 then = self.then[self.at]
-                which, objects, numbers, arity, quick, steady = then
-                summary = which()
-                if quick and summary is not None and summary.plan.owner is dispatcher and len(args) == arity:
-                    holds = (steady and S.changes == self.changes) or summary.depends.holds()
-                    known = not (objects or numbers) or _same(then, args)
-                    if holds and known and not (summary.numbers and TapeNumber in map(type, args)):
+                summary = then.summary()
+                if then.quick and summary is not None and summary.plan.owner is dispatcher and len(args) == then.arity:
+                    holds = (then.steady and S.changes == self.changes) or summary.depends.holds()
+                    if holds and _is_same(then, args):
                         plan = summary.plan
-                        dispatcher.note(plan)
-                        value = self._launch(summary, args)
+                        if dispatcher.here.last_plan is not plan.weak or plan.noted.plan is not plan:
+                            dispatcher.note(plan)
+                        value = self._launch(then, summary, args)
                         if value is not NotImplemented:
                             return value if value is None else returned(value, plan)
         return dispatcher.resolve(*args)
@@ -177,58 +259,76 @@ class Rerun(Recording):
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
         then = self.then[self.at] if self.at < len(self.then) else None
-        if then is None or then.summary() is not summary or not _same(then, args):
+        if then is None or then.summary() is not summary or not _is_same(then, args):
             self.end()
             return NotImplemented
-        return self._launch(summary, args)
+        return self._launch(then, summary, args)
 
-    def _launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
+    def _launch(self, then: Expected, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         at, plan = self.at, summary.plan
-        if not at and not self._watch():
+        if then.inner is not (self.launches.paused > 0) or (not at and not self._watch()):
             self.end()
             return NotImplemented
-        step = self.steps[at]
-        for part in step.changes:
-            part.keep()
+        kept = args
+        if not then.plain:
+            step = self.steps[at]
+            for part in step.changes:
+                part.keep()
+            if summary.keeps and self.lends:
+                plan.scratch.give(step.kept)
+            if not summary.recomputable:
+                kept = self.launches.copied(summary, args)[0]
         try:
             value = plan.call(*args)
         except BaseException:
+            changes = self.steps[at].changes
             self.end()
-            self.launches.failed(step.changes)
+            self.launches.failed(changes)
             raise
         if value is NotImplemented:  # though versions may have grown
             self.end()
             return value
         if summary.keeps:
             step.kept = plan.scratch.take()
-        self.launched.append((summary, args, plan.frame.launch_number))
+        number = 1 if self.lends and not then.draws else plan.frame.launch_number
+        self.launched.append((summary, args, number, kept))
         self.at = at + 1
         return value
 
+    def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> bool:
+        """Whether the call of a function with a custom gradient is the next step; if it is not, this ends. The
+        arguments are those of `Launches.insert`."""
+        then = self.then[self.at] if self.at < len(self.then) else None
+        known = then is not None and then.function is not None and then.function() is function
+        if not known or then is None or self.launches.paused or not (self.at or self._watch()):
+            self.end()
+            return False
+        if not then.touched.issuperset([field._memory.serial for field in touched]):
+            self.end()
+            return False
+        self.launched.append((None, (function, args, kwargs, touched), 0, ()))
+        self.at += 1
+        return True
+
     def _watch(self) -> bool:
         """Follows the memory from now on; False where others may write to some of it."""
-        launches, mine = self.launches, THREAD.number
-        if self.session.exported and any(tracked.memory.foreign for tracked, _ in self.followed):
+        launches, mine, after = self.launches, THREAD.number, self.after
+        if self.session.exported and any(memory.foreign for memory in self.memories):
             return False
-        for tracked, watcher in self.followed:
-            memory, grad = tracked.memory, tracked.grad
-            memory.watchers = (*memory.watchers, *watcher) if memory.watchers else watcher
+        for tracked, memory, grad, watcher, writes in self.followed:
+            attach(memory, watcher)
+            after.append(memory.version + writes)
             if grad is not None:
                 if memory.unseen > launches.began:
                     raise tracked.unseen()
                 if grad.owner != mine:
                     launches.take(grad)
-        self.after = list(map(add, map(_version, self.memories), self.writes))
         return True
 
     def unwatch(self) -> None:
         self.after.clear()
-        for tracked, watcher in self.followed:
-            memory = tracked.memory
-            if memory.watchers is watcher:
-                memory.watchers = ()
-            else:
-                memory.watchers = tuple([one for one in memory.watchers if one is not watcher[0]])
+        for _, memory, _, watcher, _ in self.followed:
+            detach(memory, watcher)
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
@@ -244,101 +344,110 @@ class Rerun(Recording):
     def finish(self, seed: Callable[[], None]) -> bool:
         """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False, with nothing
         done, where something else has written memory, or the gradients are watched."""
-        if self.at < len(self.then) or self.session.exported or OBSERVERS.get():
+        if self.at < len(self.then) or self.session.exported or self.report is None or OBSERVERS.get():
             return False
         if list(map(_version, self.memories)) != self.after:
             return False
-        with self.session.lock:
+        with nullcontext() if self.calls else self.session.lock:  # functions of the program may wait for other threads
             seed()
-            if self.capture is None or not self.start(self._ready, [_given(s, args) for s, args, _ in self.launched]):
+            if self.capture is None:
                 self._ready()()
                 return True
-            for summary, args, _ in self.launched:
-                if summary.reverse is not None:
+            given = [_given(summary, args) for summary, args, _, _ in self.launched if summary is not None]
+            if not self.start(self._ready, given):
+                self._ready()()
+                return True
+            for summary, args, _, _ in self.launched:
+                if summary is not None and summary.reverse is not None:
                     summary.reverse.wrote(args)
             for memory in self.memories:
                 memory.version += 1
         return True
 
     def _ready(self) -> Callable[[], None]:
-        """Allocates what the sweep needs."""
-        if not self.puts_back:
-            return self._differentiate
-        if not self.final:
+        """Allocates what the backward pass needs."""
+        if self.puts_back and not self.final:
             self.final = backward.snapshot(self.steps)
-        if not self.way or any(summary.arrays for summary, _, _ in self.launched):  # whose gradients may be others now
+        if not self.way or (self.puts_back and self.takes_arrays):  # whose gradients may be others now
             self.way, now = [], StandIns()
-            for step, (summary, args, _) in zip(reversed(self.steps), reversed(self.launched), strict=True):
-                self.way.append((*now.before(summary, args), now.after(step.changes)))
-        return self._sweep
+            for step, (summary, _, _, args) in zip(reversed(self.steps), reversed(self.launched), strict=True):
+                before = (now.flushed(), []) if summary is None else now.before(summary, args)
+                self.way.append((step, *before, now.after(step.changes)))
+        return self._differentiate
 
     def _differentiate(self) -> None:
-        """Launches the gradients, last first."""
-        for step, (summary, args, number) in zip(reversed(self.steps), reversed(self.launched), strict=True):
-            reverse = summary.reverse
-            if reverse is None:
-                continue
-            gradient = reverse.owner
-            gradient.replays, gradient.kept = number, step.kept
-            gradient.note(reverse)
-            try:
-                if reverse.call(*args) is NotImplemented:
-                    gradient.launch(reverse, args)
-            finally:
-                gradient.replays, gradient.kept = 0, None
-
-    def _sweep(self) -> None:
-        """`_differentiate`, where each gradient is to see memory as its launch left it."""
+        """Runs the gradients, last first, each on memory as its launch left it."""
         for part in self.final:
             part.keep()
+        token = PUT_BACK.set(True) if self.calls else None
         try:
-            way = zip(self.way, reversed(self.steps), reversed(self.launched), strict=True)
-            for (before, found, after), step, (summary, args, number) in way:
-                restore(before)
-                if summary.reverse is not None:
-                    launch_by(found, summary.reverse, args, number, step.kept)
-                restore(after)
+            for (step, before, found, after), launched in zip(self.way, reversed(self.launched), strict=True):
+                summary, args, number, kept = launched
+                if before:
+                    restore(before)
+                if summary is None:
+                    function, given, named, _ = args
+                    function.grad(*given, **named)
+                elif found and summary.reverse is not None:
+                    launch_by(found, summary.reverse, kept, number, step.kept)
+                elif (reverse := summary.reverse) is not None:
+                    gradient = reverse.owner
+                    gradient.replays, gradient.kept = number, step.kept
+                    if gradient.here.last_plan is not reverse.weak or reverse.noted.plan is not reverse:
+                        gradient.note(reverse)
+                    try:
+                        if reverse.call(*kept) is NotImplemented:
+                            gradient.launch(reverse, kept)
+                    finally:
+                        gradient.replays, gradient.kept = 0, None
+                if after:
+                    restore(after)
         finally:
-            restore(self.final)
+            if token is not None:
+                PUT_BACK.reset(token)
+            if self.final:
+                restore(self.final)
 
     def end(self) -> None:
         """Continues recording after the steps that were the same."""
-        launches = self.launches
+        launches, paused = self.launches, self.launches.paused
         launches.rerun, after = None, [*self.after]
         self.leave()
         self.unwatch()
-        for step, (summary, args, number) in zip(self.steps, self.launched, strict=False):
-            step.launch, step.summary = (summary.plan, args, number), summary
-        if self.at < len(self.steps):
-            launches.restart(self.steps[: self.at])
+        ended = self.at == len(self.steps)
+        if not ended:
+            launches.clear()
+        for step, then, launched in zip(self.steps, self.then, self.launched, strict=False):
+            summary, args, number, kept = launched
+            launches.paused = int(then.inner)
+            if summary is not None:
+                (launches.launched if ended else launches.repeated)(step, summary, args, number, kept)
+            elif ended:
+                called(step, *args[:3])
+            else:
+                launches.insert(*args)
+        launches.paused = paused
+        if not ended:
+            launches.mark_seen()
             return
         launches.finished_rerun = self
         for tracked, version in zip(launches.tracked.values(), after, strict=True):
-            tracked.memory.watchers = (*tracked.memory.watchers, tracked.watch)
+            attach(tracked.memory, (tracked.watch,))
             tracked.version = version
 
     def let_go(self) -> None:
-        """Keeps only weak references to plans and arrays until the steps are launched again: without one of them the
-        recording is of no use."""
+        """Keeps only weak references to plans, arrays and functions until the steps are launched again: without one of
+        them the recording is of no use."""
         self.at = 0
         self.launched.clear()
-        if self.steps[0].summary is not None:
-            for step in self.steps:
-                step.launch = step.summary = None
+        for step in self.steps:
+            step.launch = step.inner_launch = step.summary = step.known = step.call = None
+            step.gradient = step.repeat = None
 
     def needs(self) -> list[Any]:
         """What it refers to weakly, as long as the run has it."""
-        summaries = [one for which in self.kernels if (one := which()) is not None]
+        summaries = [summary for _, summary in self._summaries()]
         found = [plan for one in summaries for plan in (one.plan, one.reverse) if plan is not None]
-        return [*found, *{id(x): x for then in self.then for _, of in then.objects if (x := of()) is not None}.values()]
-
-
-def _same(then: Launch, args: Sequence[Any]) -> bool:
-    """Whether the arguments are those of a recorded launch."""
-    for n, of in then.objects:
-        if args[n] is not of():
-            return False
-    for n, number in then.numbers:  # noqa: SIM110 - in each launch
-        if args[n] != number:
-            return False
-    return True
+        objects = [of() for then in self.then for _, of in then.objects]
+        objects += [then.function() for then in self.then if then.function is not None]
+        return [*found, *{id(x): x for x in objects if x is not None}.values()]

@@ -55,10 +55,15 @@ class StandIns:
         part = self.parts.pop(id(memory), None)
         return [] if part is None else [part]
 
+    def flushed(self) -> list[Whole]:
+        """All copies, for a function that may read any memory."""
+        parts = [*self.parts.values()]
+        self.parts.clear()
+        return parts
+
     def flush(self) -> None:
         """Restores all copies."""
-        restore(self.parts.values())
-        self.parts.clear()
+        restore(self.flushed())
 
     def differentiate(self, step: Step) -> None:
         """Runs the gradient of a step."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -25,18 +26,31 @@ if TYPE_CHECKING:
 MANY = 1 << 30  # boxes that stay apart, because a box around them has other elements, too
 
 
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """What a launch does with a memory: its serial, and its name in the first kernel that used it."""
+
+    serial: int
+    name: str
+    reads: bool
+    writes: bool
+    differentiable: bool
+
+
 @dataclass(slots=True)
 class Step:
     """Something that changed memory: a launch, a function with a custom gradient, or writes from Python.
 
     ``gradient``: runs its derivative, unless ``summary`` does. ``repeat``: repeats the step (None: another step does).
-    ``changes``: overwritten values that gradients of earlier steps read; ``by_data``: the data decided which of them a
-    launch overwrote. ``launch``: plan, arguments and number.
-    ``inner_launch``: the same of a launch within a function with a custom gradient, whose own step follows. ``write``:
-    the memory that Python wrote to, and (index into the array, values) of each write. ``summary``: set for a launch
-    that can be repeated on the same memory. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
-    ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program, set when there are
-    segments. ``what``: what the report calls a step that is no launch, or is one no more.
+    ``changes``: overwritten values that gradients of earlier steps read; ``by_data``: boxes among whose elements the
+    data decided which ones a launch overwrote. ``launch``: plan, arguments and number. ``inner_launch``: the same of a
+    launch within a function with a custom gradient, whose own step follows; ``call`` of that: the function, and the
+    serials of the memory that its Python code touched. ``write``: the memory that Python wrote to, and (index into the
+    array, values) of each write. ``summary``: set for a launch that can be repeated on the same memory; ``known``: for
+    any launch. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes. ``cost``: bytes of the
+    ``changes``, if it is in no segment. ``number``: position in the program, set when there are segments. ``what``:
+    what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what it
+    used.
     """
 
     gradient: Callable[[], None] | None = None
@@ -51,8 +65,11 @@ class Step:
     cost: int = 0
     number: int = -1
     inner_launch: tuple[Plan, tuple[Any, ...], int] | None = None
-    by_data: bool = False
+    by_data: list[tuple[Memory, Region]] = field(default_factory=list)
+    known: AccessSummary | None = None
+    call: tuple[Any, frozenset[int]] | None = None
     what: str = "Python"
+    uses: tuple[Uses, ...] = ()
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -100,6 +117,26 @@ class Step:
         if self.summary is not None:
             for _, place, elements in self.summary.own_reads if own else self.summary.reads:
                 yield memory_at(place, self.args), elements(self.args)
+
+
+def called(step: Step, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Makes it the step of a call of a function with a custom gradient."""
+    step.gradient, step.repeat = partial(function.grad, *args, **kwargs), partial(function.fn, *args, **kwargs)
+
+
+def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
+    """What a step uses; ``names``: id of a memory -> its name in the first kernel that used it."""
+    launch = step.launch or step.inner_launch
+    if launch is None:
+        memory = None if step.write is None else step.write[0]
+        named = () if memory is None else (Uses(memory.serial, names.get(id(memory), "a field"), False, True, False),)
+        return step.uses or named
+    plan, args, _ = launch
+    return tuple([
+        Uses(memory.serial, names.get(id(memory), buffer), buffer in plan.reads, buffer in plan.writes,
+             plan.gradient_of(buffer, args) is not None)
+        for buffer, memory in plan.memories(args).items()
+    ])  # fmt: skip
 
 
 def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:

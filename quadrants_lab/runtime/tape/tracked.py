@@ -16,6 +16,8 @@ from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
 from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory, Paged
 from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, PagedPart, Part, index_bytes, part_at
 
+Watcher = tuple[Callable[[Any], None]]  # of one function, as it stands in `Memory.watchers`
+
 
 def _any_number(nbytes: int) -> Account:
     return Account()
@@ -75,8 +77,7 @@ class Tracked:
 
     def unfollow(self) -> None:
         """Ends what `follow` began."""
-        mine, watchers = self.watch, self.memory.watchers
-        self.memory.watchers = () if watchers == (mine,) else tuple(w for w in watchers if w != mine)
+        detach(self.memory, (self.watch,))
 
     def unseen(self) -> QuadrantsRuntimeError:
         """The error about a launch in another thread that wrote it."""
@@ -117,8 +118,19 @@ def follow(
     found = Tracked(memory, name, memory.version, account_for=account_for)
     if memory.foreign and not isinstance(memory.foreign, trusted):
         found.follow_others()
-    memory.watchers = (*memory.watchers, found.watch)
+    attach(memory, (found.watch,))
     return found
+
+
+def attach(memory: Memory, watcher: Watcher) -> None:
+    """Lets Python's writes to the memory be told to a function, from now on until `detach`."""
+    watchers = memory.watchers
+    memory.watchers = (*watchers, *watcher) if watchers else watcher
+
+
+def detach(memory: Memory, watcher: Watcher) -> None:
+    watchers = memory.watchers
+    memory.watchers = () if watchers == watcher else tuple([one for one in watchers if one != watcher[0]])
 
 
 @dataclass(slots=True)

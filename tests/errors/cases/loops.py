@@ -181,6 +181,10 @@ def ndrange_axes_is_a_number():
     for i, j in qd.ndrange(2, 3, axes=5):
         z[i] = 1
 
+def ndrange_axes_are_no_numbers():
+    for i, j in qd.ndrange(2, 3, axes=(0, 0.5)):
+        z[i] = 1
+
 def ndrange_axes_of_the_run():
     for i, j in qd.ndrange(2, 3, axes=(a[0], 0)):
         z[i] = 1
@@ -270,3 +274,10 @@ def identity_of_a_billion():
 def static_loop_beyond_the_limit():
     for i in qd.static(range(9)):
         z[i] = 1.0
+
+def a_loop_beside_parallel_sections():
+    with qd.stream_parallel():
+        for i in range(3):
+            z[i] = 1
+    for i in range(3):
+        z[i] = 2

@@ -1,0 +1,196 @@
+"""WebAssembly as the device of a session: a store of wasmtime with one memory, in which everything lies.
+
+An address has 32 bits. Code runs on the calling thread as a call of wasmtime's that is resumed after each tick of the
+engine's epoch, so that Python gets to see a Ctrl-C in between.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from functools import cache, partial
+from math import prod
+from typing import Any
+
+import numpy as np
+import wasmtime
+from wasmtime import _ffi as ffi
+
+from quadrants_lab.backends import forks
+from quadrants_lab.backends._gpu.device import GpuDevice
+from quadrants_lab.backends.host import ALIGNMENT, VisibleMemory
+from quadrants_lab.backends.wasm.emitter import FIRST
+from quadrants_lab.backends.wasm.module import PAGE
+from quadrants_lab.errors import QuadrantsRuntimeError
+
+_TICK, _IDLE = 0.02, 50  # seconds between two ticks; how many of them without a launch end the ticking
+_MOST = 1 << 16  # pages of a memory
+_devices: weakref.WeakSet[Device] = weakref.WeakSet()
+_awake = threading.Event()
+Stopped = wasmtime.Trap | wasmtime.WasmtimeError | None
+
+
+@cache
+def engine() -> wasmtime.Engine:
+    """The process's compiler."""
+    config = wasmtime.Config()
+    config.epoch_interruption = True
+    config.parallel_compilation = False  # no threads, so a fork does not lose any
+    forks.in_child(_awake.clear)
+    made = wasmtime.Engine(config)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # never freed: the ticking may outlive this module
+    return made
+
+
+def _tick() -> None:
+    idle = 0
+    while idle < _IDLE:
+        time.sleep(_TICK)
+        engine().increment_epoch()
+        idle = 0 if any(d.launching for d in [*_devices]) else idle + 1
+        if idle == _IDLE:
+            _awake.clear()
+            if any(d.launching for d in [*_devices]):  # one that began before the event was cleared
+                _awake.set()
+                idle = 0
+
+
+class _Piece:
+    """Bytes of a device's memory, which arrays keep alive."""
+
+    def __init__(self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.device = device
+        data = (device.origin + address, False)
+        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": data, "version": 3}
+
+
+class Device(GpuDevice):
+    """``origin``: where its memory lies in the process; ``used``: beyond this address all is zero. ``launching``:
+    whether code runs."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=1, stack_threads=1, heap_budget=1 << 31)
+        self.launching = False
+        self.store = wasmtime.Store(engine())
+        self.store.set_limits(instances=1 << 30)
+        self.context = self.store._context()
+        ffi.wasmtime_context_epoch_deadline_async_yield_and_update(self.context, 1)
+        self.memory_, self.nbytes = self._reserve()
+        self.origin = ctypes.addressof(self.memory_.data_ptr(self.store).contents)
+        self._linker = wasmtime.Linker(engine())
+        self._linker.define(self.store, "env", "memory", self.memory_)
+        self._free = [(FIRST, self.nbytes - FIRST)]  # address and size, in order
+        self._freed: deque[tuple[int, int]] = deque()  # what arrays gave back, at any moment and in any thread
+        self.used = FIRST
+        _devices.add(self)
+        for owned in (self.store, self._linker):
+            weakref.finalize(self, owned.close)
+
+    def _reserve(self) -> tuple[wasmtime.Memory, int]:
+        """The largest memory that the process gets. Its pages take memory only once they are used."""
+        for pages in (_MOST, _MOST // 4, _MOST // 16, _MOST // 64):
+            try:
+                limits = wasmtime.Limits(pages, pages)
+                return wasmtime.Memory(self.store, wasmtime.MemoryType(limits)), pages * PAGE
+            except wasmtime.WasmtimeError as e:
+                why = e
+        raise QuadrantsRuntimeError(f"there is no memory for WebAssembly: {why}", code="QL3041")
+
+    # --- memory -----------------------------------------------------------------------------------------------------
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> VisibleMemory:
+        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        dtype = np.dtype(dtype)
+        nbytes = prod(shape) * dtype.itemsize
+        size = max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
+        address = self._take(size)
+        piece = _Piece(self, address, shape, dtype)
+        forks.finalize(piece, self._freed.append, (address, size))
+        array = np.asarray(piece)
+        if address < self.used:
+            ctypes.memset(self.origin + address, 0, min(size, self.used - address))
+        self.used = max(self.used, address + size)
+        return VisibleMemory(array, address)
+
+    def _take(self, size: int) -> int:
+        while self._freed:
+            self._give_back(*self._freed.popleft())
+        for n, (begin, room) in enumerate(self._free):
+            if size <= room:
+                self._free[n : n + 1] = [(begin + size, room - size)] if size < room else []
+                return begin
+        left = sum(room for _, room in self._free)
+        raise MemoryError(
+            f"{size:,} bytes do not fit: WebAssembly has 32-bit addresses, so all memory of a session is at most "
+            f"{self.nbytes:,} bytes, of which {left:,} are free; take another arch, or smaller arrays"
+        )
+
+    def _give_back(self, address: int, size: int) -> None:
+        pieces = sorted([*self._free, (address, size)])
+        joined = pieces[:1]
+        for begin, room in pieces[1:]:
+            last, had = joined[-1]
+            if last + had == begin:
+                joined[-1] = last, had + room
+            else:
+                joined.append((begin, room))
+        self._free = joined
+
+    def locate(self, array: np.ndarray[Any, Any]) -> int:
+        start = int(array.__array_interface__["data"][0]) - self.origin
+        return start if 0 < start < self.nbytes else 0
+
+    # --- launches ---------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        return False
+
+    def finish(self) -> None:
+        """A launch returns only when it is done."""
+
+    def forked(self) -> bool:
+        return True
+
+    def instance(self, module: wasmtime.Module) -> wasmtime.Func:
+        """The function of a module over this device's memory."""
+        made = ffi.wasmtime_instance_t()
+        why = self._ran(partial(
+            ffi.wasmtime_linker_instantiate_async, self._linker.ptr(), self.context, module.ptr(), ctypes.byref(made)
+        ))  # fmt: skip
+        if why is not None:
+            raise why
+        found = wasmtime.Instance._from_raw(made).exports(self.store)["run"]
+        assert isinstance(found, wasmtime.Func)
+        return found
+
+    def call(self, function: wasmtime.Func, argument: int) -> Stopped:
+        """Runs the function. Raises what a signal handler raises; the function has ended then."""
+        given = ffi.wasmtime_val_t()
+        given.of.i32 = argument if argument < 1 << 31 else argument - (1 << 32)
+        self.launching = True
+        if not _awake.is_set():
+            _awake.set()
+            threading.Thread(target=_tick, name="quadrants_lab epochs", daemon=True).start()
+        try:
+            arguments = ctypes.byref(function._func), ctypes.byref(given), 1, None, 0
+            return self._ran(partial(ffi.wasmtime_func_call_async, self.context, *arguments))
+        finally:
+            self.launching = False
+
+    def _ran(self, start: Callable[..., Any]) -> Stopped:
+        """Calls wasmtime until it is done; what stopped it, if anything did."""
+        trap, error = ctypes.POINTER(ffi.wasm_trap_t)(), ctypes.POINTER(ffi.wasmtime_error_t)()
+        future = start(ctypes.byref(trap), ctypes.byref(error))
+        try:
+            while not ffi.wasmtime_call_future_poll(future):
+                pass
+        finally:
+            ffi.wasmtime_call_future_delete(future)
+        if trap:
+            return wasmtime.Trap._from_ptr(trap)
+        return wasmtime.WasmtimeError._from_ptr(error) if error else None

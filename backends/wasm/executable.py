@@ -1,0 +1,108 @@
+"""A kernel loaded in wasmtime, and its launch frames."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import wasmtime
+
+from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.executable import GpuExecutable
+from quadrants_lab.backends._gpu.frame import GpuFrame
+from quadrants_lab.backends._gpu.stacks import HeapPlan
+from quadrants_lab.backends.disk_cache import Keep, forget
+from quadrants_lab.backends.layout import element_bytes, elements
+from quadrants_lab.backends.wasm.device import Device, engine
+from quadrants_lab.backends.wasm.emitter import module
+from quadrants_lab.backends.wasm.lanes import LaneSchedule
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
+
+_SIZE = struct.Struct("=I")
+
+
+class Executable(GpuExecutable):
+    """``object``: the size of the module, the module, and the machine code that wasmtime made of it."""
+
+    def __init__(
+        self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
+    ) -> None:
+        self.options = options
+        kernel = LaneSchedule(options.fast_math)(kernel)
+        super().__init__(kernel, self._compiled, cached, keep)
+
+    def _compiled(self) -> bytes:
+        code = module(self.kernel, self.options).binary()
+        return _SIZE.pack(len(code)) + code + bytes(wasmtime.Module(engine(), code).serialize())
+
+    @property
+    def module(self) -> bytes:
+        """The bytes that any engine runs."""
+        (size,) = _SIZE.unpack_from(self.object)
+        return self.object[_SIZE.size : _SIZE.size + size]
+
+    def frame(self, device: Device) -> Frame:
+        return Frame(self, device)
+
+    def run(self, device: Device) -> wasmtime.Func:
+        """The module's function, in the device's memory."""
+        return self.once(device, lambda: self.built(partial(self._loaded, device)))
+
+    def _loaded(self, device: Device, code: bytes) -> wasmtime.Func:
+        (size,) = _SIZE.unpack_from(code)
+        return device.instance(wasmtime.Module.deserialize(engine(), code[_SIZE.size + size :]))
+
+    def stopped(self, why: wasmtime.Trap | wasmtime.WasmtimeError) -> QuadrantsRuntimeError:
+        """The error of a launch that did not end."""
+        frames = why.frames if isinstance(why, wasmtime.Trap) else []
+        at = module(self.kernel, self.options).at(frames[0].module_offset) if frames else N.NO_ID
+        span = next((s.span for s in walk(self.kernel.body) if s.id == at), self.kernel.span)
+        words = str(why).strip().splitlines()[-1].rpartition("wasm trap: ")[2]
+        return QuadrantsRuntimeError(
+            f"WebAssembly stopped kernel '{self.kernel.name}': {words}",
+            code="QL3042",
+            labels=(Label(span, "while it ran this"),),
+        )
+
+
+class Frame(GpuFrame):
+    """The frame's words lie in the device's memory."""
+
+    device: Device
+
+    def __init__(self, exe: Executable, device: Device) -> None:
+        self._run = exe.run(device)
+        self._memory = device.allocate((exe.layout.size,), "u1")
+        self.address = self._memory.address
+        super().__init__(exe, device, self._memory.array.data)
+
+    def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
+        """The stacks of one iteration. Tasks use the same memory one after the other."""
+        at: dict[int, int] = {}
+        most, lanes, here, own, task = 0, 1, 0, 1, -1
+        for s, cap in zip(self.words.stacks, caps, strict=True):
+            if self.words.task_of[s.id] != task:
+                task, here = self.words.task_of[s.id], 0
+                own = max(1, self.exe.tasks[task].lanes)
+                lanes = max(lanes, own)
+            at[s.id] = here
+            here += 0 if s.count_only else elements(s.type, cap) * element_bytes(s.type) * own
+            most = max(most, here // own)
+        return HeapPlan(lanes, at, most, most * lanes)
+
+    def launch(self) -> int:
+        if self._grid_is_old:
+            self._set_grid()  # which also refuses loops that never end
+        self._begin_launch()
+        self.view[0 : L.FAIL_VALUES] = self._head_zeros
+        self.view[self._zero] = self._zeros
+        exe: Any = self.exe
+        why = self.device.call(self._run, self.address)
+        if why is not None:
+            raise exe.stopped(why)
+        return self.status

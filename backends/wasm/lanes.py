@@ -1,0 +1,338 @@
+"""Lanes: 128 bits hold four iterations' values of 32 bits, or two of 64 (simd128). What of a task runs so, and how.
+
+Lanes never part: loops have the same bounds in all of them, and of an if whose lanes would part both arms are computed.
+A task that needs more runs its iterations one by one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.analysis.divergence import counting, divergence
+from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.lower.math import MATH, function
+from quadrants_lab.backends.wasm.module import OPCODES
+from quadrants_lab.backends.wasm.ops import LOADS, STORES, TYPES
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, f16, f64, i32, u1
+from quadrants_lab.ir.walk import rewrite_in, types_of, uses, walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.wasm.emitter import Body
+
+_SHAPES = {"f32": "f32x4", "f64": "f64x2", "i32": "i32x4", "i64": "i64x2"}
+_FORMULAS = ("isnan", "isinf", "rsqrt", "round", "custom_jvp")  # which `lower` expresses by what vectors have
+_OF_FLOATS = ("floordiv", "mod", *_FORMULAS)
+_COMPARISONS = ("lt", "le", "gt", "ge")
+_BITS = {"and": "v128.and", "or": "v128.or", "xor": "v128.xor", "not": "v128.not"}
+_SHORT = 80  # statements of a task that computes two vectors of each value
+_SHIFTS = ("shl", "shr", "lshr")
+
+
+class NoLanes(Exception):
+    """What is to be emitted has no vectors."""
+
+
+def fits(t: DType, lanes: int) -> bool:
+    """Whether vectors have so many values of the dtype."""
+    return t is u1 or (t.bits * lanes == 128 and t is not f16)
+
+
+def instructions(prim: str, out: DType, t: DType, lanes: int) -> list[str] | None:
+    """What makes the result of vectors of dtype ``t``, which have been pushed; None where vectors do not have it. The
+    count of a shift is no vector."""
+    if prim == "cast" and (t, out, lanes) == (i32, f64, 2):
+        return ["f64x2.convert_low_i32x4_s"]
+    if not (fits(t, lanes) and fits(out, lanes)):
+        return None
+    own = "v128" if t is u1 else _SHAPES[TYPES[t.name]]
+    sign = "" if t.is_float else "_s" if t.kind == "i" else "_u"
+    if prim in _BITS:
+        return [_BITS[prim]]
+    if t is u1 and prim in ("eq", "ne"):
+        return ["v128.xor", *["v128.not"] * (prim == "eq")]
+    if prim == "select":
+        return ["v128.bitselect"]
+    if prim in ("cast", "fptoint", "bitcast"):
+        if u1 in (t, out):
+            return None
+        if prim == "bitcast" or t.is_float == out.is_float:
+            return []
+        to = "f32x4.convert_i32x4" + sign if out.is_float else "i32x4.trunc_sat_f32x4_" + "us"[out.kind == "i"]
+        return [to] if lanes == 4 else None
+    if prim in _SHIFTS:
+        name = "shl" if prim == "shl" else "shr_s" if prim == "shr" and t.kind == "i" else "shr_u"
+    elif prim in ("min", "max"):
+        name = ("lt" if prim == "min" else "gt") + sign
+    else:
+        name = {"raw_div": "div"}.get(prim, prim) + sign * (prim in _COMPARISONS)
+    return [f"{own}.{name}"] if f"{own}.{name}" in OPCODES else None
+
+
+# --- emission -------------------------------------------------------------------------------------------------------
+
+
+def _vector_of(b: Body, t: DType) -> str:
+    if not fits(t, b.lanes):
+        raise NoLanes
+    return ("i32x4" if b.lanes == 4 else "i64x2") if t is u1 else _SHAPES[TYPES[t.name]]
+
+
+def push_vector(b: Body, id: int) -> None:
+    """Pushes a value as a vector."""
+    value, t, first = b.value(id), b.types[id], b.part * b.lanes
+    numbers = range(first, first + b.lanes)  # of the lanes
+    if id in b.vectors:
+        b.get(id)
+    elif t is i32 and b.lanes == 2:  # to be converted to an f64
+        b.get(id)
+        b.emit("i32x4.splat", ("v128.const", *(k * (id in b.linear) for k in numbers), 0, 0), "i32x4.add")
+    elif value[0].endswith(".const"):
+        own = _vector_of(b, t)
+        form = {"f32x4": "<f", "f64x2": "<d", "i32x4": "<i", "i64x2": "<q"}[own]
+        b.put("v128.const", *struct.unpack("<4i", struct.pack(form, -value[1] if t is u1 else value[1]) * b.lanes))
+    else:
+        own = _vector_of(b, t)
+        if t is u1:
+            b.put("i32.const", 0)
+        b.get(id)
+        b.emit(*["i32.sub"] * (t is u1), *["i64.extend_i32_s"] * (t is u1 and b.lanes == 2), f"{own}.splat")
+        if id in b.linear:
+            b.emit(("v128.const", *(numbers if b.lanes == 4 else (first, 0, first + 1, 0))), f"{own}.add")
+
+
+def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...]) -> None:
+    """Pushes the result of a primitive as a vector."""
+    made = instructions(prim, out, t, b.lanes)
+    if made is None:
+        raise NoLanes
+    if prim in _SHIFTS:
+        push_vector(b, args[0])
+        b.push(args[1], False)
+        b.emit(*["i32.wrap_i64"] * (t.bits == 64), *made)
+        return
+    order = (*args[1:], args[0]) if prim == "select" else args
+    if prim in ("min", "max"):
+        b.fresh = 0, None
+        order = (*args, *args)
+    for id in order:
+        push_vector(b, id)
+    b.emit(*made)
+    if prim in ("min", "max"):
+        if t.is_float:  # the first operand, too, where the second one is NaN
+            push_vector(b, args[1])
+            push_vector(b, args[1])
+            b.emit(f"{_SHAPES[TYPES[t.name]]}.ne", "v128.or")
+        b.put("v128.bitselect")
+
+
+def load_vector(b: Body, t: DType, offset: int, apart: int) -> None:
+    """Loads from an address that has been pushed; lanes are so many bytes apart."""
+    own, load, offset = _vector_of(b, t), LOADS[t.name], offset + b.part * b.lanes * apart
+    if t is u1 or not apart:
+        raise NoLanes
+    if apart == t.nbytes:
+        b.put("v128.load", offset)
+        return
+    address = b.fn.local("i32")
+    b.emit(("local.tee", address), (load, offset), f"{own}.splat")
+    for k in range(1, b.lanes):
+        b.emit(("local.get", address), (load, offset + k * apart), (f"{own}.replace_lane", k))
+
+
+def store_vector(b: Body, t: DType, offset: int, apart: int, id: int) -> None:
+    """Stores a value to an address that has been pushed."""
+    own, offset = _vector_of(b, t), offset + b.part * b.lanes * apart
+    if t is u1:
+        raise NoLanes
+    if apart == t.nbytes:
+        push_vector(b, id)
+        b.put("v128.store", offset)
+        return
+    address, vector = b.fn.local("i32"), b.fn.local("v128")
+    b.put("local.set", address)
+    push_vector(b, id)
+    b.put("local.set", vector)
+    for k in range(b.lanes):
+        b.emit(("local.get", address), ("local.get", vector), (f"{own}.extract_lane", k))
+        b.put(STORES[t.name], offset + k * apart)
+
+
+def reduce(b: Body, s: N.GroupReduce) -> None:
+    """Combines the values of the lanes, the first one first."""
+    if b.lanes == 1:
+        b.get(s.value)
+    else:
+        own, vector = _vector_of(b, s.type), b.fn.local("v128")
+        for _ in b.each(True):
+            push_vector(b, s.value)
+            b.put("local.set", vector)
+            for k in range(b.lanes):
+                b.emit(("local.get", vector), (f"{own}.extract_lane", k))
+                if b.part or k:
+                    b.put(f"{TYPES[s.type.name]}.{s.op}")
+    b.define(s)
+
+
+# --- the schedule ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSchedule(Parametrised):
+    """Decides how many iterations of each parallel task run side by side. Sums into one element become sums over the
+    lanes. ``near``: see `LowerMath`."""
+
+    near: bool = True
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        b = Builder(kernel.next_id, types_of(kernel.body))
+        body = tuple(self._scheduled(kernel, t, b) for t in kernel.tasks)
+        return replace(kernel, body=body, next_id=b.next_id)
+
+    def _scheduled(self, kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
+        if task.kind not in ("range_for", "struct_for") or task.why:  # it has its schedule
+            return task
+        look = _Look(kernel, task, self.near)
+        why = look.hindrance()
+        if task.lanes == 1:
+            return replace(task, lanes=0, why="no lanes, as qd.loop_config says")
+        if why:
+            asked = f"qd.loop_config(lanes={task.lanes}) has no effect: " if task.lanes else "no lanes: "
+            return replace(task, lanes=0, why=asked + why)
+
+        def summed(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            if not isinstance(s, N.Atomic) or not look.varies(s.value) or look.moves(s):
+                return s
+            b.span, b.adjoint_of = s.span, s.adjoint_of
+            return b.made(lambda: b.add(replace(s, value=b.add(N.GroupReduce(b.fresh(), s.type, "add", s.value)))))
+
+        group = look.group(task.lanes)
+        why = f"{group} lanes: {group // look.lanes} x 128 bits, as qd.loop_config says"
+        why = why if task.lanes else why.partition(",")[0]
+        return replace(rewrite_in(task, summed), lanes=group, why=why)
+
+
+class _Look:
+    """A look at a task. ``lanes``: as many as the widest dtype of its vectors allows."""
+
+    def __init__(self, kernel: N.Kernel, task: N.Offload, near: bool) -> None:
+        self.kernel = kernel
+        self.task = task
+        self.near = near
+        index = task.indices[-1]
+        self.divergent = divergence(task.body, [index.id]).divergent
+        self.linear = counting(task.body, index.id, self.divergent)
+        self.types = types_of((task,))
+        self.uses = uses(task.body)
+        wide = any(self.types[i].bits == 64 for i in self.divergent - self.linear if i in self.types)
+        self.lanes = 2 if wide else 4
+
+    def group(self, asked: int) -> int:
+        """How many iterations run side by side. While the results of one vector are on their way, the processor
+        computes another one; too much code for its registers gains nothing."""
+        body = [*walk(self.task.body)]
+        two = 2 * self.lanes
+        if asked:
+            return min(max(asked, self.lanes), two)
+        total = fixed_total(self.task)
+        long = any(isinstance(s, N.Loop) for s in body) and (total is None or total >= 4 * two)
+        return two if long and len(body) <= _SHORT else self.lanes
+
+    def varies(self, id: int) -> bool:
+        return id in self.divergent
+
+    def moves(self, s: N.Access) -> bool:
+        """Whether the element is another one in each lane."""
+        return any(i in self.divergent for i in s.index)
+
+    def hindrance(self) -> str:
+        """Why the task has no lanes, or ""."""
+        total = fixed_total(self.task)
+        if total is not None and total < self.lanes:
+            return "there are too few iterations"
+        if self.types[self.task.indices[-1].id].kind != "i":
+            return "its index is unsigned"
+        return next((why for s in walk(self.task.body) if (why := self._why(s))), "")
+
+    def _why(self, s: N.Stmt) -> str:
+        if rule := _RULES.get(type(s)):
+            return rule(self, s)
+        known = isinstance(s, (N.Uniform, N.Yield, N.StackUse, N.GroupReduce))
+        return "" if known else f"{type(s).__name__} runs one by one"
+
+    def op(self, s: N.Op) -> str:
+        if not self.varies(s.id) or s.id in self.linear:
+            return ""
+        if s.prim in _SHIFTS and self.varies(s.args[1]):
+            return "a shift by another count in each iteration"
+        t = self.types[s.args[-1]]
+        if t is i32 and s.type is f64 and s.args[0] not in self.linear:
+            return "an i32 and an f64"
+        if not self.has(s.prim, s.type, t):
+            return f"vectors have no {s.prim} of {t}"
+        return ""
+
+    def has(self, prim: str, out: DType, t: DType) -> bool:
+        if t.is_float and prim in MATH and fits(t, self.lanes):
+            body = function(prim, t, not self.near).body
+            types = types_of(body)
+            inner = [s for s in walk(body) if isinstance(s, N.Op)]
+            return all(self.has(s.prim, s.type, types.get(s.args[-1], t)) for s in inner)
+        if prim in _OF_FLOATS:
+            return t.is_float and fits(t, self.lanes)
+        if prim == "cast" and out is u1:
+            return fits(t, self.lanes)
+        if prim == "cast" and t is u1:
+            return fits(out, self.lanes)
+        return instructions(prim, out, t, self.lanes) is not None
+
+    def access(self, s: N.Load | N.Store | N.Atomic) -> str:
+        buffer = self.kernel.buffers[s.buffer]
+        value = s.id if isinstance(s, N.Load) else s.value
+        moving = [n for n, i in enumerate(s.index) if self.varies(i)]
+        if buffer.kind not in ("field", "ndarray", "scratch", "temp", "ret"):
+            return f"{s.buffer} is the iteration's own"
+        if not moving:
+            if isinstance(s, N.Load) or not self.varies(value):
+                return "" if not isinstance(s, N.Atomic) or isinstance(s, N.Load) else self._sum(s)
+            return self._sum(s) if isinstance(s, N.Atomic) else f"iterations write one element of {s.buffer}"
+        if len(moving) > 1 or s.index[moving[0]] not in self.linear:
+            return f"places in {s.buffer} do not follow each other"
+        if any(buffer.known_extent(n) is None for n in range(moving[0] + 1, buffer.ndim)):
+            return f"the distance of elements of {s.buffer} is not known"
+        known = buffer.dtype is not u1 and fits(buffer.dtype, self.lanes)
+        return "" if known else f"vectors do not have {buffer.dtype} in memory"
+
+    def _sum(self, s: N.Atomic) -> str:
+        sums = s.op in ("add", "sub") and not self.uses.get(s.id) and fits(s.type, self.lanes)
+        return "" if sums and s.type is not u1 else f"iterations change one element of {s.buffer}"
+
+    def branch(self, s: N.If) -> str:
+        plain = all(isinstance(x, (N.Op, N.Uniform, N.If, N.Yield)) for x in walk((*s.then, *s.orelse)))
+        kinds = all(r.type is u1 or fits(r.type, self.lanes) for r in s.results)
+        return "" if not self.varies(s.cond) or (plain and kinds) else "iterations part"
+
+    def push(self, s: N.AdStackPush) -> str:
+        t = self.types[s.value]
+        return "" if t is not u1 and fits(t, self.lanes) else f"a stack of {t}"
+
+
+def _together(*fields: str) -> Callable[[_Look, N.Stmt], str]:
+    def rule(look: _Look, s: N.Stmt) -> str:
+        return "iterations part" if any(look.varies(getattr(s, name)) for name in fields) else ""
+
+    return rule
+
+
+_RULES: dict[type, Callable[[_Look, Any], str]] = {
+    N.Op: _Look.op, N.Load: _Look.access, N.Store: _Look.access, N.Atomic: _Look.access, N.If: _Look.branch,
+    N.For: _together("begin", "end"), N.Assert: _together("cond"), N.AdStackPush: _Look.push,
+    N.While: lambda look, s: "iterations part" if look.varies(s.cond[-1].operands()[0]) else "",
+    N.AdStackAlloca: lambda look, s: "", N.AdStackGuard: lambda look, s: "",
+}  # fmt: skip

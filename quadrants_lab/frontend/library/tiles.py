@@ -1,0 +1,91 @@
+"""Operations of tiles. ``tile`` is shared memory in which thread t holds row t % 32 of the tile of its subgroup, as row
+t; a thread of a subgroup beyond the last row of its tile computes what nobody reads.
+
+Whatever other threads need of a row goes through other shared memory, so a device can keep the rows in registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadrants_lab.frontend.library.core import helper, ops, static
+
+_sync, _thread, _shared, _sqrt, _max, _int = ops("block.sync block.thread_idx simt.shared sqrt max int")
+
+_columns = helper(lambda tile: static(tile.shape[1]))
+
+
+@helper
+def zeros(tile: Any) -> Any:
+    for c in range(_columns(tile)):
+        tile[_thread(), c] = 0
+
+
+@helper
+def eye(tile: Any) -> Any:
+    for c in range(_columns(tile)):
+        tile[_thread(), c] = _int(c == _thread() % 32)
+
+
+@helper
+def load(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: Any) -> Any:
+    """Elements outside of the rows, the columns or the array leave the tile's as they are."""
+    t = _thread()
+    row = row0 + t % 32
+    if t % 32 < _columns(tile) and row < row1 and row < arr.shape[static(len(arr.shape) - 2)]:
+        for c in range(_columns(tile)):
+            if col0 + c < col1 and col0 + c < arr.shape[static(len(arr.shape) - 1)]:
+                tile[t, c] = arr[at, row, col0 + c]
+
+
+@helper
+def store(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: Any) -> Any:
+    t = _thread()
+    row = row0 + t % 32
+    if t % 32 < _columns(tile) and row < row1 and row < arr.shape[static(len(arr.shape) - 2)]:
+        for c in range(_columns(tile)):
+            if col0 + c < col1 and col0 + c < arr.shape[static(len(arr.shape) - 1)]:
+                arr[at, row, col0 + c] = tile[t, c]
+
+
+@helper
+def add_outer(tile: Any, a: Any, row: Any) -> Any:
+    """Adds the product of the column ``a``, of which each thread gives its element, and of the subgroup's elements of
+    ``row``, shared memory with an element of each thread."""
+    t = _thread()
+    for c in range(_columns(tile)):
+        tile[t, c] = tile[t, c] + a * row[t - t % 32 + c]
+
+
+@helper
+def cholesky(tile: Any, eps: Any) -> Any:
+    """Replaces the lower triangle by that of the Cholesky factor; an element of the diagonal whose square is below
+    ``eps`` gets the root of that. Above the diagonal are remainders. The right-looking algorithm, see Golub and Van
+    Loan, "Matrix Computations", 4.2."""
+    t = _thread()
+    r = t % 32
+    for k in range(_columns(tile)):
+        column = _shared(tile[t, k])
+        root = _sqrt(_max(column[t - r + k], eps))
+        if r == k:
+            tile[t, k] = root
+        if r > k:
+            x = tile[t, k] / root
+            tile[t, k] = x
+            for c in range(k + 1, _columns(tile)):
+                tile[t, c] = tile[t, c] - x * (column[t - r + c] / root)
+        _sync()
+
+
+@helper
+def solve_triangular(lower: Any, b: Any) -> Any:
+    """Replaces ``b`` by the x with x @ L.T = b; each thread has a row of x."""
+    t = _thread()
+    first = t - t % 32
+    for k in range(_columns(lower)):
+        column = _shared(lower[t, k])
+        x = b[t, k] / column[first + k]
+        b[t, k] = x
+        for c in range(k + 1, _columns(lower)):
+            b[t, c] = b[t, c] - x * column[first + c]
+        _sync()

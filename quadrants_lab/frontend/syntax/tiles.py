@@ -1,0 +1,65 @@
+"""Statements about tiles: ``t[:] = a[i:j, k:l]``, ``a[i:j, k:l] = t``, ``t = u`` and ``t -= qd.outer(a, b)``."""
+
+import ast
+from typing import Any
+
+from quadrants_lab.frontend.library import tiles
+from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.tile import Outer, Slab, Tile, of_threads, use_blocks
+from quadrants_lab.frontend.values.values import Mem, Num, Tuple, Value
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType
+
+
+def inlined(cx: Context, node: Any, fn: Any, *args: Value) -> None:
+    """Inlines a function of the library; its statements and errors are located at ``node``."""
+    use_blocks(cx, node)
+    funcs.inline(cx, node, fn.source, list(args), {}, hidden=True)
+
+
+def is_place(place: Value) -> bool:
+    """Whether an assignment to the place is a tile's."""
+    return place.tile is not None or isinstance(place, Slab)
+
+
+def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.expr) -> None:
+    """Assigns a tile to a tile or to rows and columns of memory, or these to a tile."""
+    if isinstance(place, Tile) and isinstance(value, Slab):
+        _transfer(cx, node, tiles.load, place, value)
+    elif isinstance(place, Slab) and isinstance(value, Tile) and not place.is_column:
+        _transfer(cx, node, tiles.store, value, place)
+    elif isinstance(place, Tile) and isinstance(value, Tile) and value.size == place.size:
+        use_blocks(cx, node)
+        place.overwrite(cx, value)
+    else:
+        raise cx.fail("QL1722", source, what=value.describe(), target=place.describe())
+
+
+def _transfer(cx: Context, node: ast.expr, fn: Any, tile: Tile, slab: Slab) -> None:
+    inlined(cx, node, fn, tile.mem, slab.mem, Tuple(slab.at), *slab.rows, *slab.columns)
+
+
+def update(cx: Context, place: Value, op: type, value: Value, node: ast.stmt, source: ast.expr) -> None:
+    """``tile += qd.outer(a, b)`` or ``tile -= ...``."""
+    tile: Tile | None = place.tile
+    if tile is None or not isinstance(value, Outer) or op not in (ast.Add, ast.Sub):
+        raise cx.fail("QL1720", source, text=place.describe(), what=value.describe())
+    cx.at(node)
+    dtype = tile.mem.buffer.dtype
+    a, b = (cx.to(x.number(cx, source), dtype) for x in (value.a, value.b))
+    if op is ast.Sub:
+        a = cx.b.op("neg", a)
+    use_blocks(cx, source)
+    inlined(cx, source, tiles.add_outer, tile.mem, Num(a, dtype), _row(cx, b, dtype))
+
+
+def _row(cx: Context, number: int, dtype: DType) -> Mem:
+    """Shared memory with the number of each thread, made once in a block of statements: several tiles may take it. The
+    threads wait before they write it, because in the last trip of a loop others read it."""
+    block, row = cx.rows.get(number, (None, None))
+    if row is None or block is not cx.b.stmts:
+        cx.b.add(N.Barrier(cx.b.fresh()))
+        row = of_threads(cx, number, dtype)
+        cx.rows[number] = cx.b.stmts, row
+    return row

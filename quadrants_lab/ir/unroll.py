@@ -1,0 +1,191 @@
+"""Unrolling of loops whose bounds are constants, also once the loops around them are unrolled.
+
+Constants decide most of the unrolled code. So statements on constants are evaluated while they are copied.
+"""
+
+from collections.abc import Container
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import copied, find, rewrite, substitute, types_of
+
+_Ref = tuple[Any, int]  # what takes the place of a value: a constant and `NO_ID`, or None and the id of a copy
+_UNKNOWN: _Ref = None, N.NO_ID
+
+
+def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) -> N.Kernel:
+    """Unrolls the loops with these ids whose bounds are constants, unless an outermost one would become more statements
+    than the first number of ``most``, or more than the second were visited to make them, or it draws random numbers.
+    The same operations compute every value as before."""
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    constants: dict[int, _Ref] = {s.id: (s.value, N.NO_ID) for s in find(kernel.body, N.Const)}
+    ids: dict[int, int] = {}
+
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if not isinstance(s, N.For) or s.id not in wanted:
+            return s
+        if _is_beyond(s, wanted, constants, b.types, most):
+            return s
+        trips = _Trips(b, wanted, constants, most)
+        try:
+            with b.block() as made:
+                if not trips.unrolled(s) or trips.visited > most[1]:
+                    return s
+                for r in s.results:
+                    value = trips.use(r.id)
+                    ids[r.id] = ids.get(value, value)  # another loop's result
+        except _NotUnrolled:
+            return s
+        return made
+
+    body = rewrite(kernel.body, one)
+    return kernel if body is kernel.body else replace(kernel, body=substitute(body, ids), next_id=b.next_id)
+
+
+class _NotUnrolled(Exception):
+    """There are more statements than allowed, or a random draw. Draws of one call site are
+    numbered in order, so a gradient that drops one of several copies would give the number of that draw to the next
+    one."""
+
+
+class _Trips:
+    """Copies the trips of a nest of loops. ``outside`` has the constants of the kernel, by id. ``bound`` has what takes
+    the place of a value in the nest; values from around the nest are not in it."""
+
+    def __init__(
+        self, b: Builder, wanted: Container[int], outside: dict[int, _Ref], most: tuple[int, int]
+    ) -> None:
+        self.b = b
+        self.wanted = wanted
+        self.outside = outside
+        self.bound: dict[int, _Ref] = {}
+        self.decided: dict[int, bool] = {}
+        self.made = self.visited = 0
+        self.most = most
+
+    def value(self, old: int) -> Any:
+        """The constant that a value is, else None."""
+        found = self.bound.get(old) or self.outside.get(old)
+        return found and found[0]
+
+    def use(self, old: int) -> int:
+        """The new id of a value."""
+        constant, new = self.bound.get(old, (None, old))
+        return new if constant is None else self.b.const(constant, self.b.types[old])
+
+    def ref(self, old: int) -> _Ref:
+        return self.bound.get(old) or self.outside.get(old) or (None, old)
+
+    def unrolled(self, s: N.For) -> bool:
+        """Emits all trips of a loop, and binds its results; False where its bounds are not known."""
+        begin, end = self.value(s.begin), self.value(s.end)
+        if begin is None or end is None:
+            return False
+        carried = [self.ref(i) for i in s.inits]
+        names = [p.id for p in s.carried]
+        for index in range(begin, end):
+            self.bound[s.index.id] = index, N.NO_ID
+            self.bound.update(zip(names, carried, strict=True))
+            carried = self.block(s.body)
+        self.bound.update(zip([r.id for r in s.results], carried, strict=True))
+        return True
+
+    def block(self, block: N.Block) -> list[_Ref]:
+        """Emits a block; returns what it yields."""
+        for s in block[:-1]:
+            self.visited += 1
+            if isinstance(s, N.Op):
+                self.op(s)
+            else:
+                self.statement(s)
+        return [self.ref(i) for i in block[-1].operands()]
+
+    def statement(self, s: N.Stmt) -> None:
+        if isinstance(s, N.Const):
+            self.bound[s.id] = s.value, N.NO_ID
+        elif isinstance(s, N.If) and (cond := self.value(s.cond)) is not None:
+            ends = self.block(s.then if cond else s.orelse)
+            self.bound.update(zip([r.id for r in s.results], ends, strict=True))
+        elif isinstance(s, N.Assert) and self.value(s.cond) is True:
+            pass
+        elif not (isinstance(s, N.For) and s.id in self.wanted and self.unrolled(s)):
+            self.copy(s)
+
+    def op(self, s: N.Op) -> None:
+        """Most operations that are visited decide a select or are one, so these two come first."""
+        bound, outside, args = self.bound, self.outside, s.args
+        first = bound.get(args[0]) or outside.get(args[0], _UNKNOWN)
+        if s.prim == "select" and first[0] is not None:
+            taken = args[1] if first[0] else args[2]
+            bound[s.id] = bound.get(taken) or outside.get(taken) or (None, taken)
+        elif first[0] is None or not self.is_decidable(s):
+            self.copy(s)
+        else:
+            values = [first[0], *map(self.value, args[1:])]
+            if None in values:
+                self.copy(s)
+            elif s.prim == "eq":
+                bound[s.id] = values[0] == values[1], N.NO_ID
+            else:
+                operands = (self.b.types[a].numpy(v) for a, v in zip(args, values, strict=True))
+                with np.errstate(all="ignore"):
+                    bound[s.id] = PRIMS[s.prim].evaluate(s.type, *operands).item(), N.NO_ID
+
+    def is_decidable(self, s: N.Op) -> bool:
+        """Whether an operation is of integers alone."""
+        found = self.decided.get(s.id)
+        if found is None:
+            types = (s.type, *(self.b.types[a] for a in s.args))
+            found = self.decided[s.id] = not any(t.is_float for t in types)
+        return found
+
+    def copy(self, s: N.Stmt) -> None:
+        """Emits a copy of a statement, with copies of its blocks."""
+        self.made += 1
+        if self.made > self.most[0] or self.visited > self.most[1] or isinstance(s, N.Random):
+            raise _NotUnrolled
+        self.b.span = s.span
+        new = copied(s, self.use, self.param, self.inner, self.b.fresh)
+        self.b.add(new)
+        if isinstance(new, N.Value):
+            self.bound[s.id] = None, new.id
+
+    def inner(self, block: N.Block) -> N.Block:
+        with self.b.block() as made:
+            ends = self.block(block)
+            old = block[-1].operands()
+            self.b.yield_(*(new if c is None else self.b.const(c, self.b.types[i])
+                            for i, (c, new) in zip(old, ends, strict=True)))  # fmt: skip
+        return tuple(made)
+
+    def param(self, p: N.Param) -> N.Param:
+        new = self.b.param(p.type, p.name)
+        self.bound[p.id] = None, new.id
+        return new
+
+
+def _is_beyond(
+    s: N.For, wanted: Container[int], constants: dict[int, _Ref], types: dict[int, DType], most: tuple[int, int]
+) -> bool:
+    """Whether the unrolled loop is known to be beyond a limit. Only statements count which constants alone decide to
+    run, and of those that are made only the ones that compute floats or access memory."""
+
+    def of(s: N.Stmt) -> tuple[int, int]:
+        """How many statements are made and visited at least."""
+        if isinstance(s, N.Op):
+            return s.prim != "select" and any(types[a].is_float for a in s.args), 1
+        if isinstance(s, N.For) and s.id in wanted:
+            begin, end = constants.get(s.begin), constants.get(s.end)
+            trips = max(end[0] - begin[0], 0) if begin and end else 0
+            made, visited = zip((0, 0), *map(of, s.body[:-1]), strict=True)
+            return trips * sum(made), 1 + trips * sum(visited)
+        return isinstance(s, N.Access), 1
+
+    made, visited = of(s)
+    return made > most[0] or visited - 1 > most[1]

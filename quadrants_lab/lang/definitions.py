@@ -1,0 +1,456 @@
+"""Python source text that defines objects again: kernels, functions, fields, arrays, and all that their names refer to.
+
+    made = Definitions(values)
+    made.expression(kernel, "kernel")      the name of the kernel in the text
+    "\\n".join(made.lines)                  the text, each definition before its first use
+
+The text refers to `quadrants_lab` as ``qd`` and to numpy as ``np``. Arrays that are not small are in ``made.arrays``,
+which the text calls ``data``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from textwrap import dedent, indent
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.ir.types import DType
+from quadrants_lab.lang.dense import Dense, Field
+from quadrants_lab.lang.matrix import Matrix
+from quadrants_lab.lang.matrix_types import MatrixType
+from quadrants_lab.lang.struct import Struct, StructType
+from quadrants_lab.lang.struct_field import StructField
+from quadrants_lab.runtime.interop.tensors import torch_tensor
+
+MOST_INLINE = 32  # elements of an array that stand in the text
+_VALUES = (type(None), bool, int, str, bytes, range, type(...))
+_PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # modules of ours, in which a name is looked for
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+Uses = dict[str, Any]  # attribute -> uses of its value; "" where the value is used as a whole
+
+
+class Definitions:
+    """``values``: the data of a field or ndarray. ``fields``: those defined so far, by name; ``functions``: the kernels
+    and functions defined so far; ``reads_gradients``: one of them has ``.grad`` in its source."""
+
+    def __init__(self, values: Callable[[Dense], npt.NDArray[Any]]) -> None:
+        self.values = values
+        self.reads_gradients = False
+        self.lines: list[str] = []
+        self.arrays: dict[str, npt.NDArray[Any]] = {}
+        self.fields: dict[str, Dense] = {}
+        self.functions: list[Any] = []
+        self._known: dict[int, tuple[Any, str]] = {}  # by id: the object, which the text keeps alive, and its name
+        self._means: dict[str, str] = {"qd": "qd", "np": "np", "data": "data", "sys": "sys"}  # name -> expression
+
+    def unique(self, hint: str) -> str:
+        """A name like ``hint`` that stands for nothing yet; it is taken from now on."""
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in hint).strip("_") or "x"
+        base = f"x_{base}" if base[0].isdigit() else base
+        name = next(n for n in (base, *(f"{base}_{k}" for k in range(2, 10**6))) if n not in self._means)
+        self._means[name] = name
+        return name
+
+    def expression(self, value: Any, hint: str, uses: Uses | None = None) -> str:
+        """An expression for the value. What it needs is defined before, with a name like ``hint``. ``uses``: what is
+        read of an object or module; None for all of it. QL0716 for an object that no text can make."""
+        plain = _literal(value)
+        if plain:
+            return plain
+        base = _function_of(value)
+        if id(value if base is None else base) in self._known:
+            return self._known[id(value if base is None else base)][1]
+        if type(value) in (list, tuple, dict):
+            return self._container(value, hint)
+        made = (
+            self._function(value, base, hint) if base is not None and not _is_ours(base)
+            else self._field(value, hint) if isinstance(value, Dense)
+            else self._struct_field(value, hint) if isinstance(value, StructField)
+            else self._module(value, hint, uses) if isinstance(value, ModuleType)
+            else self._type_or_value(value, hint)
+            or self._ours(value)
+            or self._array(value, hint)
+            or self._object(value, hint, uses or {"": {}})
+        )  # fmt: skip
+        self._known[id(value if base is None else base)] = value, made
+        return made
+
+    def define(self, name: str, value: Any, uses: Uses | None = None) -> bool:
+        """Makes ``name`` stand for the value in the text; False if it stands for something else there."""
+        free = name not in self._means
+        made = self.expression(value, name, uses)
+        if free and name not in self._means:
+            self._means[name] = made
+            self.lines.append(f"{name} = {made}")
+        return made in (name, self._means[name])
+
+    # --- functions -----------------------------------------------------------------------------------------------
+
+    def _function(self, value: Any, fn: FunctionType, hint: str) -> str:
+        """Defines a function, kernel or func by its source, after what its names refer to."""
+        source = function_source(fn)
+        if source.name == "<lambda>":
+            raise _unwritable(hint, value, "a lambda; make it a function with a name")
+        name = source.name if source.name not in self._means else self.unique(source.name)
+        self._means[name] = name
+        self._known[id(fn)] = value, name  # it may call itself
+        self.reads_gradients |= any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(source.node))
+        other = self._names(source, fn, skip=source.name)
+        text, decorated = _text(source), bool(source.node.decorator_list)
+        text += "" if decorated or value is fn else f"{source.name} = qd.{_kind(value)}({source.name})\n"
+        if other or name != source.name:  # names that stand for something else in the rest of the text
+            maker = self.unique(f"make_{source.name}")
+            inner = indent(f"{text}return {source.name}", "    ")
+            text = f"def {maker}({', '.join(other)}):\n{inner}\n\n\n{name} = {maker}({', '.join(other.values())})\n"
+        self.lines += ["", "", *text.rstrip().splitlines(), "", ""]
+        self.functions.append(value)
+        grad = getattr(value, "grad", None)
+        if isinstance(grad, FunctionType) and not _is_ours(grad):  # given by qd.ad.grad_for
+            self.expression(grad, grad.__name__)
+        return name
+
+    def _names(self, source: FunctionSource, fn: FunctionType, skip: str = "") -> dict[str, str]:
+        """Defines the free names of a function. Returns those that stand for something else in the text already, with
+        an expression for each."""
+        other: dict[str, str] = {}
+        for name, uses in _uses([source.node]).items():
+            value = _meaning(fn, name, source)
+            if value is _MISSING or name == skip:
+                continue
+            if not self.define(name, value, uses):
+                other[name] = self.expression(value, name, uses)
+        return other
+
+    # --- objects of the language ---------------------------------------------------------------------------------
+
+    def _field(self, x: Dense, hint: str) -> str:
+        primal = getattr(x, "primal", None) and x.primal()  # type: ignore[attr-defined]  # of the gradient of a field
+        if primal:
+            which = "grad" if primal.grad is x else "dual"
+            return f"{self.expression(primal, hint.removesuffix(f'_{which}'))}.{which}"
+        if getattr(x, "_is_sparse", bool)():
+            raise _unwritable(hint, x, "a field in a sparse layout")
+        name = self.unique(x.name or hint)
+        self._known[id(x)] = x, name
+        self.fields[name] = x
+        make = "field" if isinstance(x, Field) else "ndarray"
+        given = [self._dtype(x.dtype, x.element_shape), f"shape={x.shape}"]
+        given += ["needs_grad=True"] * x.has_grad() + ["needs_dual=True"] * x.has_dual()
+        given += [f"offset={x.offset}"] * any(x.offset)
+        self.lines.append(f"{name} = qd.{make}({', '.join(given)})")
+        self._fill(name, x)
+        return name
+
+    def _fill(self, name: str, x: Dense) -> None:
+        """Sets the data of a field, which are zeros before."""
+        values = self.values(x)
+        if not (values.any() or np.isnan(values).any()):
+            return
+        if values.size > 1 and not x.element_shape and (values == values.flat[0]).all():
+            self.lines.append(f"{name}.fill({_literal(values.flat[0].item())})")
+        else:
+            self.lines.append(f"{name}.from_numpy({self._data(values, name)})")
+
+    def fill_gradients(self) -> None:
+        """Sets the gradients of all fields, if a function reads gradients."""
+        for name, x in self.fields.items() if self.reads_gradients else ():
+            if x.has_grad():
+                self._fill(f"{name}.grad", x.grad)
+
+    def _struct_field(self, x: StructField, hint: str) -> str:
+        name, first = self.unique(hint), x._first()
+        while isinstance(first, StructField):
+            first = first._first()
+        struct = self.expression(x.struct_type, f"{name}_type")
+        grad = ", needs_grad=True" if first.has_grad() else ""
+        self.lines.append(f"{name} = {struct}.field(shape={first.shape}{grad})")
+        self._members(name, x)
+        return name
+
+    def _members(self, name: str, x: StructField) -> None:
+        for key in x.keys:
+            member = x.get_member_field(key)
+            place = f"{name}.get_member_field({key!r})"
+            self._known[id(member)] = member, place
+            if isinstance(member, StructField):
+                self._members(place, member)
+            else:
+                self.fields[place] = member
+                self._fill(place, member)
+
+    def _dtype(self, dtype: DType, element: tuple[int, ...] = ()) -> str:
+        if not element:
+            return f"qd.{dtype.name}"
+        kind = "vector" if len(element) == 1 else "matrix"
+        return f"qd.types.{kind}({', '.join(map(str, element))}, qd.{dtype.name})"
+
+    def _type_or_value(self, value: Any, hint: str) -> str:
+        """The expression for a type of the language, or for a vector, matrix or struct; "" for anything else."""
+        if isinstance(value, DType):
+            return f"qd.{value.name}"
+        if isinstance(value, MatrixType):
+            given = value.given.__name__ if isinstance(value.given, type) else f"qd.{value.given}"
+            shape = ", ".join(map(str, value.shape))
+            kind = "vector" if value.ndim == 1 else "matrix"
+            return f"qd.types.{kind}({shape}, {None if value.given is None else given})"
+        if isinstance(value, StructType):
+            members = [f"{key}={self.expression(type_, key)}" for key, type_ in value._given.items()]
+            methods = [f"{key!r}: {self.expression(fn, key)}" for key, fn in value.methods.items()]
+            members += [f"__struct_methods={{{', '.join(methods)}}}"] * bool(methods)
+            name = self.unique(value.name or hint)
+            self.lines.append(f"{name} = qd.types.struct({', '.join(members)})")
+            return name
+        if isinstance(value, Matrix):
+            dtype = "" if value.dtype is None else f", qd.{value.dtype}"
+            return f"qd.{'Vector' if value.ndim == 1 else 'Matrix'}({_numbers(value.entries)}{dtype})"
+        if isinstance(value, Struct):
+            inner = [f"{key}={self.expression(v, key)}" for key, v in value.items]
+            return f"qd.Struct({', '.join(inner)})"
+        return ""
+
+    def _ours(self, value: Any) -> str:
+        """The expression for something that this package has under a name; "" for anything else."""
+        if not _is_ours(value) and not hasattr(value, "__qd_op__") and not _is_ours(type(value)):
+            return ""
+        package, marks = sys.modules["quadrants_lab"], ("__name__", "__qd_op__", "name")
+        if isinstance(value, ModuleType):
+            return "qd" + value.__name__.removeprefix("quadrants_lab")
+        for place in _PLACES:
+            module = getattr(package, place) if place else package
+            for name in (str(getattr(value, mark, "")) for mark in marks):
+                if name and getattr(module, name, None) is value:
+                    return ".".join(filter(None, ("qd", place, name)))
+        return repr(value) if repr(value).startswith("qd.") else ""
+
+    # --- other objects -------------------------------------------------------------------------------------------
+
+    def _container(self, value: Any, hint: str) -> str:
+        if isinstance(value, dict):
+            pairs = (f"{self.expression(k, hint)}: {self.expression(v, f'{hint}_{k}')}" for k, v in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        parts = [self.expression(v, f"{hint}_{n}") for n, v in enumerate(value)]
+        if isinstance(value, list):
+            return f"[{', '.join(parts)}]"
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+
+    def _module(self, module: ModuleType, hint: str, uses: Uses | None) -> str:
+        """A module that any process can import is imported; of another one, the names that are read are defined."""
+        if _is_ours(module):
+            return self._ours(module)
+        if _installed(module):
+            name = self.unique(hint)
+            self.lines.append(f"import {module.__name__} as {name}" if name != module.__name__ else f"import {name}")
+            return name
+        return self._namespace(module, hint, uses or {})
+
+    def _namespace(self, owner: Any, hint: str, uses: Uses) -> str:
+        names = [n for n in uses if n] if "" not in uses or any(uses) else list(vars(owner))
+        inner = [f"{n}={self.expression(getattr(owner, n), n, uses.get(n))}" for n in names if hasattr(owner, n)]
+        name = self.unique(hint)
+        self.lines.append(f"{name} = __import__('types').SimpleNamespace({', '.join(inner)})")
+        return name
+
+    def _array(self, value: Any, hint: str) -> str:
+        if isinstance(value, np.ndarray):
+            return self._data(value, hint)
+        if isinstance(value, np.generic):
+            return f"np.{value.dtype.name}({_literal(value.item())})"
+        if isinstance(value, torch_tensor()):
+            name = self.unique(hint)
+            self.lines += [f"{name} = __import__('torch').from_numpy({self._data(value.detach().cpu().numpy(), hint)})"]
+            self.lines += [f"{name}.requires_grad_()"] * bool(value.requires_grad)
+            return name
+        return ""
+
+    def _data(self, values: npt.NDArray[Any], hint: str) -> str:
+        if values.size <= MOST_INLINE:
+            return f"np.array({_numbers(values)}, np.{values.dtype.name})"
+        hint = "_".join(part for part in re.split(r"\W+", hint) if part)
+        name = next(n for n in (hint, *(f"{hint}_{k}" for k in range(2, 10**6))) if n not in self.arrays)
+        self.arrays[name] = values.copy()
+        return f'data["{name}"]'
+
+    def _object(self, value: Any, hint: str, uses: Uses) -> str:
+        """A member of an Enum, an instance of a dataclass, a class, or an object with the attributes that are read."""
+        if isinstance(value, type):
+            return self._class(value, hint)
+        cls = type(value)
+        if isinstance(value, Enum):
+            return f"{self.expression(cls, cls.__name__)}.{value.name}"
+        if is_dataclass(value):
+            inner = [f"{f.name}={self.expression(getattr(value, f.name), f.name)}" for f in fields(value)]
+            return f"{self.expression(cls, cls.__name__)}({', '.join(inner)})"
+        if isinstance(value, tuple) and hasattr(cls, "_fields"):
+            parts = (self.expression(v, n) for n, v in zip(cls._fields, value, strict=True))
+            return f"{self.expression(cls, cls.__name__)}({', '.join(parts)})"
+        if not hasattr(value, "__dict__") or _installed(sys.modules.get(cls.__module__)):
+            raise _unwritable(hint, value, f"an object of type {cls.__name__}")
+        return self._instance(value, hint, uses)
+
+    def _instance(self, value: Any, hint: str, uses: Uses) -> str:
+        """An object of a class that has the methods, and the object the attributes, that are read of it."""
+        cls, methods, attributes = type(value), dict[str, FunctionSource](), dict[str, Uses]()
+        wanted = dict(uses)
+        if "" in wanted:
+            wanted |= {n: {"": {}} for n in vars(value)}
+        while wanted:
+            name, inner = wanted.popitem()
+            found = inspect.getattr_static(cls, name, None) if name else None
+            base = _function_of(getattr(found, "fget", None) or getattr(found, "__func__", None) or found)
+            if base is not None and name not in methods:
+                methods[name] = source = function_source(base)
+                this = next(iter(source.parameters), "")
+                own = _uses([source.node]).get(this, {})
+                wanted |= {n: u for n, u in own.items() if n and n not in methods and n not in attributes}
+            elif name and base is None:
+                attributes[name] = inner
+        name = self.unique(hint)
+        self._known[id(value)] = value, name
+        made = {n: self.expression(getattr(value, n), n, u) for n, u in sorted(attributes.items()) if hasattr(value, n)}
+        for source in methods.values():
+            if self._names(source, source.fn):
+                raise _unwritable(hint, value, "an object whose methods use a name that means two things")
+        of = self.unique(cls.__name__)
+        body = "\n".join(_text(source) for source in methods.values()) or "pass\n"
+        head = ["@qd.data_oriented"] if hasattr(cls, "__qd_data_oriented__") else []
+        self.lines += ["", "", *head, f"class {of}:", *indent(body, "    ").rstrip().splitlines(), "", ""]
+        self.lines += [f"{name} = {of}()", *(f"{name}.{n} = {text}" for n, text in made.items())]
+        return name
+
+    def _class(self, cls: type, hint: str) -> str:
+        """A class by its source; a built-in or installed one by its name."""
+        if cls.__module__ == "builtins":
+            return cls.__qualname__
+        if _installed(sys.modules.get(cls.__module__)):
+            name = self.unique(hint)
+            self.lines.append(f"from {cls.__module__} import {cls.__qualname__} as {name}")
+            return name
+        try:
+            text = dedent(inspect.getsource(cls))
+        except (OSError, TypeError):
+            raise _unwritable(hint, cls, "a class whose source is unknown") from None
+        space = vars(sys.modules[cls.__module__])
+        node = ast.parse(text).body[0]
+        assert isinstance(node, ast.ClassDef)
+        bodies = [s for s in node.body if not isinstance(s, ast.FunctionDef)]
+        for name, uses in _uses([*node.decorator_list, *node.bases, *bodies]).items():
+            if name in space and not self.define(name, space[name], uses):
+                raise _unwritable(hint, cls, f"a class whose name {name} means something else elsewhere")
+        self._means.setdefault(node.name, node.name)
+        self.lines += ["", "", *text.rstrip().splitlines(), "", ""]
+        return node.name
+
+
+_MISSING = object()
+
+
+def _unwritable(name: str, value: Any, what: str) -> QuadrantsRuntimeError:
+    return QuadrantsRuntimeError(
+        f"{name} cannot be written to a script: it is {what}",
+        code="QL0716",
+        help="a script can hold numbers, strings, lists, arrays, fields, functions, and objects with such attributes",
+    )
+
+
+def _literal(value: Any) -> str:
+    """The text of a number, a string or None; "" for anything else."""
+    if type(value) is float:
+        return repr(value) if np.isfinite(value) else f"float({str(value)!r})"
+    return repr(value) if type(value) in _VALUES else ""
+
+
+def _numbers(values: npt.NDArray[Any]) -> str:
+    """The numbers as nested lists."""
+    text = repr(values.tolist())
+    return text.replace("nan", "np.nan").replace("inf", "np.inf")
+
+
+def _function_of(value: Any) -> FunctionType | None:
+    """The function that a kernel, func or decorated function was made of; None for anything else."""
+    while not isinstance(value, FunctionType) or hasattr(value, "__wrapped__"):
+        inner = getattr(value, "__dict__", {}).get("__wrapped__") if not isinstance(value, type) else None
+        if inner is None:
+            source = getattr(getattr(value, "_variants", None), "source", None)  # the gradient of a kernel
+            inner = getattr(source, "fn", None)
+        if inner is None:
+            return None
+        value = inner
+    return value
+
+
+def _kind(value: Any) -> str:
+    return "kernel" if getattr(value, "__qd_kernel__", False) else "func"
+
+
+def _text(source: FunctionSource) -> str:
+    """The source of a function with its decorators, not indented."""
+    node = source.node
+    first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) + source.offset
+    return dedent("".join(source.lines[first - 1 : (node.end_lineno or node.lineno) + source.offset])).rstrip() + "\n"
+
+
+def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
+    """What a name of the function means outside of it; `_MISSING` for a local or built-in one."""
+    free = fn.__code__.co_freevars
+    if name in free and fn.__closure__:
+        return fn.__closure__[free.index(name)].cell_contents
+    if name in source.parameters or name in fn.__code__.co_varnames:
+        return _MISSING
+    if name in fn.__globals__:
+        return fn.__globals__[name]
+    for arg in ast.walk(source.node.args):  # an annotation that a surrounding function knows
+        if isinstance(arg, ast.arg) and isinstance(arg.annotation, ast.Name) and arg.annotation.id == name:
+            return fn.__annotations__.get(arg.arg, _MISSING) if arg.arg in fn.__annotations__ else _MISSING
+    return _MISSING
+
+
+def _uses(nodes: Iterable[ast.AST]) -> dict[str, Uses]:
+    """The names in these nodes, and which attributes of what they stand for are read."""
+    found: dict[str, Uses] = {}
+    within: set[int] = set()
+    for node in (inner for outer in nodes for inner in ast.walk(outer)):
+        chain, base = list[str](), node
+        while isinstance(base, ast.Attribute) and id(base) not in within:
+            within.add(id(base))
+            chain.append(base.attr)
+            base = base.value
+        if isinstance(base, ast.Name) and id(base) not in within:
+            within.add(id(base))
+            uses = found.setdefault(base.id, {})
+            for attribute in reversed(chain):
+                uses = uses.setdefault(attribute, {})
+            uses[""] = {}
+    return found
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether the module, class or function is of this package; its kernels/ are user code."""
+    name = str(getattr(value, "__module__", "") if not isinstance(value, ModuleType) else value.__name__)
+    if isinstance(value, FunctionType):
+        return value.__code__.co_filename.startswith(_ROOT) and not name.startswith("quadrants_lab.kernels")
+    return name.partition(".")[0] == "quadrants_lab" and not name.startswith("quadrants_lab.kernels")
+
+
+def _installed(module: Any) -> bool:
+    """Whether any process can import the module: it is a part of Python, or an installed package."""
+    if not isinstance(module, ModuleType) or module.__name__ == "__main__":
+        return False
+    top = module.__name__.partition(".")[0]
+    file = getattr(module, "__file__", None) or ""
+    return top in sys.stdlib_module_names or "site-packages" in file or "dist-packages" in file
+
+

@@ -1,0 +1,338 @@
+"""Quantised fields: numbers of few bits, several of them in a word of memory (Hu et al., QuanTaichi, 2021).
+
+`qd.types.quant` makes their types. `qd.BitpackedFields` puts elements of several fields into one word,
+`SNode.quant_array` several elements of one field. A word is 32 or 64 bits of an ordinary field of whole numbers;
+kernels read and write its parts by shifts and masks (`frontend.values.packed`), Python by the same formulas here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, u32, u64
+from quadrants_lab.lang.dense import Dense, ScalarField
+from quadrants_lab.lang.derivatives import NoDerivative
+from quadrants_lab.lang.exchange import from_torch, to_torch
+from quadrants_lab.lang.matrix import Matrix, Vector
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantType:
+    """The type of quantised numbers of some ``bits``, which kernels compute with as ``compute``.
+
+    ``kind`` "int": whole numbers in two's complement; more bits than there are are cut off. "fixed": whole multiples of
+    ``scale``. "float": a sign if ``signed``, ``exp`` bits of exponent, with a bias of ``2**(exp - 1) - 1``, and the
+    rest of the fraction, without its leading 1; an exponent of 0 is the number 0. Real numbers are rounded to the
+    nearest one that there is; a number beyond all of them becomes the last one on its side.
+    """
+
+    kind: str
+    bits: int
+    signed: bool
+    compute: DType
+    scale: float = 1.0
+    exp: int = 0
+
+    @property
+    def fraction(self) -> int:
+        """Bits of the fraction of a "float"."""
+        return self.bits - self.exp - self.signed
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest whole number of its bits."""
+        return (-(1 << self.bits - 1), (1 << self.bits - 1) - 1) if self.signed else (0, (1 << self.bits) - 1)
+
+    def decoded(self, raw: Array) -> Array:
+        """The numbers that these bits, an array of u64, stand for."""
+        if self.kind == "float":
+            m = self.fraction
+            exponent, high = raw >> np.uint64(m) & np.uint64((1 << self.exp) - 1), raw >> np.uint64(m + self.exp)
+            wide = (exponent + np.uint64(127 - self.bias)) << np.uint64(23)
+            word = high << np.uint64(31) | wide | (raw & np.uint64((1 << m) - 1)) << np.uint64(23 - m)
+            found = word.astype(np.uint32).view(np.float32)
+            return np.asarray(np.where(exponent == 0, np.float32(0), found), self.compute.numpy)
+        whole = raw.astype(np.int64)
+        if self.signed:
+            whole = (whole ^ (1 << self.bits - 1)) - (1 << self.bits - 1)
+        if self.kind == "int":
+            return whole.astype(self.compute.numpy)
+        return whole.astype(self.compute.numpy) * self.compute.numpy(self.scale)  # type: ignore[no-any-return]
+
+    def encoded(self, values: Array) -> Array:
+        """The bits of numbers, as an array of u64."""
+        mask = np.uint64((1 << self.bits) - 1)
+        if self.kind == "int":
+            return np.asarray(values.astype(np.int64).astype(np.uint64) & mask)
+        if self.kind == "fixed":
+            steps = values.astype(np.float64) / self.scale
+            whole = np.clip(np.trunc(steps + np.copysign(0.5, steps)), *self.limits).astype(np.int64)
+            return np.asarray(whole.astype(np.uint64) & mask)
+        m = self.fraction
+        word = values.astype(np.float32).reshape(values.shape).view(np.uint32).astype(np.int64)
+        sign, size = word >> 31, word & 0x7FFFFFFF
+        rounded = (size + ((1 << 23 - m) >> 1)) >> 23 - m
+        least = 127 - self.bias
+        most = ((1 << self.exp) - 1 - (self.exp == 8)) << m | (1 << m) - 1
+        kept = np.where(rounded >> m <= least, 0, np.minimum(rounded - (least << m), most))
+        kept = np.where(sign > 0, 0, kept) if not self.signed else kept | sign << m + self.exp
+        return np.asarray(kept, np.uint64)
+
+    @property
+    def bias(self) -> int:
+        """Of the exponents of a "float"."""
+        return (1 << self.exp - 1) - 1
+
+    def __repr__(self) -> str:
+        how = f"exp={self.exp}, frac={self.bits - self.exp}" if self.kind == "float" else f"bits={self.bits}"
+        return f"qd.types.quant.{self.kind}({how}, signed={self.signed})"
+
+
+class QuantField:
+    """A field of quantised numbers, or of vectors or matrices of them. ``words``: the field of the words that hold it,
+    once it is placed; ``shift``: its first bit in a word; ``array``: the node whose cells share a word, if any do.
+
+    A field of real numbers that needs a gradient has a ``carrier``, a field of zeros with that gradient: rounding has
+    the derivative 1, so derivatives reach and leave the carrier where kernels read and write the quantised numbers."""
+
+    __slots__ = (
+        "__weakref__", "_offset", "_shape", "array", "carrier", "element_shape", "name", "needs", "quant", "shift",
+        "snode", "words",
+    )  # fmt: skip
+    __qd_packed__ = True
+    kind = "field"
+    _index: Any = Dense._index
+    _integer = Dense._integer
+
+    def __init__(self, quant: QuantType, element_shape: tuple[int, ...], name: str, needs: frozenset[str]) -> None:
+        self.quant, self.element_shape, self.name, self.needs = quant, element_shape, name, needs
+        self.words: ScalarField | None = None
+        self.carrier: Any = None
+        self.array: Any = None
+        self.snode: Any = None
+        self.shift = 0
+        self._shape: tuple[int, ...] = ()
+        self._offset: tuple[int, ...] = ()
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return self.quant.bits * prod(self.element_shape)
+
+    @property
+    def dtype(self) -> QuantType:
+        return self.quant
+
+    @property
+    def placed(self) -> bool:
+        return self.words is not None and self.words.placed
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        self._placed()
+        return self._shape
+
+    @property
+    def offset(self) -> tuple[int, ...]:
+        return self._offset
+
+    @property
+    def grad(self) -> Any:
+        return self.carrier.grad if self.carrier is not None else NoDerivative(self, "grad")
+
+    @property
+    def dual(self) -> Any:
+        return self.carrier.dual if self.carrier is not None else NoDerivative(self, "dual")
+
+    def use(self, words: ScalarField, shift: int, node: Any, carry: Any) -> None:
+        """Places it in the cells of a node: ``carry(shape)`` makes its carrier."""
+        if self.placed:
+            raise QuadrantsRuntimeError(f"{self!r} has been placed already", code="QL2025")
+        self.words, self.shift, self.snode, self._shape = words, shift, node, node.shape
+        self.array = node if node.kind == "quant_array" else None
+        if self.needs:
+            self.carrier = carry(self)
+
+    def find(self, index: Sequence[Any], entry: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+        """The index of the word of an element, and the first bit there of the ``entry`` of that element; they are
+        anything with ``//``, ``%``, ``*`` and ``+``."""
+        at, slot = tuple(index), None
+        if self.array is not None:
+            at = tuple(index[k] // by for k, by in self.array.parent().places(self.array))
+            for axis, n in self.array.divided.items():
+                part = index[self.array.axes.index(axis)] % n
+                slot = part if slot is None else slot * n + part
+        for k, n in zip(entry, self.element_shape, strict=True):
+            slot = k if slot is None else slot * n + k
+        return at, self.shift if slot is None else slot * self.quant.bits + self.shift
+
+    def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> Array:
+        """The numbers in an array of the dtype that kernels compute with, or of ``dtype``."""
+        if copy is False:
+            raise ValueError(f"{self!r} has no memory that numpy could read: its numbers share words")
+        found = self._read(*self._all())
+        return found if dtype is None else found.astype(np.dtype(dtype))
+
+    def from_numpy(self, arr: Array) -> None:
+        """Writes all numbers, rounded as kernels round them."""
+        whole = (*self.shape, *self.element_shape)
+        if np.shape(arr) not in (whole, (*whole, 1)[: len(whole) + len(self.element_shape)]):
+            raise ValueError(f"{self!r} has shape {whole}, the numpy array has shape {np.shape(arr)}")
+        self._write(*self._all(), np.reshape(arr, whole))
+
+    def _all(self) -> tuple[Array, Array]:
+        index = np.indices((*self.shape, *self.element_shape))
+        return self._places(list(index[: len(self.shape)]), list(index[len(self.shape) :]))
+
+    def _one(self, key: Any) -> tuple[Array, Array]:
+        self._placed()
+        return self._places([np.int64(i) for i in self._index(key)], list(np.indices(self.element_shape)))
+
+    def _places(self, index: Sequence[Any], entry: Sequence[Any]) -> tuple[Array, Array]:
+        """The numbers of the words that hold these entries, and their first bits there."""
+        at, shift = self.find(index, entry)
+        words = np.ravel_multi_index(at, self._placed().shape) if at else np.int64(0)
+        words, shift = np.broadcast_arrays(words, shift, *index, *entry)[:2]
+        return words, shift.astype(np.uint64)
+
+    def _read(self, words: Array, shift: Array) -> Array:
+        held = self._placed().to_numpy().reshape(-1)[words].astype(np.uint64)
+        return self.quant.decoded(np.asarray(held >> shift & np.uint64((1 << self.quant.bits) - 1)))
+
+    def _write(self, words: Array, shift: Array, values: Any) -> None:
+        memory = self._placed()
+        held = memory.to_numpy().reshape(-1).astype(np.uint64)
+        given = np.broadcast_to(np.asarray(values.to_numpy() if isinstance(values, Matrix) else values), words.shape)
+        flat, bits = words.reshape(-1), shift.reshape(-1)
+        np.bitwise_and.at(held, flat, ~(np.uint64((1 << self.quant.bits) - 1) << bits))
+        np.bitwise_or.at(held, flat, self.quant.encoded(np.ascontiguousarray(given).reshape(-1)) << bits)
+        memory.from_numpy(held.astype(memory.dtype.numpy).reshape(memory.shape))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._read(*self._one(key))
+        if not self.element_shape:
+            return found.item()
+        return (Matrix if len(self.element_shape) == 2 else Vector)(found, self.quant.compute)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._write(*self._one(key), value)
+
+    def fill(self, val: Any) -> None:
+        self._write(*self._all(), val)
+
+    def copy_from(self, other: Any) -> None:
+        self.from_numpy(other.to_numpy())
+
+    def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
+        return to_torch(self.to_numpy(copy=copy), device, copy)
+
+    def from_torch(self, arr: Any) -> None:
+        self.from_numpy(from_torch(arr))
+
+    def parent(self, n: int = 1) -> Any:
+        return self.snode and self.snode.parent(n - 1)
+
+    def _placed(self) -> ScalarField:
+        if self.words is None:
+            raise QuadrantsRuntimeError(
+                f"{self!r} has no memory yet",
+                code="QL2022",
+                help="b = qd.BitpackedFields(max_num_bits=32); b.place(x); qd.root.dense(qd.i, n).place(b)",
+            )
+        return self.words
+
+    def __iter__(self) -> NoReturn:
+        raise QuadrantsRuntimeError(f"{self!r} can be looped over only inside a kernel", code="QL2011")
+
+    def __repr__(self) -> str:
+        shape = self._shape if self.words is not None else "not placed"
+        element = f" x {self.element_shape}" if self.element_shape else ""
+        return f"<qd.field {self.name + ': ' if self.name else ''}{self.quant!r} {shape}{element}>"
+
+
+def _word(max_num_bits: int) -> DType:
+    if max_num_bits not in (32, 64):
+        raise QuadrantsRuntimeTypeError(f"a word has 32 or 64 bits, not {max_num_bits!r}", code="QL2028")
+    return u32 if max_num_bits == 32 else u64
+
+
+class BitpackedFields:
+    """Quantised fields whose elements at one index share a word of ``max_num_bits``, 32 or 64, bits."""
+
+    def __init__(self, max_num_bits: int) -> None:
+        self.word = _word(max_num_bits)
+        self.fields: list[QuantField] = []
+
+    def place(self, *args: Any, shared_exponent: bool = False) -> None:
+        """Adds fields. Fields with one exponent for all are an error (``shared_exponent``)."""
+        if shared_exponent:
+            raise QuadrantsRuntimeError(
+                "fields with one exponent for all are not supported",
+                code="QL2028",
+                help="give each its own, or use qd.types.quant.fixed",
+            )
+        for field in args:
+            if not isinstance(field, QuantField):
+                what = f"{field!r} is no quantised field"
+                raise QuadrantsRuntimeTypeError(what, code="QL2028", help="qd.field(qd.types.quant.int(5)) makes one")
+        used = sum(field.bits for field in (*self.fields, *args))
+        if used > self.word.bits:
+            raise QuadrantsRuntimeError(
+                f"{used} bits do not fit a word of {self.word.bits}",
+                code="QL2028",
+                help="use max_num_bits=64, or several qd.BitpackedFields",
+            )
+        self.fields += args
+
+    def allocate(self, node: Any) -> list[Any]:
+        """Gives the fields memory in the cells of a node; the fields that are placed in it by that."""
+        if node.sparse is not None:
+            raise QuadrantsRuntimeError(
+                "quantised fields in a sparse layout are not supported", code="QL2028", help="place them in dense nodes"
+            )
+        whole = node.parent().shape if node.kind == "quant_array" else node.shape
+        words = ScalarField(self.word)
+        words.allocate(whole)
+        made: list[Any] = [words]
+        shift = 0
+
+        def carry(of: QuantField) -> Any:
+            carrier = type_of_carrier(of)(of.quant.compute, of.element_shape, of.name)
+            carrier.needs = of.needs
+            carrier.allocate(node.shape)
+            for which in of.needs:
+                carrier.companion(which).allocate(node.shape)
+            made.append(carrier)
+            return carrier
+
+        for field in self.fields:
+            field.use(words, shift, node, carry)
+            shift += field.bits
+        return made
+
+
+def type_of_carrier(field: QuantField) -> Any:
+    from quadrants_lab.lang.elements import MatrixField  # it imports modules that import this one
+
+    return MatrixField if field.element_shape else ScalarField
+
+
+def place_array(node: Any, max_num_bits: int, fields: Sequence[Any]) -> list[Any]:
+    """Places one quantised field in a node whose cells share a word."""
+    if len(fields) != 1 or not isinstance(fields[0], QuantField):
+        raise QuadrantsRuntimeTypeError("a quant_array holds one quantised field", code="QL2028")
+    used = fields[0].bits * prod(node.divided.values())
+    packed = BitpackedFields(max_num_bits)
+    if used > packed.word.bits:
+        raise QuadrantsRuntimeError(f"{used} bits do not fit a word of {packed.word.bits}", code="QL2028")
+    packed.place(*fields)
+    return packed.allocate(node)

@@ -1,0 +1,124 @@
+"""The graph of a program under a Tape, as data: fields and launches, what a launch reads and writes, and what the Tape
+kept of a field because a launch overwrote it. Launches that repeat are folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from quadrants_lab.ir.dot import Drawing, Edge, Frame, Node, digraph, drawing
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.tape.report import StepRow
+
+LONGEST = 16  # steps in a pattern that is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """``length`` launches of the graph from index ``first`` on, which follow each other ``times`` times."""
+
+    first: int
+    length: int
+    times: int
+
+
+@dataclass(slots=True)
+class LaunchNode:
+    """A launch, or several that are folded: ``steps`` are their indices in the report. ``what``: the kernel, or
+    "Python". ``again``: how often they were recomputed in all."""
+
+    what: str
+    steps: list[int] = field(default_factory=list)
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A launch (an index) reads or writes a field. ``kept``: bytes that the Tape kept of the field's overwritten
+    values. ``differentiable``: a derivative flows back along it."""
+
+    launch: int
+    field: str
+    writes: bool
+    kept: int
+    differentiable: bool
+
+
+@dataclass(slots=True)
+class ProgramGraph:
+    """``fields``: name -> whether it has a gradient."""
+
+    launches: list[LaunchNode] = field(default_factory=list)
+    fields: dict[str, bool] = field(default_factory=dict)
+    uses: list[Use] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
+
+    def dot(self, title: str = "program") -> str:
+        """The graph as DOT text. Orange arrows say what was kept, arrows with two heads that a gradient flows back."""
+        nodes = [Node(f"l{n}", _title(x), note=_note(x)) for n, x in enumerate(self.launches)]
+        nodes += [Node(f"f {name}", name, kind="field" if has else "") for name, has in self.fields.items()]
+        edges = []
+        for use in self.uses:
+            ends = (f"l{use.launch}", f"f {use.field}")
+            kind = "kept" if use.kept else "both" if use.differentiable else ""
+            edges.append(Edge(*(ends if use.writes else ends[::-1]), f"kept {use.kept:,} B" if use.kept else "", kind))
+        frames = [
+            Frame(f"{fold.times:,} times", tuple(f"l{n}" for n in range(fold.first, fold.first + fold.length)))
+            for fold in self.folds if fold.length > 1
+        ]  # fmt: skip
+        return digraph(title, nodes, edges, frames)
+
+    def drawing(self, title: str = "program") -> Drawing:
+        return drawing(self.dot(title))
+
+
+def _title(node: LaunchNode) -> str:
+    times = len(node.steps)
+    return node.what if times == 1 else f"{node.what} x {times:,}"
+
+
+def _note(node: LaunchNode) -> str:
+    return f"made again {node.again:,} times" if node.again else ""
+
+
+def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:
+    """The graph of the steps of a Tape's report."""
+    graph, keys = ProgramGraph(), [(row.what, row.reads, row.writes) for row in rows]
+    for first, length, times in _repeats(keys):
+        at = len(graph.launches)
+        if times > 1:
+            graph.folds.append(Fold(at, length, times))
+        for n in range(length):
+            steps = list(range(first + n, first + length * times, length))
+            graph.launches.append(LaunchNode(rows[first + n].what, steps, sum(rows[k].times for k in steps)))
+            row, kept = rows[first + n], Counter[str]()
+            for k in steps:
+                kept.update(dict(rows[k].kept))
+            for names, writes in ((row.reads, False), (row.writes, True)):
+                for name in names:
+                    has = name in row.differentiable
+                    graph.fields[name] = graph.fields.get(name, False) or has
+                    graph.uses.append(Use(at + n, name, writes, kept[name] if writes else 0, has))
+    return graph
+
+
+def _repeats(keys: Sequence[object]) -> Iterator[tuple[int, int, int]]:
+    """The sequence as patterns, each with its begin, its length and how often it follows itself. At each place it is
+    the pattern that covers most of what follows, the shortest of equals."""
+    at = 0
+    while at < len(keys):
+        best = 1, 1
+        for length in range(1, min(LONGEST, (len(keys) - at) // 2) + 1):
+            if keys[at] != keys[at + length]:
+                continue
+            end = at + length
+            while end < len(keys) and keys[end] == keys[end - length]:
+                end += 1
+            times = (end - at) // length
+            if times > 1 and times * length > best[0] * best[1]:
+                best = length, times
+        yield at, *best
+        at += best[0] * best[1]

@@ -1,0 +1,373 @@
+"""A Tape that repeats the recording of the last one: what a launch depends on changes in some of the runs, and the
+gradients must be those of a Tape that begins anew."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from contextvars import copy_context
+from weakref import ref
+
+import numpy as np
+import pytest
+from sessions import session_of, sessions
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
+from quadrants_lab.runtime.session import checking
+
+session = session_of(sessions("cpu", "vulkan"), default_fp=qd.f64)
+RUNS, OTHER = 8, (3, 4, 6)  # in which runs the other of two things happens
+
+
+@qd.data_oriented
+class Program:
+    """``x`` to ``y`` to the loss, with work arrays that have no gradient. ``other``: whether this run is another."""
+
+    def __init__(self) -> None:
+        self.x, self.y, self.z = (qd.field(qd.f64, 4, needs_grad=True) for _ in range(3))
+        self.half = qd.field(qd.f32, 4, needs_grad=True)
+        self.turned = qd.field(qd.f64, needs_grad=True)
+        qd.root.dense(qd.i, 2).dense(qd.i, 2).place(self.turned, self.turned.grad)
+        self.loss = qd.field(qd.f64, (), needs_grad=True)
+        self.work, self.at = qd.field(qd.f64, 4), qd.field(qd.i32, 4)
+        self.arrays = [qd.ndarray(dtype, 4, needs_grad=grad) for dtype, grad in
+                       ((qd.f64, True), (qd.f64, True), (qd.f64, False), (qd.f32, True))]  # fmt: skip
+        self.host, self.factor, self.count, self.other = np.array([1.0, 2.0, 3.0, 4.0]), 2.0, 0, False
+        self.at.from_numpy(np.array([2, 0, 3, 1], np.int32))
+        for n, field in enumerate((self.x, self.half, self.turned, *self.arrays)):
+            field.from_numpy(np.array([0.3, 0.7, 1.1, 0.2], field.dtype.numpy) + 0.1 * n)
+
+    @qd.kernel
+    def add(self, a: qd.template(), b: qd.template()):
+        for i in range(4):
+            b[i] += qd.sin(a[i])
+
+    @qd.kernel
+    def add_array(self, a: qd.types.ndarray(ndim=1)):
+        for i in range(4):
+            self.y[i] += a[i] * a[i] * self.x[i]
+
+    @qd.kernel
+    def add_twice(self, a: qd.types.ndarray(ndim=1), b: qd.types.ndarray(ndim=1)):
+        for i in range(4):
+            self.y[i] += a[i] * b[i] * self.x[i]
+
+    @qd.kernel
+    def scale(self, by: qd.f64):
+        for i in self.y:
+            self.y[i] = self.y[i] * self.y[i] * by
+
+    @qd.kernel
+    def scale_by_attribute(self):
+        for i in self.y:
+            self.y[i] = self.y[i] * self.y[i] * qd.static(self.factor)
+
+    @qd.kernel
+    def scatter(self):
+        for i in range(4):
+            if self.at[i] < 2:
+                self.y[self.at[i]] = self.y[self.at[i]] * self.x[i]
+
+    @qd.kernel
+    def keep(self):
+        for i in self.y:
+            for _ in range(3):
+                self.y[i] = qd.sin(self.y[i]) * self.x[i]
+
+    @qd.kernel
+    def step(self, i: qd.i32):
+        for _ in range(1):
+            self.y[i + 1] = self.y[i] * self.y[i] + self.x[i]
+
+    @qd.kernel
+    def multiply(self, a: qd.types.ndarray(ndim=1)):
+        for i in range(a.shape[0]):
+            self.y[i] = self.y[i] * self.y[i] * a[i]
+
+    @qd.kernel
+    def draw(self):
+        for i in self.y:
+            self.y[i] += qd.random(qd.f64) * self.x[i]
+
+    @qd.kernel
+    def copy(self, a: qd.template(), b: qd.template()):
+        for i in range(4):
+            b[i] = 3.0 * a[i]
+
+    @qd.kernel
+    def norm(self, a: qd.template()) -> qd.f64:
+        found = 0.0
+        for i in range(4):
+            found += a[i] * a[i]
+        return found
+
+    @qd.kernel
+    def measure(self):
+        for i in self.y:
+            self.loss[None] += self.y[i] * self.y[i]
+
+    def run(self, within: Callable[[Program], object]) -> None:
+        self.y.from_numpy(np.array([0.5, 0.6, 0.7, 0.8]))
+        with qd.ad.Tape(self.loss) as self.tape:
+            self.add(self.x, self.y)
+            self.scale(0.5)
+            within(self)
+            self.scale(0.75)
+            self.measure()
+
+
+@qd.ad.grad_replaced
+def tripled(p: Program, rounds: int = 1, back: float = 3.0) -> None:
+    """y becomes 3 y, by launches over a work array; ``rounds`` launches change nothing more."""
+    p.copy(p.y, p.work)
+    for _ in range(rounds):
+        p.norm(p.work)
+    p.copy_back()
+
+
+@qd.ad.grad_for(tripled)
+def tripled_back(p: Program, rounds: int = 1, back: float = 3.0) -> None:
+    values = p.y.grad.to_numpy()
+    p.y.grad.from_numpy(back * values)
+    p.x.grad.from_numpy(p.x.grad.to_numpy() + values * p.y.to_numpy())
+
+
+@qd.kernel
+def _copy(a: qd.template(), b: qd.template()):
+    for i in range(4):
+        b[i] = a[i]
+
+
+Program.copy_back = lambda self: _copy(self.work, self.y)
+
+
+@qd.ad.grad_replaced
+def twice_tripled(p: Program) -> None:
+    tripled(p)
+    p.copy(p.y, p.work)
+
+
+@qd.ad.grad_for(twice_tripled)
+def twice_tripled_back(p: Program) -> None:
+    tripled_back(p)
+
+
+@qd.ad.grad_replaced
+def looks(p: Program, which: str) -> None:
+    p.seen = getattr(p, which)[1]
+
+
+@qd.ad.grad_for(looks)
+def looks_back(p: Program, which: str) -> None:
+    p.x.grad[1] += getattr(p, which)[1]
+
+
+@qd.ad.grad_replaced
+def writes(p: Program) -> None:
+    if p.other:
+        p.y[2] = 0.125
+    p.norm(p.y)
+
+
+@qd.ad.grad_for(writes)
+def writes_back(p: Program) -> None:
+    p.x.grad[2] += 1.0
+
+
+@qd.ad.grad_replaced
+def fails(p: Program) -> None:
+    p.copy(p.y, p.work)
+    if p.other:
+        raise ZeroDivisionError
+    p.copy_back()
+
+
+@qd.ad.grad_for(fails)
+def fails_back(p: Program) -> None:
+    p.y.grad[0] *= 3.0
+
+
+def in_a_thread(run: Callable[[], object]) -> None:
+    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
+    thread.start()
+    thread.join(60)
+
+
+def last(p: Program, n: int) -> np.ndarray:
+    """A numpy array that is another object in each run, and has another content."""
+    return np.array([1.0, 2.0, 3.0, 4.0 + n])
+
+
+def changed_after_its_launch(p: Program) -> None:
+    p.add_array(p.host)
+    p.host[1] += 1.0
+
+
+def an_array_twice(p: Program) -> None:
+    p.add_twice(p.arrays[0], p.arrays[0] if p.other else p.arrays[1])
+
+
+# what happens in the middle of a run, and in the other runs
+CASES: dict[str, tuple[Callable[[Program], object], Callable[[Program], object]]] = {
+    "dtype of a field": (lambda p: p.add(p.x, p.y), lambda p: p.add(p.half, p.y)),
+    "layout of a field": (lambda p: p.add(p.x, p.y), lambda p: p.add(p.turned, p.y)),
+    "dtype of an ndarray": (lambda p: p.add_array(p.arrays[0]), lambda p: p.add_array(p.arrays[3])),
+    "an ndarray without a gradient": (lambda p: p.add_array(p.arrays[0]), lambda p: p.add_array(p.arrays[2])),
+    "another ndarray": (lambda p: p.add_array(p.arrays[0]), lambda p: p.add_array(p.arrays[1])),
+    "one ndarray twice": (an_array_twice, an_array_twice),
+    "the content of a numpy array": (changed_after_its_launch, changed_after_its_launch),
+    "a numpy array of each run": (lambda p: p.add_array(last(p, p.count)), lambda p: p.add_array(last(p, p.count))),
+    "dtype of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.host.astype(np.float32))),
+    "shape of a numpy array": (lambda p: p.add_array(p.host), lambda p: p.add_array(np.tile(p.host, 2))),
+    "how many elements it overwrites": (lambda p: p.multiply(p.host[:2]), lambda p: p.multiply(p.host)),
+    "layout of a numpy array": (lambda p: p.add_array(p.host), lambda p: strided(p)),
+    "numpy or ndarray": (lambda p: p.add_array(p.host), lambda p: p.add_array(p.arrays[0])),
+    "kept values": (lambda p: p.keep(), lambda p: (p.keep(), p.keep())),
+    "an index": (lambda p: (p.step(0), p.step(1)), lambda p: (p.step(0), p.step(2))),
+    "the order": (lambda p: (p.keep(), p.scatter()), lambda p: (p.scatter(), p.keep())),
+    "a mode": (lambda p: p.scale(1.5), lambda p: constant(p)),
+    "checks": (lambda p: p.keep(), lambda p: checked(p)),
+    "an attribute": (lambda p: attribute(p, 2.0), lambda p: attribute(p, 3.0)),
+    "a custom gradient": (lambda p: tripled(p), lambda p: p.keep()),
+    "its arguments": (lambda p: tripled(p), lambda p: tripled(p, back=2.0)),
+    "how many launches it makes": (lambda p: tripled(p, 2), lambda p: tripled(p, 3)),
+    "that it launches": (lambda p: tripled(p), lambda p: (p.copy(p.y, p.work), p.norm(p.work), p.copy_back())),
+    "that it is launched within": (lambda p: (p.copy(p.y, p.work), p.copy_back()), lambda p: tripled(p, 0)),
+    "which one is called": (lambda p: tripled(p), lambda p: twice_tripled(p)),
+    "what it reads in Python": (lambda p: looks(p, "x"), lambda p: looks(p, "y")),
+    "what it writes in Python": (lambda p: writes(p), lambda p: writes(p)),
+    "an error in it": (lambda p: caught(p), lambda p: caught(p)),
+    "a call that is inserted": (lambda p: p.keep(), lambda p: p.tape.insert(tripled, (p,))),
+    "the thread": (lambda p: p.keep(), lambda p: in_a_thread(p.keep)),
+    "the caller": (lambda p: p.keep(), lambda p: qd.ad.checkpoint(p.keep)()),
+    "a write of Python": (lambda p: p.keep(), lambda p: (p.keep(), p.y.fill(0.25))),
+    "another loss in between": (lambda p: p.keep(), lambda p: p.keep() if p.other else None),
+}
+
+
+def strided(p: Program) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2043"):
+        p.add_array(np.repeat(p.host, 2)[::2])
+
+
+@qd.ad.no_grad
+def constant(p: Program) -> None:
+    p.scale(1.5)
+
+
+def checked(p: Program) -> None:
+    with checking("check_out_of_bound"):
+        p.keep()
+
+
+def attribute(p: Program, factor: float) -> None:
+    p.factor = factor
+    p.scale_by_attribute()
+
+
+def caught(p: Program) -> None:
+    with suppress(ZeroDivisionError):
+        fails(p)
+
+
+def gradients(fresh: bool, usual, other) -> tuple[list[list[np.ndarray]], int]:
+    """Those of each run, and how many runs repeated a recording."""
+    p, found, repeated = Program(), [], 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for p.count in range(RUNS):
+            p.other = p.count in OTHER
+            # the data that a launch writes by decides otherwise in each run
+            p.at.from_numpy(np.roll(np.array([2, 0, 3, 1], np.int32), p.count))
+            if fresh:
+                p.loss.recordings = None
+            known = [launches.rerun for launches in (p.loss.recordings or {}).values()]
+            p.run(other if p.other else usual)
+            repeated += any(launches.rerun in known for launches in (p.loss.recordings or {}).values())
+            fields = [p.x, p.y, p.half, p.turned, p.loss, p.work, *p.arrays]
+            found.append([np.array(p.loss[None]), p.y.to_numpy(), *(f.grad.to_numpy() for f in fields if f.grad)])
+    return found, repeated
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_are_those_of_a_new_tape(case: str) -> None:
+    expected, _ = gradients(True, *CASES[case])
+    for n, (a, b) in enumerate(zip(gradients(False, *CASES[case])[0], expected, strict=True)):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y, err_msg=f"run {n} of {case}")
+
+
+# in which the run itself differs, or ends a derivative
+NOT_ALWAYS = "what it writes in Python", "an error in it", "one ndarray twice", "another loss in between", "the thread"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "that it is launched within"])
+def test_an_equal_run_is_repeated(case: str) -> None:
+    """Otherwise the test above would compare nothing."""
+    usual = CASES[case][0]
+    _, repeated = gradients(False, usual, usual)
+    assert repeated >= (1 if case in NOT_ALWAYS else RUNS - 2), repeated
+
+
+def test_a_gradient_repeats_the_draws_of_its_run() -> None:
+    p = Program()
+    for _ in range(RUNS):
+        p.y.fill(0)
+        with qd.ad.Tape(p.loss):
+            p.draw()
+            p.draw()
+            p.measure()
+        x, y = p.x.to_numpy(), p.y.to_numpy()
+        np.testing.assert_allclose(p.x.grad.to_numpy(), 2 * y * y / x, rtol=1e-12)
+
+
+def test_each_run_warns_of_a_derivative_that_ends_in_a_numpy_array() -> None:
+    p, out = Program(), np.zeros(4)
+
+    @qd.kernel
+    def into(a: qd.types.ndarray(ndim=1)):
+        for i in range(4):
+            a[i] = p.x[i] * 2.0
+
+    for _ in range(3):
+        with pytest.warns(qd.QuadrantsWarning, match="QL0407"):
+            p.run(lambda p: (into(out), p.add_array(out)))
+        p.run(lambda p: p.add_array(out))
+
+
+def test_other_observers_see_the_launches_of_an_equal_run() -> None:
+    class Seen(Observer):
+        def __init__(self) -> None:
+            self.kernels: list[str] = []
+
+        def after(self, plan, args, token, failed) -> None:
+            self.kernels.append(f"{plan.kernel.name} {plan.owner.mode}")
+
+    p, found = Program(), []
+    for n in range(5):
+        with watch(Seen()) if n % 2 else nullcontext():
+            found += [observer for observer in OBSERVERS.get() if isinstance(observer, Seen)]
+            p.run(tripled)
+    names = "add scale copy norm _copy scale measure"
+    assert [[name.split()[0] for name in seen.kernels if "forward" in name] for seen in found] == [names.split()] * 2
+    assert all(len([name for name in seen.kernels if "reverse" in name]) == 4 for seen in found)
+
+
+def test_what_a_recording_was_made_for_ends_with_the_program() -> None:
+    """Arrays, objects and functions of the program, between two runs and after the last one."""
+    p = Program()
+    for _ in range(4):
+        p.run(lambda p: (tripled(p), p.add_array(p.arrays[0]), p.add_array(p.host), p.keep(), p.scatter()))
+    loss, gone = p.loss, [ref(p.arrays[0]), ref(p.host), ref(p)]
+    assert loss.recordings
+    p.arrays.clear()
+    gc.collect()
+    assert not loss.recordings, "which cannot be repeated without the array"
+    p.tape = p.host = None
+    del p
+    gc.collect()
+    assert [of() for of in gone] == [None] * 3

@@ -1,0 +1,3 @@
+"""A module of a program: a script cannot import it."""
+
+SHIFT = 4

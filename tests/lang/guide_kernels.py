@@ -1,0 +1,453 @@
+"""Programs of the user guide: `qd.static`, funcs, and what of Python kernels take."""
+
+import enum
+
+from lang.user_rows import page
+
+# --- qd.static
+
+row = page("static")
+
+@row(0, 18, 1, 28)
+def a_branch_is_decided_when_compiled(qd):
+    y = qd.field(qd.i32, shape=10)
+    @qd.kernel
+    def k(fast: qd.Template, a: qd.Template) -> None:
+        for i in range(10):
+            if qd.static(fast):
+                a[i] = i * 2
+            else:
+                a[i] = i * 3 + 1
+    k(True, y)
+    first = [y[0], y[9]]
+    k(False, y)
+    return [*first, y[0], y[9]]
+
+@row(0, 10, 20)
+def a_loop_is_unrolled(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.kernel
+    def k(a: qd.Template) -> None:
+        for i in qd.static(range(3)):
+            a[i] = i * 10
+    k(y)
+    return y.to_numpy()
+
+@row(5, 5, 0)
+def a_static_condition_around_a_parallel_loop(qd):
+    y = qd.field(qd.i32, shape=5)
+    @qd.kernel
+    def k(on: qd.Template, n: int, a: qd.Template) -> None:
+        if qd.static(on):
+            for i in range(n):
+                a[i] += 1
+    k(True, 5, y)
+    first = y.to_numpy().sum()
+    k(False, 5, y)
+    return [first, y.to_numpy().sum(), y[0] - 1]
+
+@row(1)
+def a_value_of_the_run_is_not_static(qd):
+    @qd.kernel
+    def k(v: float) -> None:
+        if qd.static(v > 0.5):
+            pass
+    try:
+        k(1.0)
+    except qd.QuadrantsCompilationError:
+        return [1]
+    return [0]
+
+@row(11, 20)
+def static_loops_in_pairs(qd):
+    y = qd.field(qd.i32, shape=2)
+    @qd.kernel
+    def k():
+        for i, v in qd.static(enumerate((1, 10))):
+            y[i] = v * (i + 1)
+        for a, b in qd.static(zip((2, 3), (5, 0), strict=True)):
+            y[0] += a * b
+    k()
+    return y.to_numpy()
+
+@row(7, 1)
+def an_entry_of_a_dict_by_name(qd):
+    options, chosen = {"a": 7, "b": 2}, "a"
+    y = qd.field(qd.i32, shape=2)
+    @qd.kernel
+    def k():
+        v = qd.static(options[chosen])
+        y[0] = v
+        if qd.static(chosen == "a" and len(options) == 2):
+            y[1] = 1
+    k()
+    return y.to_numpy()
+
+@row(3, 2)
+def static_assertions_and_prints(qd):
+    x = qd.field(qd.f32, shape=(3, 4))
+    @qd.kernel
+    def k() -> qd.i32:
+        qd.static_assert(len(x.shape) == 2, "a matrix is needed")
+        qd.static_print("axes", len(x.shape))
+        return x.shape[0]
+    return [k(), len(x.shape)]
+
+# --- funcs
+
+row = page("sub_functions")
+
+@row(*range(1, 11))
+def a_func_is_called(qd):
+    y = qd.field(qd.i32, shape=10)
+    @qd.func
+    def add(a: qd.i32, b: qd.i32) -> qd.i32:
+        return a + b
+    @qd.kernel
+    def k(a: qd.Template) -> None:
+        for i in range(10):
+            a[i] = add(i, 1)
+    k(y)
+    return y.to_numpy()
+
+@row(1, 2, peer="")  # an array is no template
+def memory_goes_to_a_func(qd):
+    y, z = qd.field(qd.i32, shape=10), qd.ndarray(qd.i32, shape=(10,))
+    @qd.func
+    def add(a: qd.Template, i: qd.i32, v: qd.i32) -> None:
+        a[i] += v
+    @qd.kernel
+    def k(a: qd.Template, b: qd.types.NDArray[qd.i32, 1]) -> None:
+        for i in range(10):
+            add(a, i, 1)
+            add(b, i, 2)
+    k(y, z)
+    return [y[3], z[9]]
+
+@row(2, 4, 1)
+def funcs_at_the_top_alone(qd):
+    @qd.func(requires_top_level=True)
+    def phase(a: qd.Template, n: qd.i32) -> None:
+        for i in range(n):
+            a[i] = a[i] + 1
+        for i in range(n):
+            a[i] = a[i] + 1
+    @qd.kernel
+    def good(a: qd.Template, n: qd.i32) -> None:
+        phase(a, n)
+    @qd.kernel
+    def unrolled(a: qd.Template, n: qd.i32) -> None:
+        for _ in qd.static(range(2)):
+            phase(a, n)
+    @qd.kernel
+    def bad(a: qd.Template, n: qd.i32, on: qd.i32) -> None:
+        if on > 0:
+            phase(a, n)
+    y = qd.field(qd.i32, shape=4)
+    good(y, 4)
+    first = y[3]
+    y.fill(0)
+    unrolled(y, 4)
+    try:
+        bad(y, 4, 1)
+    except qd.QuadrantsSyntaxError:
+        return [first, y[3], 1]
+    return [first, y[3], 0]
+
+@row(0, 2.5)
+def a_real_func_returns_early(qd):
+    @qd.real_func
+    def divided(a: qd.f32, b: qd.f32) -> qd.f32:
+        if b == 0.0:
+            return 0.0
+        return a / b
+    @qd.kernel
+    def k(b: qd.f32) -> qd.f32:
+        return divided(5.0, b)
+    return [k(0.0), k(2.0)]
+
+@row(3, 4, 7)
+def a_func_returns_a_tuple(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.func
+    def both(a, b):
+        return a + 1, b + 1
+    @qd.kernel
+    def k():
+        p, q = both(2, 3)
+        y[0] = p
+        y[1] = q
+        y[2] = p + q
+    k()
+    return y.to_numpy()
+
+@row(120)
+def a_func_calls_itself_with_templates(qd):
+    @qd.func
+    def product(n: qd.template()):
+        r = 1
+        if qd.static(n > 1):
+            r = n * product(n - 1)
+        return r
+    @qd.kernel
+    def k() -> qd.i32:
+        return product(5)
+    return [k()]
+
+@row(7, 12)
+def a_pyfunc_runs_in_both_worlds(qd):
+    @qd.pyfunc
+    def line(x):
+        return 5 * x + 2
+    @qd.kernel
+    def k(x: qd.i32) -> qd.i32:
+        return line(x)
+    return [k(1), line(2)]
+
+# --- Python in kernels
+
+row = page("unsupported_python")
+
+@row(7, 3, 10, 2.5, 2, 1, 25, -5)
+def arithmetic(qd):
+    y = qd.field(qd.f32, shape=8)
+    @qd.kernel
+    def k(a: qd.i32, b: qd.i32):
+        y[0] = a + b
+        y[1] = a - b
+        y[2] = a * b
+        y[3] = a / b
+        y[4] = a // b
+        y[5] = a % b
+        y[6] = a ** b
+        y[7] = -a
+    k(5, 2)
+    return y.to_numpy()
+
+@row(-3, 1, -2)
+def integers_divide_as_in_python(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.kernel
+    def k(a: qd.i32, b: qd.i32):
+        y[0] = a // b
+        y[1] = a % b
+        y[2] = qd.cast(a / b, qd.i32)
+    k(-5, 2)
+    return y.to_numpy()
+
+@row(4, 7, 3, -7, 24, 1)
+def bits(qd):
+    y = qd.field(qd.i32, shape=6)
+    @qd.kernel
+    def k(a: qd.i32, b: qd.i32):
+        y[0] = a & b
+        y[1] = a | b
+        y[2] = a ^ b
+        y[3] = ~a
+        y[4] = a << 2
+        y[5] = a >> 2
+    k(6, 5)
+    return y.to_numpy()
+
+@row(1, 0, 1, 1, 2)
+def comparisons_and_logic(qd):
+    y = qd.field(qd.i32, shape=5)
+    @qd.kernel
+    def k(a: qd.i32):
+        y[0] = 1 < a < 5
+        y[1] = a == 2 and a > 0
+        y[2] = a == 2 or a > 0
+        y[3] = not a == 2
+        y[4] = 2 if a == 3 else 5
+    k(3)
+    return y.to_numpy()
+
+@row(1, 2, 3)
+def arms_of_a_condition(qd):
+    @qd.kernel
+    def k(a: qd.i32) -> qd.i32:
+        r = 0
+        if a < 0:
+            r = 1
+        elif a == 0:
+            r = 2
+        else:
+            r = 3
+        return r
+    return [k(-4), k(0), k(9)]
+
+@row(111, 6)
+def a_loop_whose_end_is_data(qd):
+    y = qd.field(qd.i32, shape=2)
+    @qd.kernel
+    def k(n: qd.i32):
+        for _ in range(1):
+            steps = 0
+            v = n
+            while v != 1:
+                v = v // 2 if v % 2 == 0 else 3 * v + 1
+                steps += 1
+            y[0] = steps
+            s = 0
+            for i in range(10):
+                if i % 2 == 1:
+                    continue
+                if i > 4:
+                    break
+                s += i
+            y[1] = s
+    k(27)
+    return y.to_numpy()
+
+@row(4, 9)
+def an_argument_is_copied_and_changed(qd):
+    @qd.kernel
+    def k(n: int) -> int:
+        m = n
+        m += 1
+        m *= 1
+        return m
+    return [k(3), k(8)]
+
+@row(1)
+def an_argument_is_not_assigned(qd):
+    @qd.kernel
+    def k(n: int) -> int:
+        n += 1
+        return n
+    try:
+        return [k(1) * 0]
+    except qd.QuadrantsCompilationError:
+        return [1]
+
+@row(6, 12, 3)
+def lists_and_comprehensions(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.kernel
+    def k():
+        a = [1, 2, 3]
+        b = [v * 2 for v in a]
+        y[0] = a[0] + a[1] + a[2]
+        y[1] = b[0] + b[1] + b[2]
+        y[2] = len(a)
+    k()
+    return y.to_numpy()
+
+def _refused(qd, *kernels):
+    found = []
+    for kernel in kernels:
+        try:
+            kernel()
+            found.append(0)
+        except qd.QuadrantsCompilationError:
+            found.append(1)
+    return found
+
+@row(1, 1, 1, 1)
+def statements_that_kernels_lack(qd):
+    y = qd.field(qd.i32, shape=())
+    @qd.kernel
+    def tries():
+        try:
+            y[None] = 1
+        except ValueError:
+            y[None] = 2
+    @qd.kernel
+    def raises():
+        raise ValueError
+    @qd.kernel
+    def imports():
+        import math  # noqa: F401
+    @qd.kernel
+    def yields():
+        yield 1
+    return _refused(qd, tries, raises, imports, yields)
+
+@row(1, 1, 1, 1)
+def expressions_that_kernels_lack(qd):
+    y = qd.field(qd.i32, shape=())
+    @qd.kernel
+    def sets():
+        a = {1, 2}
+        y[None] = a
+    @qd.kernel
+    def lambdas():
+        f = lambda v: v
+        y[None] = f
+    @qd.kernel
+    def defines():
+        def f():
+            return 1
+        y[None] = f()
+    @qd.kernel
+    def otherwise():
+        for i in range(3):
+            y[None] = i
+        else:
+            y[None] = 5
+    return _refused(qd, sets, lambdas, defines, otherwise)
+
+@row(1)
+def the_outermost_loop_has_no_break(qd):
+    y = qd.field(qd.i32, shape=4)
+    @qd.kernel
+    def k():
+        for i in range(4):
+            if i == 2:
+                break
+            y[i] = 1
+    return _refused(qd, k)
+
+@row(5, 10, 15)
+def arguments_are_unpacked(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.func
+    def put(i, a, b):
+        y[i] = a * b
+    @qd.kernel
+    def k():
+        for i in qd.static(range(3)):
+            args = (i + 1, 5)
+            put(i, *args)
+    k()
+    return y.to_numpy()
+
+@row(2, 1)
+def members_of_an_enum(qd):
+    class Mode(enum.IntEnum):
+        SLOW = 1
+        FAST = 2
+    @qd.kernel
+    def k(m: qd.i32) -> qd.i32:
+        r = 1
+        if m == Mode.FAST:
+            r = 2
+        return r
+    return [k(Mode.FAST), k(Mode.SLOW)]
+
+@row(3, 2.5, 1, peer="")  # bool of a local ends the process
+def casts(qd):
+    y = qd.field(qd.f32, shape=3)
+    @qd.kernel
+    def k(v: qd.f32):
+        y[0] = int(v)
+        y[1] = float(5) / 2
+        y[2] = bool(v)
+    k(3.7)
+    return y.to_numpy()
+
+@row(1.5, 6, 2, 1, peer="")
+def types_of_values(qd):
+    y = qd.field(qd.f32, shape=4)
+    @qd.kernel
+    def k():
+        a = qd.f32(3) / 2
+        b = qd.i32(6)
+        c = 2
+        c = 2.7  # c stays an integer
+        y[0] = a
+        y[1] = b
+        y[2] = c
+        y[3] = qd.cast(qd.cast(a * 2, qd.i32) + 254, qd.u8)
+    k()
+    return y.to_numpy()

@@ -1,0 +1,195 @@
+"""Trees as HTML for the live widget: classes for the style sheet, and data for the scripts.
+
+Each block, row, option and line of a listing begins on a line of its own. `pack.py` stores each line once.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+
+from quadrants_lab.widgets import diff, graph
+from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.model import Line, SizeView
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Difference,
+    Fold,
+    Graph,
+    Lines,
+    Picture,
+    SizeTree,
+    Slot,
+    Table,
+    Tree,
+    Word,
+)
+
+BLOCKS = {
+    "h4": "h4",
+    "pre": "pre",
+    "bar": "div",
+    "kids": "div",
+    "div": "div",
+}  # kind -> element; others are paragraphs
+WORDS = {"b": "b", "code": "code", "br": "br"}  # others are spans
+
+
+def esc(text: object) -> str:
+    return html.escape(str(text), quote=True)
+
+
+def data(value: object) -> str:
+    """JSON for an attribute in double quotes."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("&", "&amp;").replace('"', "&quot;")
+
+
+def ties(line: Line) -> dict[str, str]:
+    """The attributes that tie an element to its source line and statement; none if it has no source line."""
+    if line.span_line <= 0:
+        return {}
+    stmt = {"data-stmt": str(line.stmt)} if line.stmt >= 0 else {}
+    twin = {"data-adj": str(line.adjoint_of)} if line.adjoint_of >= 0 else {}
+    return {"data-span-line": str(line.span_line), **stmt, **twin}
+
+
+def element(tag: str, attributes: Mapping[str, str], inner: str = "") -> str:
+    told = "".join(f' {name}="{esc(value)}"' if value else f" {name}" for name, value in attributes.items())
+    return f"<{tag}{told}>" if tag in ("input", "br", "img") else f"<{tag}{told}>{inner}</{tag}>"
+
+
+class Html:
+    """A writer of HTML. A subclass changes `look`, and what it shows otherwise."""
+
+    def look(self, kind: str) -> dict[str, str]:
+        """The attributes of an element of that kind."""
+        return {} if kind in ("p", "h4", "b", "code", "br", "div") else {"class": kind}
+
+    def write(self, tree: Tree) -> str:
+        if isinstance(tree, str):
+            return html.escape(tree, quote=False)
+        if isinstance(tree, Sequence):
+            return "".join(map(self.write, tree))
+        made: str = getattr(self, type(tree).__name__.lower())(tree)
+        return made
+
+    def word(self, x: Word) -> str:
+        tip = {"title": x.tip} if x.tip else {}
+        return element(WORDS.get(x.kind, "span"), self.look(x.kind) | tip, self.write(x.body))
+
+    def block(self, x: Block) -> str:
+        tied = self.tied(Line("", x.line))
+        return "\n" + element(BLOCKS.get(x.kind, "p"), self.look(x.kind) | tied, self.write(x.body))
+
+    def tied(self, line: Line) -> dict[str, str]:
+        return ties(line)
+
+    def fold(self, x: Fold) -> str:
+        opened = " open" if x.opened else ""
+        return f"\n<details{opened}><summary>{self.write(x.title)}</summary>{self.write(x.body)}\n</details>"
+
+    def table(self, x: Table) -> str:
+        def cells(tag: str, row: Sequence[Tree], more: Mapping[str, str]) -> str:
+            looks = (self.look("num") if n in x.right else {} for n in range(len(row)))
+            return "".join(element(tag, {**look, **more}, self.write(c)) for look, c in zip(looks, row, strict=True))
+
+        rows = []
+        for n, row in enumerate(x.rows):
+            tied = self.tied(x.links[n]) if x.links else {}
+            tied |= {"data-item": "", "tabindex": "-1"} if tied else {}
+            rows.append("\n" + element("tr", tied, cells("td", row, {})))
+        roving = {"data-roving": ""} if x.links or x.roving else {}
+        head = element("thead", {}, element("tr", {}, cells("th", x.head, {"scope": "col"})))
+        return "\n" + element("table", self.look("tb"), head + element("tbody", roving, "".join(rows)))
+
+    def lines(self, x: Lines) -> str:
+        """A listing as data, of which the browser (`lines.js`) only draws the visible rows. Each entry of t is "source
+        line, statement, statement whose adjoint it computes, HTML"; 0, -1 and -1 mean none."""
+        if x.short:
+            return self.short(x)
+        told = {line: self.write(words).replace('"', "'") for line, words in x.notes.items()}
+        more = data({"n": x.numbers, "notes": told, "folds": x.folds, "top": x.top})
+        rows = ",\n".join(map(data, listed(x)))
+        attributes = f'role="listbox" tabindex="0" aria-label="{esc(x.label)}"'
+        return (
+            f'\n<div class="code lines" {attributes} data-lines="{more[:-1]},&quot;t&quot;:[\n{rows}\n]}}"></div>'
+        )
+
+    def short(self, x: Lines) -> str:
+        """A short listing of which every line is an element. Arrow keys move in it, Enter marks a line."""
+        item = {"class": "ln", "data-item": "", "tabindex": "-1", "role": "option", "aria-selected": "false"}
+        rows = (
+            element(
+                "div",
+                item | ties(line),
+                f'<span class="no">{line.span_line or ""}</span><span class="tx">{t}</span>',
+            )
+            for line, t in zip(x.lines, highlight([line.text for line in x.lines], x.language), strict=True)
+        )
+        box = {"class": "code", "data-roving": "", "role": "listbox", "aria-label": x.label}
+        return "\n" + element("div", box, "\n" + "\n".join(rows))
+
+    def difference(self, x: Difference) -> str:
+        """Where the browser gets the two listings, and what differs: hunks, and lines whose words are marked."""
+        hunks = diff.ranges(x.before.lines, x.after.lines)
+        rows = listed(x.before), listed(x.after)
+        told = {"h": hunks, "m": diff.marked(x.before.lines, x.after.lines, hunks, *rows)}
+        both = {"data-from": x.requests[0], "data-to": x.requests[1]}
+        return "\n" + element("div", both | {"data-told": json.dumps(told, separators=(",", ":"))})
+
+    def graph(self, x: Graph) -> str:
+        if not x.view.drawn:
+            drawing = graph.drawing(x.view)
+            nodes = ",\n".join(map(data, drawing.pop("nodes")))
+            x.view.drawn = f"{data(drawing)[:-1]},&quot;nodes&quot;:[\n{nodes}\n]}}"
+        return f'\n<div class="graph" data-graph="{x.view.drawn}"></div>'
+
+    def sizetree(self, x: SizeTree) -> str:
+        return "\n" + element("div", self.look("tree"), self.size(x.size, "0"))
+
+    def size(self, e: SizeView, path: str) -> str:
+        """A node of an expression; if it has operands it folds."""
+        value = "" if e.value is None else f"= {e.value:,}"
+        role: Tree = [Word(e.role, "muted"), " "] if e.role else []
+        note: Tree = [" ", Word(e.note, "muted")] if e.note else []
+        told = self.write([role, Word(e.text, "code"), " ", Word(value, "val"), note])
+        place = self.path(path)
+        if not e.children:
+            return "\n" + element("div", self.look("leaf") | place, told)
+        kids = "".join(self.size(child, f"{path}.{n}") for n, child in enumerate(e.children))
+        inner = element("div", self.look("kids"), kids)
+        return f"\n<details open>{element('summary', place, told)}{inner}</details>"
+
+    def path(self, path: str) -> dict[str, str]:
+        return {"data-path": path}
+
+    def picture(self, x: Picture) -> str:
+        if x.uri:
+            return element("img", {"alt": x.alt, "title": x.alt, "style": x.style, "src": x.uri})
+        caption = f"<figcaption>{self.write(x.caption)}</figcaption>" if x.caption else ""
+        return f"\n<figure>{x.svg}{caption}</figure>"
+
+    def slot(self, x: Slot) -> str:
+        load = {"data-load": x.load} if x.load else {}
+        return "\n" + element("div", {"class": "slot", "data-slot": x.name, **load}, self.write(x.body))
+
+    def control(self, x: Control) -> str:
+        begin = "\n" if x.tag in ("div", "section", "optgroup", "option") else ""
+        return begin + element(x.tag, x.attributes, self.write(x.body))
+
+
+def listed(x: Lines) -> list[str]:
+    """The lines as entries of a listing. HTML in them has single quotes, which JSON in an attribute need not escape."""
+    texts = highlight([line.text for line in x.lines], x.language)
+    return [
+        f"{line.span_line} {line.stmt} {line.adjoint_of} {t}".replace('"', "'")
+        for line, t in zip(x.lines, texts, strict=True)
+    ]
+
+
+def write(tree: Tree) -> str:
+    """The HTML of a tree."""
+    return Html().write(tree)

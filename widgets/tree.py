@@ -1,0 +1,285 @@
+"""What a pane shows, as data: panes make trees of these nodes, and a writer for each place draws them (`live.py` for
+the widget, `static.py` for pages without scripts, `terminal.py` for rich).
+
+A tree is a text, a node, or a sequence of trees. Texts are escaped by the writers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TypeAlias
+
+from quadrants_lab.widgets.model import GraphView, Line, SizeView
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A piece of a line. ``kind``: "b", "code", "muted", "val", "add", "del", "same", "badge", ..., which writers map
+    to an element and a colour. ``tip``: what a pointer over it shows."""
+
+    body: Tree
+    kind: str
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph. ``kind``: "p", "h4" (heading), "pre" (text with line ends), or a kind of paragraph: "answer" (what
+    the pane says, in a sentence), "hint", "foot", "none" (why there is nothing), "ms" (measures), "chips", "bar"
+    (controls), "kids" (indented). ``line``: the source line to which it is tied, 0 for none."""
+
+    body: Tree
+    kind: str = "p"
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A title that opens and closes what it heads."""
+
+    title: Tree
+    body: Tree
+    opened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``right``: columns with numbers. ``links``: the line to which each row is tied. ``roving``: its rows or the
+    buttons in them are one tab stop."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Tree]]
+    right: Sequence[int] = ()
+    links: Sequence[Line] = ()
+    roving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A listing. ``numbers``: "source" shows each line's source line, "count" counts from 1. ``notes``: source line ->
+    words that stand in the gutter beside it. ``folds``: (begin, end, text) of lines that are shown as one until they
+    are opened. ``top``: the line that is shown first. ``short``: every line is an element of its own."""
+
+    lines: Sequence[Line]
+    language: str
+    label: str
+    numbers: str = "source"
+    notes: Mapping[int, Sequence[Word]] = field(default_factory=dict)
+    folds: Sequence[tuple[int, int, str]] = ()
+    top: int = 0
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How the second of two listings differs from the first. ``requests``: where a browser gets the two."""
+
+    before: Lines
+    after: Lines
+    requests: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    view: GraphView
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTree:
+    """An expression of a stack's depth, with the values of its parts."""
+
+    size: SizeView
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing (SVG, with the colours of `PICTURE` in static.py) or an image (``uri``), with a text that says the
+    same. ``style``: of the image."""
+
+    alt: str
+    svg: str = ""
+    uri: str = ""
+    caption: Tree = ""
+    style: str = ""
+
+    @staticmethod
+    def drawn(alt: str, width: float, height: float, parts: str, caption: Tree = "", wide: bool = False) -> Picture:
+        """A drawing of SVG elements; ``wide``: as wide as its place."""
+        room = 'width="100%"' if wide else f'width="{width}" height="{height}"'
+        about = f'role="img" aria-label="{escape(alt)}" viewBox="0 0 {width} {height}"'
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" {room} {about}>{parts}</svg>'
+        return Picture(alt, svg, "", caption)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A part of a pane that answers are put into. ``load``: the request that fills it at once."""
+
+    name: str
+    body: Tree = ()
+    load: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """An element of the live widget alone, such as a button. The attributes ``data-req``, ``data-get`` and
+    ``data-load`` are requests. ``passing``: other places show what is in it."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    body: Tree = ()
+    passing: bool = False
+
+
+Node: TypeAlias = Word | Block | Fold | Table | Lines | Difference | Graph | SizeTree | Picture | Slot | Control
+Tree: TypeAlias = "str | Node | Sequence[Tree]"
+
+
+# --- words and paragraphs ------------------------------------------------------------------------------------------
+
+
+def bold(body: Tree) -> Word:
+    return Word(body, "b")
+
+
+def code(body: Tree) -> Word:
+    return Word(body, "code")
+
+
+def muted(body: Tree) -> Word:
+    return Word(body, "muted")
+
+
+def head(*body: Tree) -> Block:
+    return Block(body, "h4")
+
+
+def foot(*body: Tree) -> Block:
+    return Block(body, "foot")
+
+
+def empty(text: str) -> Block:
+    """The text of an empty pane: why there is nothing."""
+    return Block(text, "none")
+
+
+def chips(rows: Sequence[tuple[Tree, str]]) -> Tree:
+    """Names with values; nothing if there are none."""
+    return Block([Word([name, " ", bold(value)], "chip") for name, value in rows], "chips") if rows else ()
+
+
+# --- controls ------------------------------------------------------------------------------------------------------
+
+
+def button(text: Tree, request: str, into: str = "", label: str = "") -> Control:
+    """A button that loads the answer to the request into the slot ``into``, or, without one, opens its pane with it."""
+    named = {"aria-label": label} if label else {}
+    if not into:
+        return Control("button", {"type": "button", "class": "ch", "data-get": request, **named}, text)
+    asks = {"data-item": "", "data-req": request, "data-into": into}
+    return Control("button", {"type": "button", "class": "ch offer", **asks, **named}, text)
+
+
+def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int = 0) -> Control:
+    """A row of (text, request) buttons, one of which is chosen. Choosing one loads its answer into the slot
+    ``into``."""
+    buttons = [
+        Control("button", {
+            "class": "ch", "type": "button", "role": "radio", "aria-checked": "true" if n == chosen else "false",
+            "data-item": "", "tabindex": "0" if n == chosen else "-1", "data-req": request, "data-into": into,
+        }, text)
+        for n, (text, request) in enumerate(items)
+    ]  # fmt: skip
+    group = {"class": "chs", "role": "radiogroup", "aria-label": label, "data-roving": "", "data-follow": ""}
+    return Control("div", group, buttons)
+
+
+def menu(
+    label: str, groups: Sequence[tuple[str, Sequence[tuple[str, str]]]], into: str, chosen: str = "",
+    live: Container[str] = (),
+) -> Control:  # fmt: skip
+    """A menu of (text, request) in named groups, whose answers are loaded into the slot ``into``. The name of the
+    chosen request's group stands beside the menu. ``live``: requests whose answers an exported page does not have."""
+    out: list[Tree] = []
+    for name, items in groups:
+        options = []
+        for text, request in items:
+            more = {"selected": ""} if request == chosen else {"data-live": ""} if request in live else {}
+            options.append(Control("option", {"data-req": request, **more}, text))
+        out.append(Control("optgroup", {"label": name}, options) if name else options)
+    group = next((name for name, items in groups if any(request == chosen for _, request in items)), "")
+    shown = Control("span", {"class": "muted", "data-group": ""}, group)
+    return Control("span", {}, [Control("select", {"aria-label": label, "data-into": into}, out), " ", shown])
+
+
+def entry(label: str, before: str, value: str, ask: str, into: str, after: str = "", **more: str) -> Control:
+    """A field whose text, behind the request ``ask``, is a request. ``more``: attributes, with _ for -."""
+    given = {"class": "lane", "type": "text", "size": "8", "value": value, "data-ask": ask, "data-into": into}
+    given |= {"aria-label": label} | {name.replace("_", "-"): text for name, text in more.items()}
+    return Control("label", {"class": "tg"}, [f"{before} ", Control("input", given), f" {after}" if after else ""])
+
+
+# --- walks ---------------------------------------------------------------------------------------------------------
+
+
+def nodes(tree: Tree) -> Iterator[Node]:
+    """All nodes of the tree, in the order in which they are drawn."""
+    if isinstance(tree, str):
+        return
+    if isinstance(tree, Sequence):
+        for part in tree:
+            yield from nodes(part)
+        return
+    yield tree
+    match tree:
+        case Fold(title, body):
+            yield from nodes([title, body])
+        case Table(_, rows):
+            yield from nodes(rows)
+        case Word(body) | Block(body) | Slot(_, body) | Control(_, _, body):
+            yield from nodes(body)
+
+
+def requests(tree: Tree) -> tuple[list[str], list[str]]:
+    """The requests that the tree makes at once, and those that it offers even where no kernel answers."""
+    loaded: list[str] = []
+    offered: list[str] = []
+    for node in nodes(tree):
+        match node:
+            case Slot(_, _, load) if load:
+                loaded.append(load)
+            case Difference(_, _, both):
+                offered += both
+            case Control(_, attributes):
+                kept = "data-req" in attributes and "data-live" not in attributes
+                offered += [attributes["data-req"]] if kept else []
+    return loaded, offered
+
+
+# --- numbers as text -----------------------------------------------------------------------------------------------
+
+
+def seconds(value: float) -> str:
+    """A duration with a readable unit: 41 ns, 3.2 µs, 12 ms, 1.5 s; "" for 0, which means not measured."""
+    if not value:
+        return ""
+    for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms")):
+        if value < scale * 1000:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def size(value: int | None) -> str:
+    """A readable number of bytes: 640 B, 12.5 KB, 3.2 MB."""
+    if value is None:
+        return "–"
+    if value < 1024:
+        return f"{value} B"
+    return f"{value / 1024:.1f} KB" if value < 1 << 20 else f"{value / (1 << 20):.1f} MB"
+
+
+def count(n: int, name: str) -> str:
+    """A number with its noun: 1 stack, 2,000 stacks."""
+    return f"{n:,} {name}{'s' * (n != 1)}"
