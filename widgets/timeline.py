@@ -11,7 +11,8 @@ from quadrants_lab.widgets.model import KernelView
 from quadrants_lab.widgets.tree import Block, Fold, Picture, Table, Tree, Word, bold, empty, foot
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.tape.report import Report, StepRow
+    from quadrants_lab.runtime.tape.report import Report
+    from quadrants_lab.runtime.tape.step import StepRow
 
 WIDTH, HEIGHT = 880, 60  # of the bars, in pixels
 _COLUMNS = 440  # most bars; each stands for the same number of steps

@@ -12,6 +12,7 @@ from quadrants_lab.ir.cell_order import Order, is_row_major
 from quadrants_lab.ir.types import DType, i32, i64
 
 _AHEAD = 1024  # bytes between what is accessed and what is prefetched
+_SHARED = 16  # the alignment of an array that the threads of a block share, in bytes
 
 # --- addresses --------------------------------------------------------------------------------------------------
 
@@ -210,8 +211,8 @@ def _in_memory(b: Body, t: DType, row: bool) -> tuple[str, str, str]:
 def load(b: Body, s: N.Load) -> None:
     buffer = b.kernel.buffers[s.buffer]
     if b.uniform(s.id) or buffer.kind == "local":
-        at = address(b, buffer, s.index)
-        b.define(s.id, s.type, b.fn.read(s.type, at, b.tag(buffer), b.lanes(s.id)))
+        at, notes = address(b, buffer, s.index), _alignment(b, buffer, s.index) + b.tag(buffer)
+        b.define(s.id, s.type, b.fn.read(s.type, at, notes, b.lanes(s.id)))
         return
     at, row = addresses(b, buffer, s.index)
     if row and buffer.kind == "heap":  # without a mask, also where lanes have no slots: see `Device.read_beyond`
@@ -220,6 +221,21 @@ def load(b: Body, s: N.Load) -> None:
     if row:
         prefetch(b, buffer, at, written=False)
     b.define(s.id, s.type, read_lanes(b, s.type, at, row, b.tag(buffer)))
+
+
+def _alignment(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+    """The alignment of an element whose number is known, in memory that the threads of a block share, where that is
+    better than its dtype's: LLVM then reads several elements at once."""
+    of = b.own.get(buffer.name)
+    places = [b.values[i] for i in index[1:]] if of is not None else []
+    if of is None or not all(p.isdecimal() for p in places):
+        return ""
+    number = 0
+    for p, n in zip(places, of.shape or (), strict=True):
+        number = number * n + int(p)
+    at = number * of.dtype.nbytes
+    best = next(n for n in (_SHARED, 8, 4, 2, 1) if at % n == 0)
+    return f", align {best}" if best > of.dtype.nbytes else ""
 
 
 def store(b: Body, s: N.Store) -> None:

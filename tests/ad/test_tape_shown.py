@@ -11,7 +11,7 @@ from sessions import ended  # noqa: F401  # a fixture
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime.tape.program_graph import Fold, _repeats, program_graph
-from quadrants_lab.runtime.tape.report import StepRow
+from quadrants_lab.runtime.tape.step import StepRow
 from quadrants_lab.runtime.tape.tracing import TRACKS
 
 N = 64

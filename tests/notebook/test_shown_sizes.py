@@ -7,7 +7,8 @@ import pytest
 from notebook.sample import cell_view
 
 from quadrants_lab.notebook.collect import RECORDED
-from quadrants_lab.runtime.tape.report import Report, StepRow, Stretch
+from quadrants_lab.runtime.tape.report import Report, Stretch
+from quadrants_lab.runtime.tape.step import StepRow
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CodeView, EditView, RooflineView, StageView
 from quadrants_lab.widgets.panes import render

@@ -191,6 +191,7 @@ class Scratch:
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
         self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
+        self.scalars = [n for n, slot in enumerate(of.slots) if isinstance(slot, A.ScalarSlot)]
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)
@@ -301,14 +302,12 @@ class Scratch:
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars. Torch
         has several tensors over the memory of one."""
-        found: list[Any] = []
-        for slot, arg in zip(self.of.slots, args, strict=True):
-            memory = M.memory_of(arg)
-            if isinstance(slot, A.ScalarSlot):
-                found.append(arg)
-            elif isinstance(slot, A.ArraySlot) and memory is None:
+        found: list[Any] = [args[n] for n in self.scalars]
+        for n, _ in self.of.array_slots:
+            arg, memory = args[n], M.memory_of(args[n])
+            if memory is None:
                 found.append((M.array_memory(arg), arg.shape))
-            elif isinstance(slot, A.ArraySlot) and memory is not None:
+            else:
                 of_torch = isinstance(memory.foreign, Tensor)
                 found.append((memory.address, memory.operand.shape) if of_torch else memory.serial)
         return tuple(found)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from quadrants_lab.ir.dot import Drawing, Edge, Frame, Node, digraph, drawing
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.tape.report import StepRow
+    from quadrants_lab.runtime.tape.step import StepRow
 
 LONGEST = 16  # steps in a pattern that is looked for
 

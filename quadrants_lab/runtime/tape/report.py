@@ -12,30 +12,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.tape.program_graph import ProgramGraph, program_graph
-from quadrants_lab.runtime.tape.step import Segment, Step, Uses, uses
+from quadrants_lab.runtime.tape.step import Segment, Step, StepRow, Uses, uses
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
     from quadrants_lab.ir.dot import Drawing
     from quadrants_lab.runtime.tape.keeper import Keeper
-
-
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """``what``: the kernel, or "Python" for writes from Python. ``bytes``: saved for this step alone. ``stretch``: its
-    index in the report's `Stretch` list, -1 for none. ``times``: how often it was recomputed. ``why``: the reason for
-    either. ``reads``, ``writes``: the fields that it uses, by their names in the first kernel that used them;
-    ``differentiable``: those with a gradient. ``kept``: (field, bytes) of the values that the step overwrote."""
-
-    what: str
-    bytes: int
-    stretch: int
-    times: int
-    why: str
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    differentiable: tuple[str, ...] = ()
-    kept: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

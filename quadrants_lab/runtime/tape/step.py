@@ -359,3 +359,22 @@ class Kept:
             "nothing is wrong; write each step to elements of its own to save the memory",
             kind="note",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A row of the report for a step. ``what``: the kernel, or "Python" for writes from Python. ``bytes``: saved for
+    this step alone. ``stretch``: its index in the report's stretches, -1 for none. ``times``: how often it was
+    recomputed. ``why``: the reason for either. ``reads``, ``writes``: the fields that it uses, by their names in the
+    first kernel that used them; ``differentiable``: those with a gradient. ``kept``: (field, bytes) of the values that
+    the step overwrote."""
+
+    what: str
+    bytes: int
+    stretch: int
+    times: int
+    why: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    differentiable: tuple[str, ...] = ()
+    kept: tuple[tuple[str, int], ...] = ()
