@@ -80,7 +80,8 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
             groups.setdefault(f"{buffer.dtype}x{buffer.ndim}" if alias else buffer.name, []).append(a)
     found: dict[str, list[tuple[Access, Access]]] = {}
     for name, accesses in groups.items():
-        met = [p for p in islice(_pairs(accesses), _MOST_PAIRS) if not _same_value(info, *p) and other_iterations(info, *p)]
+        pairs = islice(_pairs(accesses), _MOST_PAIRS)
+        met = [p for p in pairs if not _same_value(info, *p) and other_iterations(info, *p)]
         if met:
             found[name] = met
     return found
