@@ -188,6 +188,7 @@ TABLE: dict[str, Row] = {
                   "write qd.cast(..., qd.i32) for a real number; compute a step in the loop: 2 * i"),
     "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange"),
     "QL1719": Row(_T, "axes={axes} is no tuple of whole numbers", "given here", "write axes=(1, 0), for example"),
+    "QL1725": Row(_T, "{what} has no address", "given here", "give a field or its gradient, in a dense layout"),
     "QL1709": Row(_T, "'{name}' is {target} and takes no {op} with {source} in a parallel loop",
                   "cast to {target} before the operation, so the result would differ from Python's",
                   "give '{name}' that dtype before the loop, e.g. {name} = {value}; or write "

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
+from weakref import WeakKeyDictionary, ref
 
 from quadrants_lab.errors import QuadrantsSyntaxError
+from quadrants_lab.ir.types import i32, i64
+from quadrants_lab.ir.weak import has_weak
+from quadrants_lab.lang.dense import ScalarField
+from quadrants_lab.runtime import session
 
 C = TypeVar("C", bound=type)
 
@@ -20,16 +25,66 @@ def data_oriented(cls: Any = None, /, *, stable_members: bool = False, template_
     Kernels read the attributes of ``self``: fields and ndarrays, other such objects, containers, constants. A kernel is
     compiled again when an attribute that it reads has become a different field, ndarray or object. Numbers are
     constants of the compiled kernel: changing one has no effect on kernels that are already compiled. With
-    ``template_primitives=False`` it has, and each value costs a compilation. ``stable_members`` is accepted.
+    ``template_primitives=False`` it has: kernels read numbers when they run, as i32 or i64 and as default_fp. Where a
+    number must be known when a kernel is compiled, as in `qd.static`, each value costs a compilation, as does each of a
+    bool. ``stable_members`` is accepted.
     """
 
     def mark(cls: C) -> C:
         if not isinstance(cls, type):
             raise QuadrantsSyntaxError(f"@qd.data_oriented decorates a class, not {cls!r}", code="QL2115")
         cls.__qd_data_oriented__ = "constants" if template_primitives else "values"  # type: ignore[attr-defined]
+        cls.__qd_number__ = staticmethod(number_of)  # type: ignore[attr-defined]
         return cls
 
     return mark if cls is None else mark(cls)
+
+
+class Number:
+    """An attribute that is a number, of an object of a class with ``template_primitives=False``: kernels read it from a
+    0-d field, which `state` brings up to date before a launch."""
+
+    __slots__ = ("__weakref__", "_fields", "_name", "_owner")
+
+    def __init__(self, owner: Callable[[], Any], name: str) -> None:
+        self._owner, self._name = owner, name
+        # of each session: the field, and the number that it holds
+        self._fields: WeakKeyDictionary[session.Session, tuple[ScalarField, Any]] = WeakKeyDictionary()
+
+    @property
+    def state(self) -> Any:
+        """The dtype of the number, for which a kernel is compiled; the value of what is no number."""
+        value: Any = getattr(self._owner(), self._name, None)
+        return self.field(value).dtype.name if type(value) in (int, float) else value
+
+    def field(self, value: Any) -> ScalarField:
+        """The field of the current session, which now holds this number."""
+        now = session.current()
+        dtype = now.settings.compile.default_fp if type(value) is float else i32 if i32.holds(value) else i64
+        field, held = self._fields.get(now, (None, None))
+        if field is None or field.dtype is not dtype:
+            field = ScalarField(dtype, name=self._name)
+            field.allocate(())
+        elif held == value:
+            return field
+        field[None] = value
+        self._fields[now] = field, value
+        return field
+
+
+_numbers: dict[int, tuple[Callable[[], Any], dict[str, Number]]] = {}  # by id of an object that is there
+
+
+def number_of(owner: Any, name: str) -> Number | None:
+    """The number that an attribute is; None for an object to which Python has no weak references."""
+    if not has_weak(owner):
+        return None
+    known, numbers = _numbers.get(id(owner), (None, {}))
+    if known is None or known() is not owner:
+        key = id(owner)
+        known, numbers = ref(owner, lambda _: _numbers.pop(key, None)), {}
+        _numbers[key] = known, numbers
+    return numbers.setdefault(name, Number(known, name))
 
 
 def is_method(fn: Callable[..., Any]) -> bool:

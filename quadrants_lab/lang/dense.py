@@ -182,7 +182,7 @@ class Dense(Exchanged):
         if memory.watchers or memory.recorded is not None:
             memory.write_number(key, value)
         else:
-            if memory.on_device is None:  # what `put` does, without the call
+            if memory.__class__ is Memory:  # what its `put` does, without the call
                 memory.array[key] = value
             else:
                 memory.put(key, value)

@@ -1,10 +1,14 @@
 """Classes whose methods are kernels and funcs."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.compile import compile as compiler
 
 session = session_of(WITH_F64, default_fp=qd.f64)
 
@@ -189,6 +193,60 @@ def test_numbers_are_constants_unless_asked_otherwise():
     for factor in (2, 7, 2):
         f.factor = factor
         assert f.get() == factor
+
+
+def test_numbers_that_change_compile_nothing(monkeypatch):
+    """Unless they must be known at compile time; a gradient sees those of its launch."""
+    compiled = []
+    compile_kernel = compiler.compile_kernel
+    monkeypatch.setattr(
+        compiler, "compile_kernel", lambda source, *a: compiled.append(source.name) or compile_kernel(source, *a)
+    )
+
+    @qd.data_oriented(template_primitives=False)
+    class Spring:
+        def __init__(self):
+            self.n, self.k, self.wide = 0, 0.0, 2**40
+            self.x = qd.field(qd.f32, shape=4, needs_grad=True)
+            self.y = qd.field(qd.f32, shape=(), needs_grad=True)
+
+        @qd.kernel
+        def add(self):
+            for i in range(self.n):
+                self.y[None] += self.k * self.x[i] * self.x[i]
+
+        @qd.kernel
+        def unrolled(self) -> qd.i32:
+            s = 0
+            for i in qd.static(range(self.n)):
+                s += self.n
+            return s
+
+        @qd.kernel
+        def large(self) -> qd.i64:
+            return self.wide
+
+    s = Spring()
+    s.x.fill(3)
+    with qd.ad.Tape(s.y):
+        for n, k in ((2, 0.5), (4, 0.25), (1, 2.0)):
+            s.n, s.k = n, k
+            s.add()
+    assert s.y[None] == 9 * (1 + 1 + 2)
+    assert s.x.grad.to_numpy() == pytest.approx(6 * np.array([2.75, 0.75, 0.25, 0.25]))
+    assert compiled.count("add") == 2
+    other = Spring()
+    other.n, other.k = 3, 1.0
+    other.x.fill(1)
+    other.add()
+    assert (other.y[None], s.unrolled(), other.unrolled(), other.large()) == (3, 1, 9, 2**40)
+    s.k = 1
+    s.add()  # an integer now
+    assert s.y[None] == 9 * 5
+    gone = weakref.ref(other)
+    del other
+    gc.collect()
+    assert gone() is None
 
 
 class Equal:

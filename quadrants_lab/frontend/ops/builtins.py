@@ -159,8 +159,10 @@ def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
     """The address of the first element, which memory keeps for as long as it is there, and the bytes up to this one."""
     mem: Any = f.fields[0] if f.fields else None
     found = None if mem is None else cx.bindings.get(mem.buffer.name)
-    if found is None or len(f.fields) != 1:
-        raise cx.fail("QL1711", argument_node(call, 0), what=f.describe(), kinds="field of numbers, no other")
+    node = getattr(found, "snode", None)
+    if found is None or len(f.fields) != 1 or (node is not None and node.sparse is not None):
+        what = "a field in a sparse layout" if node is not None else f.describe()
+        raise cx.fail("QL1725", argument_node(call, 0), what=what)
     note_unknown()  # another process has another address
     parts = indices.entries(cx) or (indices,)
     ids = [cx.to(part.number(cx, argument_node(call, 1)), u64) for part in parts]

@@ -11,13 +11,13 @@ from functools import reduce
 from itertools import chain, count
 from threading import get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
-from quadrants_lab.frontend.source import FunctionSource, attribute
+from quadrants_lab.frontend.source import FunctionSource, attribute, note_unknown
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.packed import memory_of
 from quadrants_lab.ir import nodes as N
@@ -248,6 +248,14 @@ class Context:
         about: it is evaluated only now."""
         found, used = self._attribute(owner, name)
         kind = getattr(type(owner), "__qd_data_oriented__", "")
+        if kind == "values" and type(found) in (int, float) and not self.static and not isinstance(owner, type):
+            number = type(owner).__qd_number__(owner, name)
+            if number is not None:
+                note_unknown()
+                self.reads[id(number), "state"] = (number, "state")
+                self.at(node)
+                mem: Any = self.wrap(number.field(found), text, node)
+                return V.Element(mem, ()).load(self, cast("ast.expr", node))
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
             method = getattr(found, "__qd_bound__", None) is not None or callable(found)
             if not method or name in getattr(owner, "__dict__", ()):

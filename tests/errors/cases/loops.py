@@ -281,3 +281,9 @@ def a_loop_beside_parallel_sections():
             z[i] = 1
     for i in range(3):
         z[i] = 2
+
+def the_address_of_cells():
+    n[None] = qd.get_addr(cells, [1])
+
+def the_address_of_a_number():
+    n[None] = qd.get_addr(n[None], [])
