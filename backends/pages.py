@@ -84,6 +84,14 @@ class Pages:
             some = values.any(axis=1)
             mine[pages[some]] = values[some]
 
+    def trim(self) -> None:
+        """Gives back the pages in which all bytes are 0. Nothing may write to them meanwhile."""
+        words = self.bytes.view(np.uint64).reshape(-1, PAGE // 8)
+        for pages in self.written() if ON_DEMAND else ():
+            empty = pages[~words[pages].any(axis=1)]
+            for run in np.split(empty, np.flatnonzero(np.diff(empty) > 1) + 1) if empty.size else ():
+                self._map.madvise(mmap.MADV_DONTNEED, int(run[0]) * PAGE, len(run) * PAGE)
+
     def copy(self) -> Pages:
         made = Pages(self.nbytes)
         made.assign(self)

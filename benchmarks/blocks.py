@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.relaunch import Limit, fastest
 
 N, BLOCK, SIDE, TILE = 1 << 20, 128, 256, 16
+HIGH, DEEP = 4, 8  # tiles of 32 x 32 below each other, and the columns that a block multiplies at a time
 NAMES = ("a sum, by halves in a SharedArray", "a sum by block.reduce_all_add", "a scan of each block, by doubling",
          "a scan by block.inclusive_add", "a matrix product, by tiles of 16 x 16")  # fmt: skip
 LIMITS = tuple(Limit(f"{name}, over a plain loop", 3.0, "") for name in NAMES)
@@ -20,7 +21,7 @@ def measure() -> dict[str, float]:
     from benchmarks import engine
 
     engine.init(cpu_max_num_threads=1)
-    (plain, *sums), (serial, *scans), (loop, tiles) = kernels(engine.qd)
+    (plain, *sums), (serial, *scans), (loop, tiles, _) = kernels(engine.qd)
     found = []
     for base, others in ((plain, sums), (serial, scans), (loop, [tiles])):
         least, *rest = fastest(base, *others, times=10)
@@ -47,7 +48,8 @@ def several_each(qd: Any, n: int) -> Callable[[], None]:
 
 
 def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], None], ...], ...]:
-    """Launches of the same work over ``n`` elements, or of a product of matrices, first by a plain loop."""
+    """Launches of the same work over ``n`` elements, or of a product of matrices, first by a plain loop. The last
+    product keeps its sums in registers of a GPU: `scripts/gpu_parts.py` measures it."""
     block, tiles = qd.simt.block, side // TILE
     x, y, total = qd.field(qd.f32, n), qd.field(qd.f32, n), qd.field(qd.f32, ())
     a, b, c = (qd.field(qd.f32, (side, side)) for _ in range(3))
@@ -134,4 +136,29 @@ def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], N
                 block.sync()
             c[i, j] = sums
 
-    return (add_up, halves, reduced), (serially, doubling, scanned), (multiply, tiled)
+    tile, n = qd.simt.Tile32x32, qd.simt.Tile32x32.SIZE
+    across = side // n
+
+    @qd.kernel
+    def by_tiles():
+        """Each block, a warp, makes four tiles below each other, in registers."""
+        qd.loop_config(block_dim=n)
+        for place, lane in qd.ndrange(across * across // HIGH, n):
+            i, j = place // across * HIGH * n, place % across * n
+            left, right = block.SharedArray((DEEP, HIGH * n + 4), qd.f32), block.SharedArray((DEEP, n), qd.f32)
+            sums = [tile.zeros(dtype=qd.f32) for _ in range(HIGH)]
+            for k in range(side // DEEP):
+                for m in qd.static(range(HIGH * DEEP)):  # 4 rows at a time, 32 bytes of each
+                    row = m * (n // DEEP) + lane // DEEP
+                    left[lane % DEEP, row] = a[i + row, k * DEEP + lane % DEEP]
+                for m in qd.static(range(DEEP)):
+                    right[m, lane] = b[k * DEEP + m, j + lane]
+                block.sync()
+                for m in qd.static(range(DEEP)):
+                    for r in qd.static(range(HIGH)):
+                        sums[r] += qd.outer(left[m, r * n + lane], right[m, 0:n])
+                block.sync()
+            for r in qd.static(range(HIGH)):
+                c[i + r * n : i + r * n + n, j : j + n] = sums[r]
+
+    return (add_up, halves, reduced), (serially, doubling, scanned), (multiply, tiled, by_tiles)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,9 +25,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PROCESS_GROUPS = ("start", "cold compile", "compile from disk cache")
 GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "draws", "divergent", "reverse", "programs", "samples", "vulkan")
+FIRST_KERNEL = "first kernel of the process"
+OTHER_FIRSTS = ("rotate", "det")  # kernels of `cases.launch`, each of which is the first one of a process, too
 PROCESS_ROWS = (
-    "import", "init", "first kernel of the process", "import, init and first kernel",
+    "import", "init", FIRST_KERNEL, "import, init and first kernel",
     *(f"{loop}, {way}" for loop in ("linear", "sin", "8 carried", "sample mpm") for way in ("forward", "gradient")),
+    *(f"{FIRST_KERNEL}: {name}" for name in OTHER_FIRSTS),
 )  # fmt: skip
 MOST_SECONDS = 600  # for an answer, which the first time includes compiling
 
@@ -126,20 +130,24 @@ def in_turn(engines: list[Engine], repeat: int) -> list[Engine]:
     return engines if repeat % 2 == 0 else engines[::-1]
 
 
-def race_processes(engines: list[Engine], repeats: int, logs: Path, arch: str = "cpu") -> list[Row]:
-    """Import, init and compiles: each repeat a process with an empty cache, then one that finds what it left.
+def race_processes(
+    engines: list[Engine], repeats: int, logs: Path, arch: str = "cpu", only: Callable[[str], bool] = lambda row: True
+) -> list[Row]:
+    """Import, init and compiles: each repeat a process with an empty cache, then one that finds what it left. ``only``
+    says which of `OTHER_FIRSTS` are wanted, by their rows.
 
     Those that write bytecode, and beside it the CPU runtime's object, come first and do not count.
     """
     rows: dict[tuple[str, str], Row] = {}
     with tempfile.TemporaryDirectory() as cache:
         for engine in engines:
-            _one_process(engine, f"{cache}/{engine.module}", logs, arch)
-    for repeat in range(repeats):
+            _one_process(engine, f"{cache}/{engine.module}", logs, "process", arch)
+    firsts = [("first", name) for name in OTHER_FIRSTS if arch == "cpu" and only(f"{FIRST_KERNEL}: {name}")]
+    for repeat, asked in product(range(repeats), [("process", arch), *firsts]):
         for engine in in_turn(engines, repeat):
             with tempfile.TemporaryDirectory() as cache:
                 for group in PROCESS_GROUPS[1:]:
-                    for name, seconds, error in _one_process(engine, cache, logs, arch):
+                    for name, seconds, error in _one_process(engine, cache, logs, *asked):
                         where = "start" if name in ("import", "init") else group
                         row = rows.setdefault((where, name), Row(where, name))
                         if error:
@@ -149,12 +157,12 @@ def race_processes(engines: list[Engine], repeats: int, logs: Path, arch: str = 
     return sorted(rows.values(), key=lambda r: GROUPS.index(r.group))
 
 
-def _one_process(engine: Engine, cache: str, logs: Path, arch: str) -> list[tuple[str, float, str]]:
+def _one_process(engine: Engine, cache: str, logs: Path, mode: str, case: str) -> list[tuple[str, float, str]]:
     """(row, seconds, error) of one fresh process."""
     try:
-        return [(name, seconds, "") for name, seconds in ask_process(engine, "process", cache, logs, arch).items()]
+        return [(name, seconds, "") for name, seconds in ask_process(engine, mode, cache, logs, case).items()]
     except ProcessFailed as error:
-        return [("first kernel of the process", 0.0, str(error))]
+        return [(f"{FIRST_KERNEL}: {case}" if mode == "first" else FIRST_KERNEL, 0.0, str(error))]
 
 
 class ProcessFailed(Exception):
@@ -255,7 +263,10 @@ def race(
     repeats, seconds = (3, 0.02) if args.quick else (9, 0.1)
     rows: list[Row] = []
     if any(wanted(args.only, group, name) for group in PROCESS_GROUPS for name in PROCESS_ROWS):
-        rows += [r for r in race_processes(engines, repeats, args.out) if wanted(args.only, r.group, r.name)]
+        measured = race_processes(
+            engines, repeats, args.out, only=lambda row: any(wanted(args.only, g, row) for g in PROCESS_GROUPS)
+        )
+        rows += [r for r in measured if wanted(args.only, r.group, r.name)]
     for key in keys:
         if wanted(args.only, *key.split("/", 1)):
             tell(key)

@@ -1,5 +1,6 @@
 """Compile time over the size of a program: `elif` chains, terms of a sum, funcs and loops in each other, pairs of `if`
-and `else`, unrolled `if`s, early returns, a long chain of `normalized`, and array arguments."""
+and `else`, unrolled `if`s, early returns, a long chain of `normalized`, layers of neurons in local vectors, and array
+arguments."""
 
 from __future__ import annotations
 
@@ -52,6 +53,22 @@ def _normalized(n: int) -> Text:
     return "", f"        w = qd.Vector([v, 1.0, 2.0])\n{chain}        v = w[0]\n"
 
 
+def _mlp(n: int) -> Text:
+    """Two layers of n neurons, in local vectors that loops index."""
+    before = f"w, u = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (({n}, {n}), {n}))\n"
+    return before, f"""        g = qd.Vector([0.0 for _ in range({n})])
+        h = qd.Vector([0.0 for _ in range({n})])
+        for j in range({n}):
+            g[j] = qd.tanh(u[j] * v)
+        for j in range({n}):
+            for k in range({n}):
+                h[j] += w[j, k] * g[k]
+            h[j] = qd.tanh(h[j])
+        for j in range({n}):
+            v += u[j] * h[j]
+"""
+
+
 def _arguments(n: int) -> Text:
     parameters = ", ".join(f"a{j}: qd.types.ndarray(qd.f32, 1)" for j in range(n))
     body = "".join(f"        a{j}[i] = a{j + 1}[i] * 2.0 + v\n" for j in range(0, n - 1, 2))
@@ -62,7 +79,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Text], tuple[int, ...]]] = {
     "elifs": (_elifs, (25, 50, 100, 200)), "terms": (_terms, (125, 250, 500, 1000)),
     "funcs": (_funcs, (25, 50, 100, 200)), "loops": (_loops, (2, 4, 8, 14)), "pairs": (_pairs, (300, 600)),
     "ifs": (_ifs, (250, 500)), "returns": (_returns, (100, 200)), "normalized": (_normalized, (200, 400)),
-    "arguments": (_arguments, (64, 128, 256, 512)),
+    "mlp": (_mlp, (25, 50, 100)), "arguments": (_arguments, (64, 128, 256, 512)),
 }  # fmt: skip
 
 

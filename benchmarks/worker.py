@@ -1,7 +1,8 @@
 """The process of one engine: answers the runner on what was its standard output.
 
 ``python -m benchmarks.worker process [arch]`` measures what only a fresh process can (import, init, first compile of
-each kernel) and ends; ``... stacks [case]`` answers with the names of the cases, or the bytes of one's adstacks, and
+each kernel) and ends; ``... first NAME`` measures another first kernel; ``... stacks [case]`` answers with the names of
+the cases, or the bytes of one's adstacks, and
 ``... device-stacks [case]`` with those on a GPU;
 ``... forward-on-vulkan case`` and ``... gradient-on-vulkan case`` launch it, so that what was compiled is on disk;
 ``... relaunch`` with what launching a gradient again costs, ``... checks`` with what looking for races does,
@@ -75,6 +76,16 @@ def process(arch: str) -> dict[str, float]:
     return rows
 
 
+def first(name: str) -> dict[str, float]:
+    """The first kernel of a process, another one than that of `process`."""
+    from benchmarks import engine
+    from benchmarks.cases import launch
+
+    engine.init()
+    run = {"rotate": launch.rotate, "det": launch.det}[name]().run
+    return {f"first kernel of the process: {name}": seconds(engine.synced(run))}
+
+
 def serve() -> None:
     """Samples of a case, set up and warm from its first request on; another one takes its place."""
     from benchmarks import engine
@@ -108,6 +119,7 @@ if __name__ == "__main__":
         case = "".join(sys.argv[2:])
         modes = {
             "process": lambda: process(case),
+            "first": lambda: first(case),
             "device-stacks": lambda: stacks.on_device(case),
             "stacks": lambda: stacks.answer(case),
             "code": lambda: code.answer(case),

@@ -117,8 +117,8 @@ _NAMES = __all__
 del __all__  # `__getattr__` returns one that also has the operations
 
 # modules, and names of other modules, that are imported at their first use
-_MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "sparse", "tools")
-_NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op")}
+_MODULES = ("ad", "algorithms", "interop", "linalg", "math", "profiler", "simt", "sparse", "tools")
+_NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op")} | {"clock_freq_hz": "lang.misc"}
 _NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "types.enums")
 
 

@@ -123,9 +123,11 @@ def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page
     return 0
 
 
-def check(file: str, grad: str, as_json: bool = False) -> int:
+def check(file: str, grad: str, as_json: bool = False, steps: bool = False) -> int:
     """Runs ``file``, differentiates the field that it calls ``grad`` through all its launches, and compares the
     gradients with finite differences and forward mode; returns 1 if one of them disagrees."""
+    from rich.console import Console
+
     from quadrants_lab.lang.doctor import showing
     from quadrants_lab.notebook import experiment
     from quadrants_lab.runtime.check.by_hand import Forward
@@ -145,8 +147,10 @@ def check(file: str, grad: str, as_json: bool = False) -> int:
         return _fail(e.args[0])
     if as_json:
         _json(found)
+    elif sys.stdout.isatty():
+        Console().print(found.card(steps))
     else:
-        print(experiment.check_text(found))
+        print(found)
     return int(not found.right)
 
 
@@ -202,6 +206,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     compare.add_argument("file")
     compare.add_argument("--grad", required=True, help="the field to differentiate: 0-d, floating, with a gradient")
+    compare.add_argument("--steps", action="store_true", help="in a terminal: show the table of step sizes")
     for command in (table, show, compare):
         command.add_argument("--json", action="store_true", help="print JSON; what the program prints goes to stderr")
     given = parser.parse_args(argv)
@@ -229,7 +234,7 @@ def _command(given: argparse.Namespace) -> int:
 
         return opt(given.passes, given.file, given.verify)
     try:
-        return check(given.file, given.grad, given.json) if given.command == "check" else inspect(given)
+        return check(given.file, given.grad, given.json, given.steps) if given.command == "check" else inspect(given)
     except _FileError as e:
         return _fail(e)
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.compile.compiled import CLOCKS
 from quadrants_lab.runtime.observe.observers import watch
 
 if TYPE_CHECKING:
@@ -123,6 +124,31 @@ def print_memory_profiler_info() -> None:
     for f, size in sorted(sizes.items(), key=lambda item: -item[1]):
         print(f"{size:16,}  {f!r}")
     print(f"{sum(sizes.values()):16,}  bytes in {len(sizes)} fields")
+
+
+def print_scoped_profiler_info() -> None:
+    """Prints what compiling took, in milliseconds: for each stage in all, then for each of the last kernels."""
+    stages = ("front", "passes", "code")
+    print("front end   passes  machine code     whole ms  kernel")
+    for name, clocks in (("all", [c for _, c in CLOCKS]), *((name, [c]) for name, c in CLOCKS)):
+        front, passes, code = (sum(getattr(c, stage) for c in clocks) * 1e3 for stage in stages)
+        print(f"{front:9.3f}{passes:9.3f}{code:14.3f}{sum(c.whole for c in clocks) * 1e3:13.3f}  {name}")
+
+
+def clear_scoped_profiler_info() -> None:
+    """Forgets what compiling took."""
+    CLOCKS.clear()
+
+
+@dataclass
+class CuptiMetric:
+    """The name of a hardware counter of CUPTI, and how it is shown. No counter is read here: see
+    `set_kernel_profiler_metrics`."""
+
+    name: str = ""
+    header: str = "unnamed_header"
+    val_format: str = "     {:8.0f} "
+    scale: float = 1.0
 
 
 def set_kernel_profiler_toolkit(toolkit_name: str = "default") -> bool:

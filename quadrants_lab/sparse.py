@@ -1,6 +1,6 @@
 """`qd.sparse`: fields of structs whose elements are active once they are written to, and how many are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -11,8 +11,9 @@ from quadrants_lab.lang.shapes import Shape, check_shape
 from quadrants_lab.lang.snode import SPARSE, axes, root
 from quadrants_lab.lang.struct import struct
 from quadrants_lab.lang.struct_field import StructField
+from quadrants_lab.runtime.memory.memory import Memory, Paged
 
-__all__ = ["grid", "nbytes", "usage"]
+__all__ = ["grid", "nbytes", "trim", "usage"]
 
 
 def grid(field_dict: Mapping[str, Any], shape: Shape) -> StructField:
@@ -34,10 +35,26 @@ def usage(x: Any) -> float:
 def nbytes(x: Any) -> int:
     """The bytes of memory that a field, or a field of structs, takes now, with those that say which of its cells are
     active, and without those of gradients. In a sparse layout on the CPU they are whole pages of memory."""
-    fields = {id(f): f for f in _fields(x)}
-    nodes = [node for f in fields.values() if f.snode is not None for node in f.snode._path()]
-    fields.update((id(node.activity), node.activity) for node in nodes if node.kind in SPARSE)
-    return sum(f._memory.operand.nbytes for f in fields.values())
+    return sum(memory.operand.nbytes for memory in _memories(_fields(x)))
+
+
+def trim(x: Any) -> None:
+    """Gives memory back that holds nothing but zeros, of a field, or of a field of structs, and of its gradients:
+    cells that kernels deactivated keep theirs until then. No other thread may launch kernels over it meanwhile. Without
+    effect on other backends than the CPU."""
+    fields = list(_fields(x))
+    relatives = [relative for f in fields for relative in (f.grad, f.dual) if relative]
+    for memory in _memories([*fields, *relatives]):
+        if isinstance(memory, Paged):
+            memory.operand.pages.trim()
+
+
+def _memories(fields: Iterable[Field]) -> list[Memory]:
+    """The memory of the fields, and of the activities above them, each once."""
+    found = {id(f): f for f in fields}
+    nodes = [node for f in found.values() if f.snode is not None for node in f.snode._path()]
+    found.update((id(node.activity), node.activity) for node in nodes if node.kind in SPARSE)
+    return [f._memory for f in found.values()]
 
 
 def _fields(x: Any) -> Iterator[Field]:

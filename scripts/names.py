@@ -142,8 +142,8 @@ def compare(line: str, package: Any) -> Row:
     try:
         value = found(package, path.removeprefix("qd."))
     except AttributeError as error:
-        known = re.search(r"quadrants_lab \((.*)\)|supported: (.*) are outside", str(error))
-        return Row(line, "absent", (known[1] or known[2]) if known else WHY.get(path.rpartition(".")[2], ""))
+        known = re.search(r"supported: (.*) are outside", str(error))
+        return Row(line, "absent", known[1] if known else WHY.get(path.rpartition(".")[2], ""))
     theirs = [p for p in given.split(", ") if p and p[0] not in "*_"]
     ours = parameters(value).strip("()").split(", ")
     if path in DIFFERENT:

@@ -163,8 +163,12 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         return empty(
             "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
         )
+    return [Block(answer(view), "answer"), Block(HINT, "hint"), [[head(t.title), Graph(t.cfg)] for t in view.graphs]]
+
+
+def answer(view: KernelView) -> str:
+    """The pane in a sentence: how many blocks there are, and how many keep a value."""
     blocks = sum(len(t.cfg.nodes) for t in view.graphs)
     pushing = sum(node.kind == "push" for t in view.graphs for node in t.cfg.nodes)
     said = f"{count(len(view.graphs), 'task')} with {count(blocks, 'block')}; "
-    said += f"{pushing or 'none'} of them push{'es' * (pushing == 1)} to a stack."
-    return [Block(said, "answer"), Block(HINT, "hint"), [[head(t.title), Graph(t.cfg)] for t in view.graphs]]
+    return said + f"{pushing or 'none'} of them push{'es' * (pushing == 1)} to a stack."

@@ -277,6 +277,10 @@ export function mount(host, shape, ask) {
 
 /** The button that shows the inspector in the full window, above the page; Escape ends that. */
 function shownWhole(root) {
+  if (!root.showPopover) { // an old browser
+    root.querySelector(".whole").hidden = true;
+    return;
+  }
   const end = (e) => { if (e.key === "Escape") { show(false); e.stopPropagation(); } };
   function show(on) {
     if (on) { root.popover = "manual"; root.showPopover(); } else {
@@ -303,8 +307,9 @@ function resizing(grip) {
     columns().forEach((x, n) => { if (!x.hidden) x.style.flexGrow = widths[n]; });
     const sum = left.offsetWidth + right.offsetWidth;
     const to = Math.min(Math.max(left.offsetWidth + by, LEAST), sum - LEAST);
-    Object.assign(left.style, { flexGrow: to });
-    Object.assign(right.style, { flexGrow: sum - to });
+    left.style.flexGrow = to;
+    right.style.flexGrow = sum - to;
+    grip.setAttribute("aria-valuenow", Math.round(100 * to / sum));
   }
   grip.addEventListener("pointerdown", (e) => { grip.setPointerCapture(e.pointerId); e.preventDefault(); });
   grip.addEventListener("pointermove", (e) => {

@@ -140,7 +140,7 @@ function lines(host, hooks) {
     const x = element("span", { class: n < 0 ? "half" : `half ${kind}` });
     if (n < 0) return x;
     const no = data.n === "count" ? n + 1 : d.l[n] || "";
-    const gutter = noted.length ? `<span class="gut">${data.notes[d.l[n]] ?? ""}</span>` : "";
+    const gutter = noted.length ? `<span class="gut" aria-hidden="true">${data.notes[d.l[n]] ?? ""}</span>` : "";
     x.innerHTML = `<span class="no">${no}</span>${gutter}<span class="tx">${d.t[n] || " "}</span>`;
     return x;
   };

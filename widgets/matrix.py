@@ -10,7 +10,7 @@ from quadrants_lab.widgets.tree import Block, Control, Table, Tree, Word, bold, 
 CORES = "no number: a thread has the registers of its core"
 DRIVER = "not known: the driver chooses the number and does not tell"
 PTXAS = "not known: ptxas, which chooses the number, is not installed"
-NO_REGISTERS = {"cpu": CORES, "c": CORES, "metal": DRIVER, "vulkan": DRIVER, "cuda": PTXAS}
+NO_REGISTERS = {"cpu": CORES, "c": CORES, "wasm": CORES, "metal": DRIVER, "vulkan": DRIVER, "cuda": PTXAS}
 ASK = "run the cell with --arch and several backends to compare values, gradients and times"
 
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from quadrants_lab.widgets import code
+from quadrants_lab.widgets import code, run, stacks
 from quadrants_lab.widgets.model import KernelView, StackView
 from quadrants_lab.widgets.passes import changed, irs
-from quadrants_lab.widgets.stacks import answer
 from quadrants_lab.widgets.tree import Block, Control, Lines, Slot, Tree, Word, bold, empty, menu
 
 if TYPE_CHECKING:
@@ -42,15 +41,17 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     shown: list[Tree] = []
     for n, (name, content, choice) in enumerate(columns):
         grip = {"class": "grip", "role": "separator", "tabindex": "0", "aria-orientation": "vertical"}
-        shown += [Control("div", grip | {"aria-label": f"Width of {columns[n - 1][0]}"})] if n else []
+        grip |= {"aria-valuenow": "50", "aria-label": f"Width of {columns[n - 1][0]}"}
+        shown += [Control("div", grip)] if n else []
         heading = Control("header", {}, [bold(name), " ", choice])
         shown.append(Control("section", {"class": "col", "aria-label": name}, [heading, content]))
     group = Control("span", {"class": "chs", "role": "group", "aria-label": "Columns"}, toggles)
     legend = Word(
         [Word("forward", "mark"), " ", Word("its adjoint", "twin"), " ", Word("same line", "near")], "legend"
     )
-    said = Block(answer(view), "answer") if mode != "forward" else ()
-    return [said, Control("div", {"class": "bar"}, [group, legend]), Control("div", {"class": "linked"}, shown)]
+    said = stacks.answer(view) if mode != "forward" else run.answer(view) if view.launches else ""
+    bar = Control("div", {"class": "bar"}, [group, legend])
+    return [Block(said, "answer") if said else (), bar, Control("div", {"class": "linked"}, shown)]
 
 
 def last_unlowered(view: KernelView, mode: str) -> int:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets import code, run, stacks, steps, timeline
+from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline
 from quadrants_lab.widgets.diff import ranges
-from quadrants_lab.widgets.graph import svg
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.live import Html, esc
 from quadrants_lab.widgets.model import CellView, KernelView, Line, PassView, view_lines
-from quadrants_lab.widgets.passes import changed, delta
+from quadrants_lab.widgets.passes import answer as pass_answer, changed, delta
 from quadrants_lab.widgets.source import listing
 from quadrants_lab.widgets.tree import (
     Block,
@@ -173,7 +172,7 @@ class Static(Html):
         return self.pre([self.write(row) for row in _unified(x.before.lines, x.after.lines, self.limits.change)])
 
     def graph(self, x: Graph) -> str:
-        drawn = "" if len(x.view.nodes) > self.limits.graph // 100 else self.image(x.view.title, svg(x.view))
+        drawn = "" if len(x.view.nodes) > self.limits.graph // 100 else self.image(x.view.title, graph.svg(x.view))
         return drawn if 0 < len(drawn) <= self.limits.graph else self.write(Block(muted(ELSEWHERE)))
 
     def picture(self, x: Picture) -> str:
@@ -322,15 +321,19 @@ def _tape(report: Report, limits: Limits) -> Tree:
     return [Block(report.title()), timeline.launches(report, limits.code or 4)]
 
 
+def _said(answer: str) -> Block:
+    return Block(answer, "answer")
+
+
 def _graphs(view: KernelView, name: str) -> Tree:
     return [[Block(t.title), Graph(g)] for t in view.graphs if (g := getattr(t, name)) is not None]
 
 
 PANES: dict[str, Callable[[KernelView, Limits], Tree]] = {
     "Source": lambda v, _: listing(v),
-    "Passes": passes,
-    "CFG": lambda v, _: _graphs(v, "cfg"),
-    "Stacks": lambda v, _: [Block(stacks.answer(v), "answer"), stacks.tables(v), _graphs(v, "scc")],
+    "Passes": lambda v, limits: [_said(pass_answer(v)), passes(v, limits)] if v.traces else (),
+    "CFG": lambda v, _: [_said(graph.answer(v)), _graphs(v, "cfg")] if v.graphs else (),
+    "Stacks": lambda v, _: [_said(stacks.answer(v)), stacks.tables(v), _graphs(v, "scc")],
     "Stack sizes (SizeExpr)": lambda v, _: sizes_of(v),
     "Steps": steps_of,
     "Code": _code,

@@ -242,6 +242,11 @@ def nodes(tree: Tree) -> Iterator[Node]:
             yield from nodes(body)
 
 
+def controls(tree: Tree) -> Iterator[Control]:
+    """All controls of the tree."""
+    return (node for node in nodes(tree) if isinstance(node, Control))
+
+
 def requests(tree: Tree) -> tuple[list[str], list[str]]:
     """The requests that the tree makes at once, and those that it offers even where no kernel answers."""
     loaded: list[str] = []

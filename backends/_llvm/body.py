@@ -9,6 +9,7 @@ from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.analysis.effects import shared_arrays
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import ops
+from quadrants_lab.backends._llvm.digits import Splits
 from quadrants_lab.backends._llvm.lanes import Lanes
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty, variable_type
 from quadrants_lab.backends.layout import WORD, FrameLayout
@@ -100,6 +101,7 @@ class Body(Lanes, ABC):
         self.stride = str(width)  # elements from one slot of an adstack to the next, with lanes an i64
         self.whole = "true"  # an i1: there are as many of these elements as lanes
         self._opened: dict[object, str] = {}
+        self.splits: Splits = {}  # of indices in cells
         self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are a variable of this function
         self.partials: dict[str, Partial] = {}
         self.exit = ""  # the label that ends the task's function early

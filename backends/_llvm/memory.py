@@ -4,13 +4,15 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._llvm.digits import places as places_of
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.cell_order import Order, digits, is_row_major
+from quadrants_lab.ir.cell_order import Order, is_row_major
 from quadrants_lab.ir.types import DType, i32, i64
 
 _AHEAD = 1024  # bytes between what is accessed and what is prefetched
+_SHARED = 16  # the alignment of an array that the threads of a block share, in bytes
 
 # --- addresses --------------------------------------------------------------------------------------------------
 
@@ -41,8 +43,9 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
         at = b.fn.let(f"mul {v} {b.vector(index[0])}, {b.splat(b.stride, i64)}")
         at = b.fn.let(f"add {v} {at}, {b.numbers(i64)}")
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}"), False
-    if index and index[-1] in b.linear and b.uniform(*index[:-1]) and is_row_major(buffer.order):  # neighbours
-        at = b.once(("row", _layout(buffer), index), lambda: _row(b, buffer, index))
+    if index and _in_a_row(b, buffer, index):
+        offset = _row if is_row_major(buffer.order) else _first_of_row
+        at = b.once(("row", _layout(buffer), index), lambda: offset(b, buffer, index))
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
     if b.uniform(*index):
         return b.spread(address(b, buffer, index, base), "ptr"), False
@@ -74,6 +77,18 @@ def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {place}")
 
 
+def _in_a_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> bool:
+    """Whether the lanes access neighbouring elements."""
+    if is_row_major(buffer.order):
+        return index[-1] in b.linear and b.uniform(*index[:-1])
+    *outer, (_, last, by, modulo) = places_of(buffer.order, index, b.splits)
+    return last in b.linear and (by, modulo) == (1, 0) and b.uniform(*(i for _, i, _, _ in outer))
+
+
+def _first_of_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+    return _ordered_offset(b, buffer.order, index, i64, 1)
+
+
 def _layout(buffer: N.Buffer) -> Any:
     """A key: buffers that share it have elements of the same index at the same offset."""
     return (buffer.shape or buffer.name, buffer.order) if buffer.order else buffer.shape or buffer.name
@@ -98,8 +113,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
 
 def _ordered_offset(b: Body, order: Order, index: tuple[int, ...], t: DType, lanes: int) -> str:
     """The offset in memory in pages: the digits of the indices, outermost first."""
-    v = ty(t, lanes).text
-    places = {axis: widen(b, index[axis]) if lanes == 1 else _resized(b, index[axis], t) for axis, _ in order}
+    v, wraps = ty(t, lanes).text, "nuw nsw " if lanes == 1 else ""
 
     def scaled(op: str, x: str, by: int) -> str:
         """``x`` times, by or modulo a constant."""
@@ -107,14 +121,15 @@ def _ordered_offset(b: Body, order: Order, index: tuple[int, ...], t: DType, lan
             return x
         two = by & (by - 1) == 0
         op, by = {"mul": "shl", "udiv": "lshr", "urem": "and"}[op] if two else op, _operand(op, by) if two else by
-        return b.fn.let(f"{op} {v} {x}, {by if lanes == 1 else b.splat(str(by), t)}")
+        flags = wraps if op in ("mul", "shl") else ""
+        return b.fn.let(f"{op} {flags}{v} {x}, {by if lanes == 1 else b.splat(str(by), t)}")
 
     offset = ""
-    for axis, n, inner, outermost in digits(order):
-        digit = scaled("udiv", places[axis], inner)
-        if not outermost:
-            digit = scaled("urem", digit, n)
-        offset = b.fn.let(f"add {v} {scaled('mul', offset, n)}, {digit}") if offset else digit
+    for n, i, by, modulo in places_of(order, index, b.splits):
+        digit = scaled("udiv", widen(b, i) if lanes == 1 else _resized(b, i, t), by)
+        if modulo:
+            digit = scaled("urem", digit, modulo)
+        offset = b.fn.let(f"add {wraps}{v} {scaled('mul', offset, n)}, {digit}") if offset else digit
     return offset
 
 
@@ -196,8 +211,8 @@ def _in_memory(b: Body, t: DType, row: bool) -> tuple[str, str, str]:
 def load(b: Body, s: N.Load) -> None:
     buffer = b.kernel.buffers[s.buffer]
     if b.uniform(s.id) or buffer.kind == "local":
-        at = address(b, buffer, s.index)
-        b.define(s.id, s.type, b.fn.read(s.type, at, b.tag(buffer), b.lanes(s.id)))
+        at, notes = address(b, buffer, s.index), _alignment(b, buffer, s.index) + b.tag(buffer)
+        b.define(s.id, s.type, b.fn.read(s.type, at, notes, b.lanes(s.id)))
         return
     at, row = addresses(b, buffer, s.index)
     if row and buffer.kind == "heap":  # without a mask, also where lanes have no slots: see `Device.read_beyond`
@@ -206,6 +221,21 @@ def load(b: Body, s: N.Load) -> None:
     if row:
         prefetch(b, buffer, at, written=False)
     b.define(s.id, s.type, read_lanes(b, s.type, at, row, b.tag(buffer)))
+
+
+def _alignment(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
+    """The alignment of an element whose number is known, in memory that the threads of a block share, where that is
+    better than its dtype's: LLVM then reads several elements at once."""
+    of = b.own.get(buffer.name)
+    places = [b.values[i] for i in index[1:]] if of is not None else []
+    if of is None or not all(p.isdecimal() for p in places):
+        return ""
+    number = 0
+    for p, n in zip(places, of.shape or (), strict=True):
+        number = number * n + int(p)
+    at = number * of.dtype.nbytes
+    best = next(n for n in (_SHARED, 8, 4, 2, 1) if at % n == 0)
+    return f", align {best}" if best > of.dtype.nbytes else ""
 
 
 def store(b: Body, s: N.Store) -> None:

@@ -132,7 +132,7 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 
 def _builtin(b: Body, s: N.Builtin) -> None:
     at = {"seed": L.SEED, "launch": L.LAUNCH}
-    text = b.frame.head(at[s.what]) if s.what in at else s.what
+    text = b.frame.head(at[s.what]) if s.what in at else "0" if s.what == "clock" else s.what
     b.set(s.id, s.type, X.variable(text, X.name(s.type)))
 
 

@@ -86,8 +86,8 @@ class Target(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def barrier(self, fn: Function) -> None:
-        """Waits until all threads of the group are here and their writes to shared memory are visible."""
+    def barrier(self, fn: Function, threads: int) -> None:
+        """Waits until all ``threads`` of the group are here and their writes are visible in it."""
 
     def shared(self, mod: Module) -> str:
         """A pointer, in address space 3, to a 64-bit word for each warp of a group."""
@@ -141,7 +141,7 @@ class SimtBody(Body):
             whole = over_warp(self, op, t, value, stmt.threads) if stmt.threads else over_group(self, op, t, value)
             self.define(stmt.id, t, whole)
         elif isinstance(stmt, N.Barrier):
-            self.target.barrier(self.fn)
+            self.target.barrier(self.fn, self.group)
         elif isinstance(stmt, N.GroupSame):
             self.define(stmt.id, stmt.type, self.target.same(self.fn, memory.widen(self, stmt.value)))
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
@@ -190,6 +190,8 @@ class SimtBody(Body):
             return self.target.threads(self.fn)
         if what == "elected":
             return self.fn.let(f"icmp eq i32 {self.target.place(self.fn)}, 0") if self.target.warp > 1 else "true"
+        if what == "clock":
+            return self.fn.call("i64", "llvm.readcyclecounter")
         return self.word({"seed": L.SEED, "launch": L.LAUNCH}[what])
 
 
@@ -215,12 +217,12 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
     fn.put(f"store {text} {value}, ptr addrspace(3) {here}")
     fn.jump(wait)
     fn.start(wait)
-    target.barrier(fn)
+    target.barrier(fn, b.group)
     mine = fn.let(f"icmp ult i32 {place}, {warps}")
     of = fn.let(f"select i1 {mine}, i32 {place}, i32 0")
     there = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {of}")
     found = fn.let(f"load {text}, ptr addrspace(3) {there}")
-    target.barrier(fn)
+    target.barrier(fn, b.group)
     nothing = constant(ty(t), identity(op, t))
     found = fn.let(f"select i1 {mine}, {text} {found}, {text} {nothing}")
     return over_warp(b, op, t, found, warps)

@@ -95,6 +95,8 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 def _builtin(b: Body, s: N.Builtin) -> None:
     if s.what == "elected":
         value = b.fn.let("GroupNonUniformElect", b.m.bool, b.m.const(u32, C.SUBGROUP_SCOPE))
+    elif s.what == "clock":  # drivers need not have VK_KHR_shader_clock
+        value = b.m.const(s.type, 0)
     elif s.what == "lanes":
         groups = b.frame.builtin("NumWorkgroups")
         value = b.fn.let("IMul", b.m.type(u32), groups, b.m.const(u32, GROUP))

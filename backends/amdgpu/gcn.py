@@ -93,7 +93,7 @@ class Gcn(Target):
         address = fn.let(f"shl i32 {fn.let(f'add i32 {lane}, {distance}')}, 2")
         return fn.call("i32", "llvm.amdgcn.ds.bpermute", ("i32", address), ("i32", word))
 
-    def barrier(self, fn: Function) -> None:
+    def barrier(self, fn: Function, threads: int) -> None:
         fn.put('fence syncscope("workgroup") release')
         fn.call("void", "llvm.amdgcn.s.barrier")
         fn.put('fence syncscope("workgroup") acquire')

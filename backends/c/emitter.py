@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from math import prod
+from platform import machine
 
 from quadrants_lab.backends._clike import body, control, expr as X
 from quadrants_lab.backends._clike.expr import Expr
@@ -218,6 +219,10 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
 
 def _builtin(b: Body, s: N.Builtin) -> None:
     known = {"seed": "frame->device->seed", "launch": "frame->launch"}.get(s.what)
+    if s.what == "clock":
+        counter = "(int64_t)__builtin_ia32_rdtsc()" if machine() in ("x86_64", "AMD64") else "INT64_C(0)"
+        b.set(s.id, s.type, X.variable(counter, "int64_t"))
+        return
     b.set(s.id, s.type, X.variable(known or b.once("iteration", "uint64_t", "{} = 0"), "uint64_t"))
 
 

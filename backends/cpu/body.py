@@ -114,6 +114,8 @@ class CpuBody(Body):
     def builtin(self, what: str) -> str:
         if what == "seed":
             return self.fn.word(L.SEED, base=self.device)
+        if what == "clock":
+            return self.fn.call("i64", "llvm.readcyclecounter")
         return self.word(L.LAUNCH) if what == "launch" else self.iteration()
 
     def iteration(self) -> str:

@@ -53,7 +53,7 @@ class CpuSchedule(Parametrised):
         cycles, exact = estimate(task.body)
         grain = max(1, CHUNK_CYCLES // max(1, cycles)) if exact else 1
         task, why = _coloured(task)
-        added = [t for t in sums.targets(kernel, task) if t.buffer.dtype.name in COPIED][:COPIES]
+        added = [t for t in sums.targets(kernel, task) if t.buffer.dtype.name in COPIED and not t.buffer.order][:COPIES]
         names = tuple(t.buffer.name for t in added)
         shares = reductions(kernel, task.body)
         lanes, reason = self._lanes(kernel, task, {*shares}, {*names})

@@ -6,6 +6,7 @@ from math import prod
 from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
+from quadrants_lab.backends._llvm.digits import splits
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
@@ -177,7 +178,10 @@ class _Maker:
     def _body(self, fn: Function, task: N.Offload, lanes: int) -> CpuBody:
         variables = {b.name for b in self.kernel.buffers.values() if b.kind == "local"}
         found = divergence(task.body, [task.indices[-1].id], variables) if lanes else None
-        return CpuBody(fn, self.unit, True, max(1, lanes), found)
+        body = CpuBody(fn, self.unit, True, max(1, lanes), found)
+        if any(buffer.order for buffer in self.kernel.buffers.values()):
+            body.splits = splits(task)
+        return body
 
     def _open(self, body: CpuBody, task: N.Offload, number: int, way: str) -> tuple[str, str]:
         """Reads what a chunk function needs from the frame. Returns its first iteration, and the one behind its

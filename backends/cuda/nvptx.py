@@ -120,8 +120,12 @@ class Nvptx(Target):
         fn.module.helper("qd.meet", _MEET)
         return fn.call("i1", "qd.meet", ("i64", number))
 
-    def barrier(self, fn: Function) -> None:
-        fn.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", ("i32", "0"))
+    def barrier(self, fn: Function, threads: int) -> None:
+        """The threads of a single warp wait for each other in fewer cycles than those of a group."""
+        if threads <= self.warp:
+            fn.call("void", "llvm.nvvm.bar.warp.sync", ("i32", "-1"))
+        else:
+            fn.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", ("i32", "0"))
 
     def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
         return approximate.in_company(body, stmt)

@@ -7,7 +7,8 @@ one of them changes the element once. Otherwise each thread does.
                                         if %one { atomic add @y[%i], %total }
 
 This pays where many threads change one element: a hot cell, or, in a gradient, the element that the loops of all
-threads read in the same trip.
+threads read in the same trip. Atomics of a block whose indices differ by constants alone, such as those of a particle
+that goes to the nine cells around it, share the comparison.
 """
 
 from dataclasses import replace
@@ -23,9 +24,11 @@ from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import rewrite, types_of, uses
 
 _WARP = 32  # threads of a warp on most devices
-# of the atomics of a block whose indices come from data: aggregating makes code long, and in a block with more of them,
-# such as a scatter of particles to a grid, neighbours rarely have the same element
-_MOST = 8
+_MOST = 8  # comparisons of indices from data in a block: if more are needed, they cost more than they save
+_MOST_LONG = 32  # atomics of a block that share these: each makes the code longer
+
+
+_Key = tuple[int, N.Ids]  # the number of a block, and the values that threads compare in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +44,23 @@ class AggregateAtomics(Parametrised):
     warp: int = 0
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
-        found = _Search(self, kernel).ids
+        found = _Search(self, kernel).found
         if not found:
             return kernel
-        b = Builder(kernel.next_id, types_of(kernel.body))
-        body = rewrite(kernel.body, lambda s: b.made(self._aggregate, b, s) if s.id in found else s)
-        return replace(kernel, body=body, next_id=b.next_id)
+        b, known = Builder(kernel.next_id, types_of(kernel.body)), dict[_Key, int]()
 
-    def _aggregate(self, b: Builder, s: N.Atomic) -> None:
+        def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            return b.made(self._aggregate, b, s, found[s.id], known) if s.id in found else s
+
+        return replace(kernel, body=rewrite(kernel.body, one), next_id=b.next_id)
+
+    def _aggregate(self, b: Builder, s: N.Atomic, key: _Key, known: dict[_Key, int]) -> None:
+        """Emits the operation. ``known``: what the comparisons found that earlier statements of the block made."""
         b.span, b.adjoint_of = s.span, s.adjoint_of
         total, one = b.param(s.type), b.param(u1)
-        same = self._same(b, s.index)
+        if key not in known:
+            known[key] = self._same(b, key[1])
+        same = known[key]
         with b.block() as together:
             op = "add" if s.op == "sub" else s.op
             whole = b.add(N.GroupReduce(b.fresh(), s.type, op, s.value, threads=self.warp))
@@ -78,7 +87,7 @@ class AggregateAtomics(Parametrised):
 
 
 class _Search:
-    """Finds the ``ids`` of the atomic operations that are worth aggregating."""
+    """Finds the atomic operations that are worth aggregating, by id, and what threads compare for each."""
 
     def __init__(self, how: AggregateAtomics, kernel: N.Kernel) -> None:
         self.how = how
@@ -86,15 +95,21 @@ class _Search:
         self.ranges = Ranges(kernel)
         self.uses = uses(kernel.body)
         self._known: dict[int, frozenset[str]] = {}
-        self.ids: set[int] = set()
+        self.found: dict[int, _Key] = {}
+        self.blocks = 0
         for task in kernel.tasks:
             if task.kind == "threads":
                 self._find(task.body)
 
     def _find(self, block: N.Block) -> None:
-        found = [s for s in block if isinstance(s, N.Atomic) and self._may_aggregate(s)]
-        by_data = {s.id for s in found if any("data" in self._sources(i) for i in s.index)}
-        self.ids |= {s.id for s in found} - (by_data if len(by_data) > _MOST else set())
+        self.blocks += 1
+        found = {s.id: (self.blocks, tuple(map(self._moved, s.index))) for s in block
+                 if isinstance(s, N.Atomic) and self._may_aggregate(s)}  # fmt: skip
+        by_data = {i: key for i, key in found.items() if any("data" in self._sources(v) for v in key[1])}
+        if len(set(by_data.values())) <= _MOST and len(by_data) <= _MOST_LONG:
+            self.found |= found
+        else:
+            self.found |= {i: key for i, key in found.items() if i not in by_data}
         for s in block:
             for inner in s.blocks():
                 self._find(inner)
@@ -107,6 +122,17 @@ class _Search:
             return False
         own = self.kernel.buffers[s.buffer].kind in ("local", "frame", "words")
         return not own and not any("thread" in self._sources(i) for i in s.index)
+
+    def _moved(self, v: int) -> int:
+        """The value from which the value differs by a constant."""
+        d = self.ranges.defs.get(v)
+        while isinstance(d, N.Op) and d.prim in ("add", "sub"):
+            constant = self.ranges.defs.get(d.args[1])
+            if not isinstance(constant, N.Const):
+                break
+            v = d.args[0]
+            d = self.ranges.defs.get(v)
+        return v
 
     def _sources(self, v: int) -> frozenset[str]:
         """What the value is computed from: "data" in memory, the number of the "thread", both or neither."""

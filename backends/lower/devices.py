@@ -75,8 +75,8 @@ def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pas
     shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
     together = (AggregateAtomics(WIDE, EXCHANGED, warp=warp),) if warp > 1 else ()
     return (
-        *first, *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares), lower_failures,
-        LowerOffsets(wide=True, groups=True), *together,
+        *first, *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares), lower_failures, *together,
+        LowerOffsets(wide=True, groups=True),
     )  # fmt: skip
 
 
@@ -105,8 +105,8 @@ def vulkan(
         lower_near_sines, LowerMath(MATH, near=fast, unit=native_sine),
         LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
-        LowerTasks((("add", SUMMED),) if subgroups else (), starts=True), lower_failures, LowerOffsets(),
-        LowerAtomics(native), *((AggregateAtomics(SUMMED, ("add",), bits=32),) if aggregates else ()),
+        LowerTasks((("add", SUMMED),) if subgroups else (), starts=True), lower_failures,
+        *((AggregateAtomics(SUMMED, ("add",), bits=32),) if aggregates else ()), LowerOffsets(), LowerAtomics(native),
     )  # fmt: skip
 
 

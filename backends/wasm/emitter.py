@@ -34,7 +34,7 @@ PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all 
 
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
-    return devices.wasm(LaneSchedule(options.fast_math), lower_failures, options)
+    return devices.wasm(LaneSchedule(options.fast_math, options.reproducible), lower_failures, options)
 
 
 def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
@@ -127,8 +127,10 @@ class Body:
         """Pushes values. One that was defined right before, and is read once, has been pushed already."""
         for id in ids:
             value = self.value(id)
-            if self.uses.get(id) == 1 and self.fresh == (len(self.fn.code), value[-1]):
+            once = self.uses.get(id) == 1 and self.parts == 1  # each part reads it
+            if once and self.fresh == (len(self.fn.code), value[-1]):
                 self.fn.drop()
+                self.fresh = 0, None
             else:
                 self.put(*value)
 

@@ -33,7 +33,7 @@ class Executable(GpuExecutable):
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
     ) -> None:
         self.options = options
-        kernel = LaneSchedule(options.fast_math)(kernel)
+        kernel = LaneSchedule(options.fast_math, options.reproducible)(kernel)
         super().__init__(kernel, self._compiled, cached, keep)
 
     def _compiled(self) -> bytes:

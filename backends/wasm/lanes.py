@@ -186,9 +186,10 @@ def reduce(b: Body, s: N.GroupReduce) -> None:
 @dataclass(frozen=True, slots=True)
 class LaneSchedule(Parametrised):
     """Decides how many iterations of each parallel task run side by side. Sums into one element become sums over the
-    lanes. ``near``: see `LowerMath`."""
+    lanes. ``near``: see `LowerMath`. ``reproducible``: all kernels that compute a value get the same bits."""
 
     near: bool = True
+    reproducible: bool = False
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
         b = Builder(kernel.next_id, types_of(kernel.body))
@@ -198,7 +199,7 @@ class LaneSchedule(Parametrised):
     def _scheduled(self, kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
         if task.kind not in ("range_for", "struct_for") or task.why:  # it has its schedule
             return task
-        look = _Look(kernel, task, self.near)
+        look = _Look(kernel, task, self)
         why = look.hindrance()
         if task.lanes == 1:
             return replace(task, lanes=0, why="no lanes, as qd.loop_config says")
@@ -207,7 +208,7 @@ class LaneSchedule(Parametrised):
             return replace(task, lanes=0, why=asked + why)
 
         def summed(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-            if not isinstance(s, N.Atomic) or not look.varies(s.value) or look.moves(s):
+            if not isinstance(s, N.Atomic) or look.moves(s):
                 return s
             b.span, b.adjoint_of = s.span, s.adjoint_of
             return b.made(lambda: b.add(replace(s, value=b.add(N.GroupReduce(b.fresh(), s.type, "add", s.value)))))
@@ -221,10 +222,10 @@ class LaneSchedule(Parametrised):
 class _Look:
     """A look at a task. ``lanes``: as many as the widest dtype of its vectors allows."""
 
-    def __init__(self, kernel: N.Kernel, task: N.Offload, near: bool) -> None:
+    def __init__(self, kernel: N.Kernel, task: N.Offload, how: LaneSchedule) -> None:
         self.kernel = kernel
         self.task = task
-        self.near = near
+        self.how = how
         index = task.indices[-1]
         self.divergent = divergence(task.body, [index.id]).divergent
         self.linear = counting(task.body, index.id, self.divergent)
@@ -280,7 +281,7 @@ class _Look:
 
     def has(self, prim: str, out: DType, t: DType) -> bool:
         if t.is_float and prim in MATH and fits(t, self.lanes):
-            body = function(prim, t, not self.near).body
+            body = function(prim, t, not self.how.near).body
             types = types_of(body)
             inner = [s for s in walk(body) if isinstance(s, N.Op)]
             return all(self.has(s.prim, s.type, types.get(s.args[-1], t)) for s in inner)
@@ -299,9 +300,10 @@ class _Look:
         if buffer.kind not in ("field", "ndarray", "scratch", "temp", "ret"):
             return f"{s.buffer} is the iteration's own"
         if not moving:
-            if isinstance(s, N.Load) or not self.varies(value):
-                return "" if not isinstance(s, N.Atomic) or isinstance(s, N.Load) else self._sum(s)
-            return self._sum(s) if isinstance(s, N.Atomic) else f"iterations write one element of {s.buffer}"
+            if isinstance(s, N.Atomic):
+                return self._sum(s)
+            one = isinstance(s, N.Store) and self.varies(value)
+            return f"iterations write one element of {s.buffer}" if one else ""
         if len(moving) > 1 or s.index[moving[0]] not in self.linear:
             return f"places in {s.buffer} do not follow each other"
         if any(buffer.known_extent(n) is None for n in range(moving[0] + 1, buffer.ndim)):
@@ -310,6 +312,8 @@ class _Look:
         return "" if known else f"vectors do not have {buffer.dtype} in memory"
 
     def _sum(self, s: N.Atomic) -> str:
+        if self.how.reproducible and s.type.is_float:
+            return "sums must be reproducible"
         sums = s.op in ("add", "sub") and not self.uses.get(s.id) and fits(s.type, self.lanes)
         return "" if sums and s.type is not u1 else f"iterations change one element of {s.buffer}"
 

@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,9 +130,10 @@ class Module:
             body = _body(f)
             begin, end = place + len(_sized(body)) - len(body), place + len(_sized(body))
             if begin <= offset < end:
-                begin += len(_vector(_runs(f)))
-                for instruction, id in f.lines():
-                    begin += len(_encoded(instruction))
+                heads, codes = _codes(f)
+                begin += len(heads)
+                for code, (_, id) in zip(codes, f.lines(), strict=True):
+                    begin += len(code)
                     if offset < begin:
                         return id
             place = end
@@ -145,7 +147,8 @@ class Module:
             params = "".join(f" (param {p.name} {p.type})" for p in f.locals[: len(f.params)])
             export = ' (export "run")' if f is self.functions[-1] else ""
             lines.append((f"  (func ${f.name}{export}{params}{''.join(f' (result {t})' for t in f.results)}", NO_ID))
-            lines += [(f"    (local {v.name} {v.type})", NO_ID) for v in _ordered(f)]
+            for _, run in _runs(f):
+                lines.append(("    " + " ".join(f"(local {v.name} {v.type})" for v in run), NO_ID))
             depth = 2
             for instruction, id in f.lines():
                 depth -= instruction[0] in _CLOSES
@@ -208,26 +211,28 @@ def _type(name: str) -> bytes:
     return bytes([TYPES[name]])
 
 
-def _ordered(f: Function) -> list[Local]:
-    return f.locals[len(f.params) :]
+def _runs(f: Function) -> list[tuple[str, list[Local]]]:
+    """The locals that are used, by type."""
+    used = {v for i, _ in f.lines() for v in i[1:] if isinstance(v, Local)}
+    kept = sorted((v for v in f.locals[len(f.params) :] if v in used), key=lambda v: (v.type, v.number))
+    return [(t, [*run]) for t, run in groupby(kept, lambda v: v.type)]
 
 
-def _runs(f: Function) -> list[bytes]:
-    """The declarations of the locals: runs of one type."""
-    runs: list[list[Any]] = []
-    for v in _ordered(f):
-        if runs and runs[-1][1] == v.type:
-            runs[-1][0] += 1
-        else:
-            runs.append([1, v.type])
-    return [unsigned(n) + _type(t) for n, t in runs]
+def _codes(f: Function) -> tuple[bytes, list[bytes]]:
+    """The declarations of the locals, and the instructions."""
+    runs = _runs(f)
+    ordered = [*f.locals[: len(f.params)], *(v for _, run in runs for v in run)]
+    numbers = {v: n for n, v in enumerate(ordered)}
+    heads = _vector(unsigned(len(run)) + _type(t) for t, run in runs)
+    return heads, [_encoded(i, numbers) for i, _ in f.lines()]
 
 
 def _body(f: Function) -> bytes:
-    return _vector(_runs(f)) + b"".join(_encoded(i) for i, _ in f.lines()) + b"\x0b"
+    heads, codes = _codes(f)
+    return heads + b"".join(codes) + b"\x0b"
 
 
-def _encoded(instruction: Instruction) -> bytes:
+def _encoded(instruction: Instruction, numbers: dict[Local, int]) -> bytes:
     name, *given = instruction
     code = OPCODES[name]
     out = bytes([code]) if code < 0x100 else bytes([code >> 8]) + unsigned(code & 0xFF)
@@ -243,4 +248,4 @@ def _encoded(instruction: Instruction) -> bytes:
     if name.endswith(".const"):
         forms = {"f32": lambda x: struct.pack("<f", x), "f64": lambda x: struct.pack("<d", x)}
         return out + forms.get(name[:3], _signed)(given[0])
-    return out + b"".join(unsigned(v.number if isinstance(v, Local) else v) for v in given)
+    return out + b"".join(unsigned(numbers[v] if isinstance(v, Local) else v) for v in given)

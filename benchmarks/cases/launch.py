@@ -55,6 +55,33 @@ def field_loop() -> Timed:
     return Timed(k, lambda: x[N - 1])
 
 
+def rotate() -> Timed:
+    """Vectors turned by an angle of each."""
+    x, a = qd.Vector.field(2, qd.f32, shape=N), qd.field(qd.f32, shape=N)
+    x.fill(0.5)
+    a.fill(0.1)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            c, s = qd.cos(a[i]), qd.sin(a[i])
+            x[i] = qd.Matrix([[c, -s], [s, c]]) @ x[i]
+
+    return Timed(k, lambda: x[N - 1][0])
+
+
+def det() -> Timed:
+    m, d = qd.Matrix.field(3, 3, qd.f32, shape=N), qd.field(qd.f32, shape=N)
+    m.fill(0.5)
+
+    @qd.kernel
+    def k():
+        for i in m:
+            d[i] = m[i].determinant()
+
+    return Timed(k, lambda: d[N - 1])
+
+
 def scalars() -> Timed:
     c = qd.field(qd.f32, shape=())
 

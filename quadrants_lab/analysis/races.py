@@ -80,19 +80,20 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
             groups.setdefault(f"{buffer.dtype}x{buffer.ndim}" if alias else buffer.name, []).append(a)
     found: dict[str, list[tuple[Access, Access]]] = {}
     for name, accesses in groups.items():
-        pairs = ((w, a) for w in accesses for a in accesses if _may_race(w.stmt, a.stmt, w.order <= a.order))
-        met = [p for p in islice(pairs, _MOST_PAIRS) if not _same_value(info, *p) and other_iterations(info, *p)]
+        pairs = islice(_pairs(accesses), _MOST_PAIRS)
+        met = [p for p in pairs if not _same_value(info, *p) and other_iterations(info, *p)]
         if met:
             found[name] = met
     return found
 
 
-def _may_race(w: N.Stmt, a: N.Stmt, first: bool) -> bool:
-    """Whether this order of the pair counts: a store and any access, or an atomic and a load. Of two stores only one
-    order counts: the order in which w is ``first``."""
-    if isinstance(w, N.Store):
-        return not isinstance(a, N.Store) or first
-    return isinstance(w, N.Atomic) and isinstance(a, N.Load)
+def _pairs(accesses: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
+    """Each store with each access, and each atomic with each load. Of two stores only one order counts."""
+    loads = [a for a in accesses if isinstance(a.stmt, N.Load)]
+    for w in accesses:
+        for a in accesses if isinstance(w.stmt, N.Store) else loads if isinstance(w.stmt, N.Atomic) else ():
+            if not isinstance(a.stmt, N.Store) or w.order <= a.order:
+                yield w, a
 
 
 def _same_value(info: Accesses, a: Access, b: Access) -> bool:

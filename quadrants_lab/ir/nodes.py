@@ -77,7 +77,8 @@ class Builtin(Value):
     serial task). As u32: "lanes" (the number of threads that run the task) and "place" (the number of the thread in its
     group). As u1: "elected" (true in one of the threads that run a `GroupReduce` together). Tasks of blocks have these,
     as i32: "thread" (the number of the iteration within its block), "number" (the number of the iteration within the
-    task), and "threads" (the number of iterations of this block)."""
+    task), and "threads" (the number of iterations of this block). All kernels have "clock", as i64: ticks of the
+    device's clock, 0 where kernels cannot read one."""
     form = "builtin {what}"
     what: Word
 

@@ -185,6 +185,9 @@ def _is_beyond(
             trips = max(end[0] - begin[0], 0) if begin and end else 0
             made, visited = zip((0, 0), *map(of, s.body[:-1]), strict=True)
             return trips * sum(made), 1 + trips * sum(visited)
+        if isinstance(s, N.Loop):  # its blocks are copied once
+            made, visited = zip((1, 1), *(of(x) for b in s.blocks() for x in b[:-1]), strict=True)
+            return sum(made), sum(visited)
         return isinstance(s, N.Access), 1
 
     made, visited = of(s)

@@ -26,7 +26,7 @@ ROLES = {
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
 BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "place": u32, "elected": u1,
-            "thread": i32, "number": i32, "threads": i32}
+            "thread": i32, "number": i32, "threads": i32, "clock": i64}
 MODES = ("forward", "reverse", "both", "count", "dual")
 
 

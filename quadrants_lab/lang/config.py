@@ -157,6 +157,7 @@ OPTIONS: dict[str, Option] = {
     "enable_fallback": Option(_flag, True),
     "simulate": Option(_flag, False),
     "kernel_profiler": Option(_flag, False),
+    "print_non_pure": Option(_flag, False),
     "require_version": Option(_version, None),
     "unrolling_limit": Option(_count, 0),
 }
@@ -166,7 +167,7 @@ _OFF = """
 experimental_auto_mesh_local external_metal_command_queue_is_torch_queue flatten_if force_scalarize_matrix
 gdb_trigger half2_vectorization mesh_localize_all_attr_mappings mesh_localize_from_end_mapping
 move_loop_invariant_outside_if print_accessor_ir print_full_traceback print_ir print_ir_dbg_info
-print_kernel_amdgcn print_kernel_asm print_kernel_llvm_ir print_kernel_llvm_ir_optimized print_non_pure
+print_kernel_amdgcn print_kernel_asm print_kernel_llvm_ir print_kernel_llvm_ir_optimized
 print_preprocessed_ir print_struct_llvm_ir raise_on_templated_floats timeline
 """
 _ON = """
@@ -219,7 +220,8 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     shrinks by this factor, and computation grows. 0 takes what is good on the arch, 1 does not unroll.
     ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
     ``offline_cache_max_size_of_files`` bytes. ``unrolling_limit``: a static loop of more iterations is a warning (0: of
-    none). ``require_version``: the least version of Quadrants that the program needs. An option that is not given is
+    none). ``print_non_pure``: names of kernels without ``fastcache`` are printed when they are compiled.
+    ``require_version``: the least version of Quadrants that the program needs. An option that is not given is
     read from the environment variable QD_ followed by its name in capitals. An unknown option is a KeyError.
     """
     settings = _settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip})

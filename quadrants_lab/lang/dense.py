@@ -56,6 +56,7 @@ class Dense(Exchanged):
         "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype",
         "element_shape", "layout", "name", "number", "recordings",
     )  # fmt: skip
+    address = property(lambda self: self._live().address)  # where the device has the first element
     grad, dual = Companion("grad"), Companion("dual")  # of the same class and shape, or false where there is none
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module

@@ -4,26 +4,16 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-NOT_YET: dict[str, tuple[str, ...]] = {
-    "hardware counters, and times of the compiler's parts": (
-        "CuptiMetric", "clear_scoped_profiler_info", "print_scoped_profiler_info",
-    ),
-    "running kernels as plain Python": ("python",),
-    "extensions and tools": ("interop",),
-}  # fmt: skip
-
 OUTSIDE: dict[str, tuple[str, ...]] = {
-    "addresses of elements": ("get_addr",),
+    "kernels as plain Python": ("python",),
     "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
-    "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz"),
-}  # fmt: skip
+}
 
 _WHY = {name: f"is not supported: {what} are outside of quadrants_lab" for what in OUTSIDE for name in OUTSIDE[what]}
-_WHY |= {name: f"is not supported yet by quadrants_lab ({what})" for what in NOT_YET for name in NOT_YET[what]}
 
 
 class NotSupportedYet(AttributeError, NotImplementedError):
-    """A public name of Quadrants that quadrants_lab lacks, either for now or because it is out of scope."""
+    """A public name of Quadrants that quadrants_lab lacks."""
 
 
 def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> Any:

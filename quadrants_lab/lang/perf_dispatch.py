@@ -70,8 +70,12 @@ class PerfDispatch:
 
     def _forced(self) -> list[Implementation]:
         """The implementation that the environment variable QD_PERFDISPATCH_FORCE names, "dispatcher:implementation"
-        for each dispatcher, separated by commas; none if it does not name this dispatcher."""
+        for each dispatcher, separated by commas; none if it does not name this dispatcher. "?" prints the names."""
         given = os.environ.get("QD_PERFDISPATCH_FORCE", "")
+        if given == "?":
+            known = [_name(f) for f, _ in self.implementations]
+            print(f"perf_dispatch {self.name!r}: available implementations: {known}")
+            return []
         names = {getattr(f, "__name__", ""): f for f, _ in self.implementations}
         for pair in filter(None, given.split(",")):
             dispatcher, colon, name = pair.strip().partition(":")
@@ -96,6 +100,8 @@ class PerfDispatch:
                 yield from [(fn, fn)] * warmup
                 yield from [(fn, _timed(fn, times[k]))] * self.active
             fastest = fit[min(times, key=lambda k: fmean(times[k]))]
+            if os.environ.get("QD_PERFDISPATCH_PRINT_DEBUG", "0") not in ("", "0"):
+                print(f"perf_dispatch {self.name!r}: {_name(fastest)!r} is the fastest of {len(fit)}")
             begin, calls = perf_counter(), 0
             while not (0 < self.count <= calls or 0 < self.seconds <= perf_counter() - begin):
                 yield fastest, fastest
@@ -103,6 +109,10 @@ class PerfDispatch:
             warmup = self.warmup
         while True:
             yield fit[0], fit[0]
+
+
+def _name(fn: Implementation) -> str:
+    return getattr(fn, "__name__", "") or repr(fn)
 
 
 def _timed(fn: Implementation, times: list[float]) -> Implementation:

@@ -6,7 +6,7 @@ from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import NoneType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -44,6 +44,20 @@ class StructField:
     @property
     def offset(self) -> tuple[int, ...]:
         return self._first().offset
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the first member, as in Quadrants; each member has its own."""
+        return self._first().dtype
+
+    @property
+    def layout(self) -> tuple[int, ...] | None:
+        """None: memory is row-major, a field for each member."""
+        return self._first().layout
+
+    def to_dlpack(self, versioned: bool = False) -> NoReturn:
+        """An error: each member has memory of its own, and a capsule."""
+        raise NotImplementedError("a field of structs has no single capsule: call to_dlpack() of its members")
 
     @property
     def snode(self) -> Any:

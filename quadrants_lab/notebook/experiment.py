@@ -208,11 +208,6 @@ def check(launches: Launches, target: Dense, namespace: Mapping[str, Any], say: 
     return verdict.check(launches, target, touched(launches, target._memory, dict(named.values())), say=say)
 
 
-def check_text(report: Report) -> str:
-    """The report as text, for a terminal or below a cell."""
-    return str(report) if report.verdicts else f"--check: {report}"
-
-
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:
     """(kernel, mode, median seconds, launches) of each record, launched again without observers. What the launches
     write is restored."""

@@ -69,7 +69,7 @@ class QuadrantsMagics(Magics):
         if ran.value is not None:
             self.shell.displayhook(ran.value)
         if ran.report is not None:
-            print(experiment.check_text(ran.report))
+            print(ran.report)
             if drawn := pictures(ran.report):
                 display({"text/html": static(drawn), "text/plain": ""}, raw=True)
         if ran.says:

@@ -15,10 +15,10 @@ from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import answers, pack, page, unpack
-from quadrants_lab.widgets.panes import render, shape
+from quadrants_lab.widgets.panes import answer, render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
-from quadrants_lab.widgets.tree import empty
+from quadrants_lab.widgets.tree import controls, empty
 
 FORMAT = 2  # raised when older files can no longer be read
 KINDS = (".html", ".json")
@@ -51,8 +51,9 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
             if not isinstance(kernel.steps, str):
                 launch = kernel.steps.shown
                 request = f"{n}/steps/{launch.id}/{launch.task}/{str(lane).strip('()')}"
-                found[request] = render(view, request)
-                if "&quot;cut&quot;:true" in found[request]:  # the iteration is longer than the first window
+                tree = answer(view, request)
+                found[request] = write(tree)
+                if any('"cut":true' in x.attributes.get("data-stepper", "") for x in controls(tree)):  # it is longer
                     found |= {f"{request}/{at}": render(view, f"{request}/{at}") for at in ("turn", "last")}
     text, static = as_text(cell(view)), static_html(view)
     return {"format": FORMAT, "shape": shape(view), "answers": pack(found), "text": text, "static": static}

@@ -13,7 +13,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import map_blocks, of_kind, reading
-from quadrants_lab.passes.fold_rules import COMMUTATIVE, Rewritten, rules_of
+from quadrants_lab.passes.fold_rules import COMMUTATIVE, KNOWN, Rewritten, rules_of
 
 
 def fold(kernel: N.Kernel) -> N.Kernel:
@@ -47,6 +47,12 @@ class _Folder:
     def op(self, ident: int, *prims: str) -> N.Op | None:
         d = self.defs.get(ident)
         return d if type(d) is N.Op and d.prim in prims else None
+
+    def kind(self, ident: int) -> str:
+        """The value's kind, as `rules_of` takes it."""
+        d = self.defs.get(ident)
+        prim = d.prim if type(d) is N.Op else ""
+        return prim + KNOWN if type(d) is N.Const or ident in self.assumed else prim
 
     def emit(self, at: N.Op, prim: str, args: tuple[int, ...], type: DType) -> int:
         return self.add(N.Op(self.b.fresh(), type, prim, args, span=at.span, adjoint_of=at.adjoint_of))
@@ -121,7 +127,7 @@ class _Folder:
         return self.rules(s)
 
     def rules(self, s: N.Op) -> Rewritten:
-        for rule in rules_of(s.prim):
+        for rule in rules_of(s.prim, tuple(map(self.kind, s.args))):
             got = rule(self, s)
             if got is not None:
                 return got

@@ -51,6 +51,7 @@ def op(s: Op, prim: str, *args: int) -> Op:
 # --- rules that are texts -----------------------------------------------------------------------------------------
 
 Match = Callable[[Facts, int, dict[str, int]], bool]  # whether a value matches; it binds names to parts of the value
+KNOWN = "!"
 _KINDS = {"integer": "iu", "signed": "i", "unsigned": "u", "float": "f", "truth": "b", "exact": "iub"}
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
@@ -297,6 +298,25 @@ RULES: dict[str, tuple[Rule | str, ...]] = {
 
 
 @cache
-def rules_of(prim: str) -> tuple[Rule, ...]:
-    """The rules for a primitive, in the order in which they are tried."""
-    return tuple(pattern(r) if isinstance(r, str) else r for r in RULES.get(prim, ()))
+def rules_of(prim: str, kinds: tuple[str, ...]) -> tuple[Rule, ...]:
+    """The rules for a primitive that operands of these ``kinds`` do not exclude, in the order in which they are tried.
+    A kind is the primitive that makes the operand, or "" for others, and then `KNOWN` if its value is known."""
+    return tuple(
+        pattern(r) if isinstance(r, str) else r
+        for r in RULES.get(prim, ())
+        if not isinstance(r, str) or all(map(_fits, _operands(r), kinds))
+    )
+
+
+def _fits(node: ast.expr, kind: str) -> bool:
+    """Whether a part of a pattern may match an operand of this kind."""
+    if isinstance(node, ast.Name):
+        return True
+    return kind.rstrip(KNOWN) == _prim(node) if isinstance(node, ast.Call) else kind.endswith(KNOWN)
+
+
+def _operands(text: str) -> list[ast.expr]:
+    """The operands of a pattern's left side."""
+    left = syntax_tree(text.partition(" = ")[0], "eval").body
+    assert isinstance(left, ast.Call)
+    return left.args

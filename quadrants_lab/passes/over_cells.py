@@ -1,6 +1,6 @@
 """`over_cells`: a loop over a sparse layout tests cells, the widest first, and runs over elements of active cells."""
 
-from dataclasses import replace
+from dataclasses import field, replace
 from math import prod
 
 from quadrants_lab.ir import nodes as N
@@ -66,7 +66,8 @@ class _Nest:
     task: N.Offload
     b: Builder
     begins: list[int]
-    same: dict[int, int]
+    same: dict[int, int] = field(default_factory=dict)
+    known: set[int] = field(default_factory=set)  # axes whose indices have a value
 
     def level(self, block: N.Block) -> _Level | None:
         """The block as a level; None if it does something for every element."""
@@ -141,7 +142,7 @@ class _Nest:
             for p, n, size in zip(self.task.indices, level.sizes, sizes, strict=True)
         ]
         narrow = [cell if index is None else index.id for index, cell in zip(indices, cells, strict=True)]
-        body = self.tested(level, narrow, level.sizes, narrow)
+        body = (*self.own(level.sizes, narrow), *self.tested(level, narrow, level.sizes, narrow))
         counts = [m // n for m, n in zip(sizes, level.sizes, strict=True)]
         return self._loops(indices, cells, counts, (*body, block[-1]))
 
@@ -153,30 +154,41 @@ class _Nest:
         arms[level.arm] = self.inside(level.inner, sizes, cells)
         return *level.test, replace(level.guard, then=arms[0], orelse=arms[1])
 
-    def _elements(self, block: N.Block, sizes: list[int], cells: list[int]) -> N.Block:
-        indices: list[N.Param | None] = []
+    def own(self, sizes: list[int], cells: list[int]) -> N.Block:
+        """The indices along the axes where a cell has one element, as far as they are not known yet."""
         moved: list[N.Stmt] = []
-        for p, n, cell, begin in zip(self.task.indices, sizes, cells, self.begins, strict=True):
-            if not begin:
-                indices.append(p if n > 1 else None)
-                self.same.update({} if n > 1 else {p.id: cell})
+        for axis, (p, n, cell, begin) in enumerate(zip(self.task.indices, sizes, cells, self.begins, strict=True)):
+            if n > 1 or axis in self.known:
                 continue
-            own = self.b.param(p.type, p.name) if n > 1 else None
-            indices.append(own)
-            by = N.Const(self.b.fresh(), p.type, begin, span=self.task.span)
-            index = cell if own is None else own.id
-            moved += [by, N.Op(p.id, p.type, "add", (index, by.id), name=p.name, span=self.task.span)]
-        return self._loops(indices, cells, sizes, (*moved, *block))
+            self.known.add(axis)
+            if begin:
+                by = N.Const(self.b.fresh(), p.type, begin, span=self.task.span)
+                moved += [by, N.Op(p.id, p.type, "add", (cell, by.id), name=p.name, span=self.task.span)]
+            else:
+                self.same[p.id] = cell
+        return tuple(moved)
+
+    def _elements(self, block: N.Block, sizes: list[int], cells: list[int]) -> N.Block:
+        indices = [
+            None if n == 1 else self.b.param(p.type, p.name) if begin else p
+            for p, n, begin in zip(self.task.indices, sizes, self.begins, strict=True)
+        ]
+        places = [cell if index is None else index.id for index, cell in zip(indices, cells, strict=True)]
+        self.known |= {axis for axis, index in enumerate(indices) if index is self.task.indices[axis]}
+        return self._loops(indices, cells, sizes, (*self.own([1] * len(sizes), places), *block))
 
     def _loops(self, indices: list[N.Param | None], cells: list[int], counts: list[int], body: N.Block) -> N.Block:
-        """Loops over the axes that have an index: ``counts`` trips, from that number times the cell's on."""
+        """Loops over the axes that have an index: ``counts`` trips each, and the index is the trip's number plus that
+        many times the cell's. The CPU finds the digits of the index in it (`backends._llvm.digits`)."""
         b = self.b
         for index, cell, n in reversed(list(zip(indices, cells, counts, strict=True))):
             if index is not None:
+                trip = b.param(index.type)
                 with b.block() as loop:
-                    begin = b.op("mul", cell, b.const(n, index.type))
-                    end = b.op("add", begin, b.const(n, index.type))
-                    b.add(N.For(b.fresh(), index, begin, end, (), (), body, ()))
+                    end = b.const(n, index.type)
+                    begin = b.op("mul", cell, end)
+                    own = N.Op(index.id, index.type, "add", (begin, trip.id), name=index.name, span=self.task.span)
+                    b.add(N.For(b.fresh(), trip, b.const(0, index.type), end, (), (), (own, *body), ()))
                     b.yield_()
                 body = tuple(loop)
         return body
@@ -193,7 +205,7 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
         return task
     extents = [high - low for low, high in ends]
     b.span = task.span
-    nest = _Nest(kernel, task, b, [low for low, _ in ends], {})
+    nest = _Nest(kernel, task, b, [low for low, _ in ends])
     level = nest.level(merged(task.body, written(task.body)))
     if level is None:
         return task
@@ -209,7 +221,8 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
             p.id if n == part else b.op("floordiv", p.id, b.const(n // part, p.type))
             for p, n, part in zip(indices, sizes, shared, strict=True)
         ]
-    body = nest.tested(level, tested, shared, [p.id for p in indices])
+    own = [p.id for p in indices]
+    body = (*nest.own(shared, own), *nest.tested(level, tested, shared, own))
     with b.block() as bounds:
         counts = [extent // n for extent, n in zip(extents, shared, strict=True)]
         b.yield_(*(b.const(0, p.type) for p in indices),
@@ -226,7 +239,7 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
     if ends is None or not alone or any(p.type is not i32 for p in task.indices):
         return []
     b.span, b.adjoint_of = task.span, N.NO_ID
-    nest = _Nest(kernel, task, b, [low for low, _ in ends], {})
+    nest = _Nest(kernel, task, b, [low for low, _ in ends])
     levels = _levels(nest, task.body)
     if not _behind(nest, task.body, levels, written(task.body), [], {}):
         return []
@@ -247,7 +260,7 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
         b.store(count, (), b.const(0, i32))
         b.yield_()
     tasks.append(N.Offload(b.fresh(), "serial", b.nothing(), (), tuple(none), span=task.span))
-    tasks.append(_task(kernel, _listing(nest, levels, sizes, counts, count, found), b))
+    tasks.append(_task(replace(kernel, buffers=buffers), _listing(nest, levels, sizes, counts, count, found), b))
     inside = [k for k, n in enumerate(sizes) if n > 1]
     place, within = b.param(i32), {k: b.param(i32, task.indices[k].name) for k in inside}
     with b.block() as bounds:
@@ -255,10 +268,11 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
         b.yield_(*[zero] * (1 + len(inside)), b.load(count, ()), *(b.const(sizes[k], i32) for k in inside))
     with b.block() as indices:
         for k, p in enumerate(task.indices):
-            at = b.load(found, (place.id, b.const(k, i32)))
+            at, more = b.load(found, (place.id, b.const(k, i32))), b.const(nest.begins[k], i32)
             if k in within:
-                at = b.op("add", b.op("mul", at, b.const(sizes[k], i32)), within[k].id)
-            b.add(N.Op(p.id, i32, "add", (at, b.const(nest.begins[k], i32)), name=p.name))
+                at = b.op("mul", at, b.const(sizes[k], i32))
+                at, more = (b.op("add", at, more), within[k].id) if nest.begins[k] else (at, within[k].id)
+            b.add(N.Op(p.id, i32, "add", (at, more), name=p.name))
     task = rewrite_in(task, _by_any)
     stacks = [s for s in task.body if isinstance(s, N.AdStackAlloca)]
     body = (*stacks, *indices, *(s for s in task.body if not isinstance(s, N.AdStackAlloca)))

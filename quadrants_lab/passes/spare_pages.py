@@ -3,21 +3,23 @@
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import UNSIGNED, u1
-from quadrants_lab.ir.walk import find, rewritten, types_of
+from quadrants_lab.ir.walk import find, rewritten, types_of, walk
 
 
 def spare_pages(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that the constant 0 is stored to a buffer with an order only if the element has a bit that is set.
-    The deactivation of a cell, and adjoints that set gradients to 0, write such zeros to many elements."""
+    """Guarantees that the constant 0 is stored to an element of a buffer with an order only if it has a bit that is
+    set, unless the kernel reads the element, too. The deactivation of a cell, and its adjoint, write zeros to all that
+    is in the cell, whose pages may never have been written to."""
     if not any(buffer.order for buffer in kernel.buffers.values()):
         return kernel
     zeros = {s.id for s in find(kernel.body, N.Const) if not s.value}
+    read = {(s.buffer, s.index) for s in walk(kernel.body) if isinstance(s, N.Load)}
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
         if not isinstance(s, N.Store) or s.value not in zeros or not kernel.buffers[s.buffer].order:
             return s
-        return b.made(_where_needed, b, kernel.buffers[s.buffer], s)
+        return s if (s.buffer, s.index) in read else b.made(_where_needed, b, kernel.buffers[s.buffer], s)
 
     return rewritten(kernel, one, b)
 

@@ -11,8 +11,7 @@ are spilled to memory with one element for each thread. This is loop fission at 
 Hwu, "MCUDA" (LCPC 2008).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from math import prod
@@ -118,8 +117,7 @@ class _Task:
 
     def box(self, begins: Sequence[int], ends: Sequence[int]) -> tuple[DType, list[int], int]:
         """Emits the extent of each axis and the number of iterations; the dtype is the one that counts iterations."""
-        b = self.b
-        consts = self.consts
+        consts, b = self.consts, self.b
         known = [consts[e] - consts[x] for x, e in zip(begins, ends, strict=True) if x in consts and e in consts]
         whole = prod(max(0, n) for n in known) if len(known) == len(ends) else None
         self.full = whole is not None and whole % self.task.block_dim == 0  # then each block is full, too
@@ -161,38 +159,31 @@ class _Task:
         return replace(made, grad=grad)
 
     def clear(self, x: N.Buffer) -> None:
-        """Emits stores of zeros to all elements of shared memory. Each thread clears the elements that share one
-        first index, or several, one after the other, where there are more of these than threads."""
+        """Emits stores of zeros to all elements of shared memory. Each thread clears the elements of one first index,
+        or, where there are more of these than threads, of several, one after the other."""
         b, size = self.b, self.task.block_dim
         first, *rest = x.shape or ()
 
-        def axes(index: tuple[int, ...]) -> None:
-            if len(index) == len(rest) + 1:
+        def element(*index: int) -> None:
+            if len(index) > len(rest):
                 b.store(self.buffers[x.name], (self.block.id, *index), b.const(0, x.dtype))
-                return
-            with self.loop(b.const(0, i32), b.const(rest[len(index) - 1], i32)) as p:
-                axes((*index, p))
+            else:
+                self.loop(b.const(rest[len(index) - 1], i32), lambda p: element(*index, p))
 
-        def threads(begin: int, count: int) -> None:
-            with self.loop(b.const(0, i32), count, threads=True) as p:
-                axes((p if begin == N.NO_ID else b.op("add", begin, p),))
+        def some(n: int) -> None:
+            before = b.op("mul", n, b.const(size, i32))
+            left = b.op("min", b.op("sub", b.const(first, i32), before), b.const(size, i32))
+            self.loop(left, lambda p: element(b.op("add", before, p)), threads=True)
 
         if first <= size:
-            threads(N.NO_ID, b.const(first, i32))
-            return
-        with self.loop(b.const(0, i32), b.const(-(-first // size), i32)) as p:
-            begin = b.op("mul", p, b.const(size, i32))
-            left = b.op("sub", b.const(first, i32), begin)
-            threads(begin, b.op("min", left, b.const(size, i32)) if first % size else b.const(size, i32))
+            self.loop(b.const(first, i32), element, threads=True)
+        else:
+            self.loop(b.const(-(-first // size), i32), some)
 
-    @contextmanager
-    def loop(self, begin: int, end: int, threads: bool = False) -> Iterator[int]:
-        """In the ``with``, statements go to the body of a loop, whose index it returns."""
-        b, p = self.b, self.b.param(i32, "k")
-        with b.block() as body:
-            yield p.id
-            b.yield_()
-        b.add(N.For(b.fresh(), p, begin, end, (), (), tuple(body), (), threads=threads))
+    def loop(self, end: int, body: Callable[[int], None], threads: bool = False) -> None:
+        b, zero, p = self.b, self.b.const(0, i32), self.b.param(i32, "k")
+        made = (*b.made(body, p.id), *b.nothing())
+        b.add(N.For(b.fresh(), p, zero, end, (), (), made, (), threads=threads))
 
     # --- uniform values -----------------------------------------------------------------------------------------
 
@@ -299,12 +290,13 @@ class _Task:
             self.t, self.ids = t.id, {}
             for i in sorted(free_values(tuple(run)) | builtins):
                 self.value(i)
+            spilled = {x.name for x in self.slots.values()}
 
             def placed(s: N.Stmt) -> N.Stmt | tuple[()]:
                 if s.id in builtins:
                     return ()
                 if isinstance(s, N.Access) and self.buffers[s.buffer].role == "block":
-                    index = s.index if s.index or s.buffer not in self.spilled else (self.t,)
+                    index = s.index if s.index or s.buffer not in spilled else (self.t,)
                     return replace(s, index=(self.block.id, *index))
                 return s
 
@@ -313,10 +305,6 @@ class _Task:
             b.yield_()
         loop = N.For(b.fresh(), t, zero, self.threads, (), (), tuple(body), (), threads=True)
         self.phases[b.add(loop)] = {i for s in run for i, _ in s.defs()}, t.id
-
-    @property
-    def spilled(self) -> set[str]:
-        return {x.name for x in self.slots.values()}
 
     def slot(self, i: int) -> N.Buffer:
         """The memory that keeps a value of each thread between phases."""
@@ -330,16 +318,15 @@ class _Task:
     def with_spills(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
         """The loop over threads, extended by stores of the values that other phases read. If there are no such
         values, the loop runs only over the threads that do something (`_narrowed`)."""
-        defined, t = self.phases.get(s.id, (set(), 0)) if isinstance(s, N.For) else (set(), 0)
+        if not isinstance(s, N.For) or s.id not in self.phases:
+            return s
+        defined, t = self.phases[s.id]
         stores = [
             N.Store(self.b.fresh(), self.slots[i].name, (self.block.id, t), i, span=s.span)
             for i in sorted(defined & set(self.slots))
         ]
-        if not isinstance(s, N.For) or s.id not in self.phases:
-            return s
-        if stores:
-            return replace(s, body=(*s.body[:-1], *stores, s.body[-1]))
-        return self.b.made(narrowed, self.b, s)
+        spilling = replace(s, body=(*s.body[:-1], *stores, s.body[-1]))
+        return spilling if stores else self.b.made(narrowed, self.b, s)
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -382,8 +369,7 @@ class _Task:
         return b.load(self.slot(i), (self.block.id, self.t))
 
     def number(self) -> int:
-        b = self.b
-        return b.op("add", self.base, b.cast(self.t, self.number_type))
+        return self.b.op("add", self.base, self.b.cast(self.t, self.number_type))
 
     def index(self, axis: int, number: int = N.NO_ID) -> int:
         """Emits the task's index of that axis for this thread, or for the iteration with that number."""

@@ -56,7 +56,7 @@ class _Suspects:
             if isinstance(s, N.Access):
                 if any(self.may_fail(s.buffer, axis, index) for axis, index in enumerate(s.index)):
                     self.found.add(s.id)
-            elif _is_check(s) and self.knows(s.operands()[:1]):
+            elif _is_check(s) and self.knows(s.operands()[:1]) and not self.holds(s.operands()[0]):
                 self.found.add(s.id)
             if not self.computed(s):
                 self.unknown.update(i for i, _ in s.defs())
@@ -81,6 +81,16 @@ class _Suspects:
 
     def knows(self, values: Sequence[int]) -> bool:
         return self.unknown.isdisjoint(values)
+
+    def holds(self, cond: int) -> bool:
+        """Whether ranges show that the condition of a check is always true."""
+        match self.ranges.defs.get(cond):
+            case N.Op(prim="and", args=(a, b)):
+                return self.holds(a) and self.holds(b)
+            case N.Op(prim="ge" | "lt" as prim, args=(a, b)):
+                x, y = self.ranges.range(a), self.ranges.range(b)
+                return x is not None and y is not None and (x[0] >= y[1] if prim == "ge" else x[1] < y[0])
+        return False
 
     def may_fail(self, buffer: str, axis: int, index: int) -> bool:
         extent, lies = self.kernel.buffers[buffer].known_extent(axis), self.ranges.range(index)

@@ -88,7 +88,7 @@ def test_seeded_kernels_elsewhere(program, arch, fp):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("arch", "fp"), [way("cpu", f64), way("vulkan", f64)])
+@pytest.mark.parametrize(("arch", "fp"), [way("cpu", f64), way("vulkan", f64), way("wasm", f64)])
 @pytest.mark.filterwarnings("ignore")
 @settings(max_examples=2000, **COMMON)
 @given(source=kernels())

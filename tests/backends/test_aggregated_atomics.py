@@ -83,7 +83,7 @@ def test_gradient_of_a_gather(session: None) -> None:
 
 
 def test_which_atomics_are_aggregated() -> None:
-    """Not those whose element is the thread's own, nor one of many in a block."""
+    """Not those whose element is the thread's own, nor those of a block that need many comparisons."""
     from quadrants_lab.backends.cuda import toolkit
 
     if toolkit.missing_libdevice():
@@ -118,7 +118,40 @@ def test_which_atomics_are_aggregated() -> None:
             for a in qd.static(range(9)):
                 y[at[i] + a] += x[i]
 
-    expected = ((scatter, True), (rows, True), (stencil, False), (pairs, False), (particles, False))
+    @qd.kernel
+    def unrelated():
+        for i in range(N):
+            for a in qd.static(range(9)):
+                y[at[(i + a) % N]] += x[i]
+
+    expected = (
+        (scatter, True), (rows, True), (stencil, False), (pairs, False), (particles, True), (unrelated, False),
+    )  # fmt: skip
     for kernel, aggregated in expected:
         kernel()
-        assert ("match.all.sync" in str(kernel.code("ptx"))) is aggregated
+        comparisons = str(kernel.code("ptx")).count("match.all.sync")
+        assert bool(comparisons) is aggregated
+        assert comparisons < 9
+
+
+def test_particles_in_one_cell(session: None) -> None:
+    """The cells around a particle share the comparison, and neighbours that are in other cells add alone."""
+    at, x, y = qd.field(qd.i32, (N, 2)), qd.field(qd.f32, N), qd.field(qd.f32, (40, 40))
+
+    @qd.kernel
+    def particles():
+        for i in x:
+            bx, by = at[i, 0], at[i, 1]
+            for a, b in qd.static(qd.ndrange(3, 3)):
+                y[bx + a, by - b] += x[i] * (a + 1)
+
+    rng = np.random.default_rng(0)
+    for cells in (np.full((N, 2), 7), rng.integers(2, 37, (N, 2)), np.arange(N)[:, None] // 200 + [0, 2]):
+        at.from_numpy(cells.astype(np.int32))
+        x.from_numpy(rng.integers(0, 9, N).astype(np.float32))
+        y.fill(0)
+        particles()
+        want = np.zeros((40, 40))
+        for a, b in np.ndindex(3, 3):
+            np.add.at(want, (cells[:, 0] + a, cells[:, 1] - b), x.to_numpy() * (a + 1))
+        assert np.array_equal(y.to_numpy(), want)

@@ -2,6 +2,7 @@
 
 The programs are those of `tests/lang/test_simt*.py`, which also run them where one thread does the work of a block."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -72,3 +73,33 @@ def test_code_for_cuda() -> None:
     qd.reset()
     assert text.count("bar.sync") == 3
     assert "atom" in text or "red." in text
+
+
+def test_registers_on_cuda() -> None:
+    """A warp keeps four tiles in registers, and reads what its threads share four numbers at a time."""
+    qd.init(arch="cuda", simulate=True, enable_fallback=False, offline_cache=False)
+    tile, x, y = qd.simt.Tile16x16, qd.field(qd.f32, (64, 16)), qd.field(qd.f32, (3, 64, 16))
+
+    @qd.kernel
+    def k(n: qd.i32):
+        qd.loop_config(block_dim=16)
+        for i, lane in qd.ndrange(3, 16):
+            t = [tile.zeros(qd.f32) for _ in range(4)]
+            for m in range(n):
+                w = x[m, lane]
+                for r in qd.static(range(4)):
+                    t[r] += qd.outer(x[r * 16 + lane, m], w)
+            for r in qd.static(range(4)):
+                t[r].cholesky_(1e-3)
+                y[i, r * 16 : r * 16 + 16, 0:16] = t[r]
+
+    k(3)
+    text = k.code("ptx")
+    qd.reset()
+    assert ".maxntid 32" in text
+    assert "bar.warp.sync" in text
+    assert "bar.sync" not in text
+    assert "local" not in text
+    assert text.count("fma.rn") >= 4 * 16
+    assert text.count("ld.shared.v4") >= 4
+    assert len(set(re.findall(r"\.shared \S+ \S+ .b8 (\S+);", text))) == 5  # for w, and for each factorisation

@@ -196,7 +196,7 @@ def test_lanes_compute_what_one_iteration_does(device: Device, fp: Any, lanes: i
     for asked in (0, 1):
         x, y = (qd.field(fp, size, needs_grad=True) for _ in range(2))
         pairs = qd.Vector.field(2, fp, size, needs_grad=True)
-        total = qd.field(fp, (), needs_grad=True)
+        total, count = qd.field(fp, (), needs_grad=True), qd.field(qd.i32 if fp is qd.f32 else qd.i64, ())
 
         @qd.kernel
         def wave():
@@ -210,6 +210,7 @@ def test_lanes_compute_what_one_iteration_does(device: Device, fp: Any, lanes: i
                 pairs[i] = [v, v * i]
                 y[i] = v * v
                 total[None] += v
+                count[None] -= 1
 
         x.from_numpy(np.linspace(-2, 2, size).astype(np.float32 if fp is qd.f32 else np.float64))
         wave()
@@ -218,6 +219,7 @@ def test_lanes_compute_what_one_iteration_does(device: Device, fp: Any, lanes: i
         pairs.grad.fill(0.25)
         wave.grad()
         found.append([a.to_numpy() for a in (y, pairs, x.grad, total)])
+        assert count[None] == -size
         many = "no lanes" if asked else f"{lanes} lanes" if size >= 4 * lanes else "lanes"
         assert many in schedule(wave)
     for one, other in zip(*(f[:3] for f in found), strict=True):

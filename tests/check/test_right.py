@@ -43,6 +43,7 @@ def test_the_doctor_reports_nothing_for_a_right_program(program, case, arch) -> 
             one(f, loss)
     report = qd.ad.check(run, loss, {name: f for name, f in placed.items() if f.has_grad()})
     assert report.right, str(report)
+    assert all(v.level == "good" for v in report.verdicts), str(report)  # no card in a warning colour
 
 
 def total(f):

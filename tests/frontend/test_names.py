@@ -86,7 +86,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
 _HIDDEN = (
     "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.get_scalar_field", "Field.parent",
     "custom_jvp", "detached", "only", "constant_like", "epsilon", "Matrix.zero_like", "simt.half", "simt.shared",
-    "simt.threads", "Tile.eye_", "Tile.cholesky_", "Tile.solve_triangular_",
+    "simt.threads", "simt.first", "Tile.eye_", "Tile.cholesky_", "Tile.solve_triangular_",
 )  # fmt: skip
 _OPERATORS = ("Matrix.__matmul__",)
 

@@ -257,6 +257,27 @@ def the_time_of_a_clock(qd):
     k()
     return [t[1] >= t[0]]
 
+@row(1, 1)
+def times_of_launches_and_of_the_compiler(qd):
+    @qd.kernel
+    def k() -> qd.i32:
+        return 1
+    qd.profiler.print_scoped_profiler_info()
+    qd.profiler.clear_scoped_profiler_info()
+    return [k(), qd.profiler.CuptiMetric("a", "b", "{}").scale]
+
+@row(0, 16, 4)
+def addresses_of_elements(qd):
+    x, y = qd.field(qd.f32, shape=(4, 4)), qd.field(qd.u64, shape=3)
+    @qd.kernel
+    def k():
+        for i in range(1):
+            y[0] = qd.get_addr(x, [0, 1])
+            y[1] = qd.get_addr(x, [1, 1])
+            y[2] = qd.get_addr(x, [0, 2])
+    k()
+    return [0, y[1] - y[0], y[2] - y[0]]
+
 row = page("tools")
 
 @row(1, 1)
@@ -314,3 +335,66 @@ def an_option_is_changed_later(qd):
     before = qd.cfg.debug
     qd.cfg.debug = True
     return [before, qd.cfg.debug]
+
+# --- numbers of few bits
+
+row = page("quant")
+
+@row(-2, -1, 0, 1, 4)
+def whole_numbers_of_five_bits(qd):
+    x = qd.field(qd.types.quant.int(bits=5))
+    y = qd.field(qd.types.quant.int(bits=6, signed=False))
+    packed = qd.BitpackedFields(max_num_bits=32)
+    packed.place(x, y)
+    qd.root.dense(qd.i, 4).place(packed)
+    @qd.kernel
+    def k():
+        for i in range(4):
+            x[i] = i - 2
+            y[i] = 100
+    k()
+    found = [x[i] for i in range(4)]
+    x[1] = 100  # 1100100
+    return [*found, x[1]]
+
+@row(0, 0.30078125, 0.6015625, 0.8984375, -1.98828125)
+def numbers_of_fixed_point(qd):
+    x = qd.field(qd.types.quant.fixed(bits=10, max_value=2.0))
+    packed = qd.BitpackedFields(max_num_bits=32)
+    packed.place(x)
+    qd.root.dense(qd.i, 4).place(packed)
+    @qd.kernel
+    def k():
+        for i in range(4):
+            x[i] = 0.3 * i
+    k()
+    found = [x[i] for i in range(4)]
+    x[2] = -1.99
+    return [*found, x[2]]
+
+@row(1, 1.234375, 2.46875, -3.69921875, 0, 0.00099945068359375)
+def short_floating_point_numbers(qd):
+    x = qd.field(qd.types.quant.float(exp=5, frac=10))
+    packed = qd.BitpackedFields(max_num_bits=32)
+    packed.place(x)
+    qd.root.dense(qd.i, 6).place(packed)
+    for i, v in enumerate((1.0, 1.2345, 2.469, -3.7, 0.0, 1e-3)):
+        x[i] = v
+    return [x[i] for i in range(6)]
+
+@row(4, 3)
+def an_array_in_one_word(qd):
+    x = qd.field(qd.types.quant.int(4))
+    qd.root.quant_array(qd.i, 8, max_num_bits=32).place(x)
+    @qd.kernel
+    def fill():
+        for i in range(8):
+            x[i] = i - 3
+    @qd.kernel
+    def total() -> qd.i32:
+        s = 0
+        for i in x:
+            s += x[i]
+        return s
+    fill()
+    return [total(), x[6]]

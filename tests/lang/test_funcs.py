@@ -220,7 +220,7 @@ def test_logging_level():
         qd.set_logging_level("loud")
 
 
-@pytest.mark.parametrize("name", ["get_addr", "Mesh"])
+@pytest.mark.parametrize("name", ["mesh_local", "Mesh"])
 def test_unsupported_names_raise_with_a_reason(name):
     with pytest.raises(NotImplementedError, match="outside"):
         getattr(qd, name)

@@ -13,13 +13,10 @@ from quadrants_lab.math import vec3
 from quadrants_lab.types.enums import Format
 
 LIST = Path(__file__).resolve().parents[2] / "docs" / "quadrants_names.txt"
-ABSENT = ("interop", "lang.intrinsics", "lang.mesh", "profiler.scoped_profiler", "sparse", "types.quant")
+ABSENT = ("lang.mesh", "sparse")
 LACKS = {
-    "lang.field": {"BitpackedFields"},
-    "lang.misc": {"global_thread_idx", "mesh_local", "mesh_patch_idx", "python"},
+    "lang.misc": {"mesh_local", "mesh_patch_idx", "python"},
     "lang.ops": {"volatile_load"},
-    "lang.snode": {"get_addr"},
-    "profiler.kernel_metrics": {"CuptiMetric"},
     "types.enums": {"AutodiffMode", "BoundaryMode", "SNodeGradType"},
 }  # what is outside of quadrants_lab, or internal
 

@@ -33,11 +33,17 @@ def test_every_backend_gives_the_right_answer(program, session: str) -> None:
     assert answer(program) == json.loads(RIGHT.read_text())[program.__name__]
 
 
+@pytest.mark.parametrize("program", sparse_run.ON_DEMAND, ids=lambda p: p.__name__)
+@CPU_ALONE
+def test_with_memory_for_what_is_active(program, session: str) -> None:
+    assert answer(program) == json.loads(RIGHT.read_text())[program.__name__]
+
+
 @CPU_ALONE
 def test_checked_launches_give_the_right_answers(session: str, golden) -> None:
     lines = []
-    for program in sparse_run.PROGRAMS:
-        qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+    for program in (*sparse_run.PROGRAMS, *sparse_run.ON_DEMAND):
+        qd.init(arch=qd.cpu, debug=program in sparse_run.PROGRAMS, offline_cache=False)  # checks look at each element
         lines.append(f'"{program.__name__}": {json.dumps(answer(program))}')
     golden(RIGHT, "{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -235,6 +235,31 @@ def test_memory_of_the_process(session: str) -> None:
     assert abs(x.grad[1400, 1500] - 8.0) < 1e-6
 
 
+def test_a_block_that_moves_takes_the_memory_of_one_block(session: str) -> None:
+    x = qd.field(qd.f32, needs_grad=True)
+    node = qd.root.pointer(qd.ij, 16)
+    node.dense(qd.ij, 32).place(x, x.grad)
+
+    @qd.kernel
+    def move(k: int):
+        qd.deactivate(node, [k, 5])
+        for i, j in qd.ndrange(32, 32):
+            x[k * 32 + 32 + i, 160 + j] = 1.0
+
+    for k in range(15):
+        move(k)
+        if k % 4 == 2:
+            qd.sparse.trim(x)
+        if session == "cpu":
+            assert qd.sparse.nbytes(x) <= 6 * PAGE
+    qd.sparse.trim(x)
+    if session == "cpu":
+        assert qd.sparse.nbytes(x) == 2 * PAGE
+    want = np.zeros((512, 512), np.float32)
+    want[480:, 160:192] = 1.0
+    assert (x.to_numpy() == want).all()
+
+
 NESTED = Layout(("pointer", "ij", 64), ("pointer", "ij", 64), ("dense", "ij", 16))
 
 
@@ -325,6 +350,65 @@ def test_a_layout_of_more_elements_than_memory(session: str) -> None:
     assert count() == 0
     top.deactivate_all()
     assert qd.sparse.nbytes(x) == 0
+
+
+# --- kernels whose loops are not those over a sparse layout
+
+
+def test_indices_that_are_sums(session: str) -> None:
+    x = qd.field(qd.i32)
+    LAYOUTS["pointer, pointer, dense"].place(qd, x)  # 32^2 elements
+    rng = np.random.default_rng(2)
+    at = rng.integers(0, 16, (20, 2)).astype(np.int32)
+    at[:, 1] = rng.permutation(16)[rng.integers(0, 16, 20)]
+
+    @qd.kernel
+    def write(at: qd.types.ndarray(qd.i32, 2)):
+        qd.loop_config(serialize=True)
+        for k in range(20):
+            x[2 * (at[k, 0] // 2) + at[k, 1], 8 * (k % 2) + at[k, 1]] += k + 1
+
+    write(at)
+    want = np.zeros((32, 32), int)
+    for k, (a, b) in enumerate(at.tolist()):
+        want[2 * (a // 2) + b, 8 * (k % 2) + b] += k + 1
+    assert (x.to_numpy() == want).all()
+
+
+@NEEDS_F64
+def test_the_gradient_of_a_loop_that_asks_what_is_active(session: str) -> None:
+    x, z = qd.field(qd.f64), qd.field(qd.f64, shape=256, needs_grad=True)
+    w = qd.field(qd.f64, shape=256, needs_grad=True)
+    loss = qd.field(qd.f64, shape=(), needs_grad=True)
+    node = qd.root.pointer(qd.i, 64)
+    node.dense(qd.i, 4).place(x)
+    for i in (5, 90, 91, 255):
+        x[i] = 1.0
+
+    @qd.kernel
+    def some():
+        for i in z:
+            if qd.is_active(node, i // 4):
+                v = z[i]
+                for _ in range(i % 3):
+                    v = v * v
+                loss[None] += v
+            w[i] = z[i] * z[i]
+
+    @qd.kernel
+    def rest():
+        for i in w:
+            loss[None] += w[i] * (i + 1)
+
+    values = np.linspace(0.5, 1.5, 256)
+    z.from_numpy(values)
+    with qd.ad.Tape(loss):
+        some()
+        rest()
+    power = 2 ** (np.arange(256) % 3)
+    active = np.isin(np.arange(256) // 4, (1, 22, 63))
+    want = active * power * values ** (power - 1) + 2 * values * (np.arange(256) + 1)
+    np.testing.assert_allclose(z.grad.to_numpy(), want, rtol=1e-12)
 
 
 # --- gradients

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, NEEDS_F64, session_of
+from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 
@@ -81,6 +81,45 @@ def test_shared_vectors_matrices_and_structs():
     assert shape.to_numpy().tolist() == [2, 2, 332]
 
 
+def test_more_shared_memory_than_threads_is_cleared():
+    """In each block, after another one has used the memory."""
+    y = qd.field(qd.f32, 96)
+
+    @qd.kernel
+    def k():
+        qd.loop_config(block_dim=32)
+        for i in y:
+            v, t = block.SharedArray(70, qd.types.vector(2, qd.f32)), block.thread_idx()
+            for n in range(3):
+                if t + 32 * n < 70:
+                    y[i] += v[t + 32 * n].sum()
+                    v[t + 32 * n] += 1.0
+            block.sync()
+
+    k()
+    np.testing.assert_array_equal(y.to_numpy(), np.zeros(96))
+
+
+@CPU_ALONE
+def test_indices_of_shared_vectors_are_checked(session):
+    qd.init(arch=qd.cpu, debug=True)
+    y = qd.field(vec3, 32)
+
+    @qd.kernel
+    def k(n: qd.i32):
+        qd.loop_config(block_dim=32)
+        for i in y:
+            v = block.SharedArray((4, 8), vec3)
+            v[i // 8, i % 8].y = 1.0 * i
+            block.sync()
+            y[i] = v[3 - i // 8, i % 8 + n]
+
+    k(0)
+    np.testing.assert_array_equal(y.to_numpy()[:, 1].reshape(4, 8), np.arange(32).reshape(4, 8)[::-1])
+    with pytest.raises(qd.QuadrantsAssertionError, match=r"index 8 is out of bounds for axis 1 .* with extent 8"):
+        k(1)
+
+
 # --- tiles ----------------------------------------------------------------------------------------------------------
 
 
@@ -105,9 +144,9 @@ def test_loads_and_stores_leave_what_is_outside():
             if team < 3:
                 y[team, 0:16, 0:16] = t
             elif team == 3:
-                y[team, 5 : 5 + rows, 30:46] = t
-            else:
                 y[team, 8:100, 0:3] = t
+            else:
+                y[team, 5 : 5 + rows, 30:46] = t
 
     k(y, 2)
     found, want = y.to_numpy(), np.zeros((5, 16, 40), np.float32)
@@ -115,8 +154,8 @@ def test_loads_and_stores_leave_what_is_outside():
     want[0, :, :16] = a[1, :16, 8:24]
     want[1, :2, :4] = a[2, 3:5, 2:6]
     want[2, :10, :4] = a[0, 10:20, 20:24]
-    want[3, 5:7, 30:40] = np.eye(16)[:2, :10]
-    want[4, 8:16, :3] = np.eye(16)[:8, :3]
+    want[3, 8:16, :3] = np.eye(16)[:8, :3]
+    want[4, 5:7, 30:40] = np.eye(16)[:2, :10]
     np.testing.assert_array_equal(found, want)
 
 
@@ -162,6 +201,60 @@ def sums_outer_products(n, dtype):
 @pytest.mark.parametrize("dtype", ["f32", "i32", "u32", "f16"])
 def test_a_sum_of_outer_products(n, dtype):
     sums_outer_products(n, dtype)
+
+
+def test_a_shared_row_is_there_wherever_it_is_read():
+    """A product under a condition does not make the row for those behind it."""
+    y = qd.field(qd.f32, (16, 16))
+
+    @qd.kernel
+    def k(n: qd.i32):
+        qd.loop_config(block_dim=16)
+        for i in range(16):
+            t, v = qd.simt.Tile16x16.zeros(), 1.0 + i
+            if n > 0:
+                t += qd.outer(1.0, v)
+            t += qd.outer(v, v)
+            for _ in range(n):
+                t -= qd.outer(v, v)
+            t += qd.outer(2.0, v)
+            y[0:16, 0:16] = t
+
+    v = np.arange(1, 17)
+    for n in (0, 2):
+        k(n)
+        want = np.outer(v, v) * (1 - n) + np.outer(np.full(16, 2 + (n > 0)), v)
+        np.testing.assert_array_equal(y.to_numpy(), want)
+
+
+def test_products_with_rows_of_arrays():
+    """Beyond the end of the slice, or of the array, nothing is added."""
+    a = RNG.integers(-4, 5, (2, 3, 20)).astype(np.float32)
+    x, y = qd.field(qd.f32, (2, 3, 20)), qd.field(qd.f32, (4, 16, 16))
+    x.from_numpy(a)
+
+    @qd.kernel
+    def k(last: qd.i32):
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            t, u = qd.simt.Tile16x16.zeros(), qd.simt.Tile16x16.zeros()
+            held = block.SharedArray((2, 16), qd.f32)
+            if i < 32:
+                held[i // 16, i % 16] = x[1, i // 16, i % 16]
+            block.sync()
+            v = i % 32 + 1.0
+            t += qd.outer(v, x[1, 2, 2:18])
+            t -= qd.outer(1.0, x[0, 1, 10:26])
+            u += qd.outer(2.0, held[1, 0:16])
+            u -= qd.outer(v, held[0, last - 5 : last])
+            y[i // 32 * 2, 0:16, 0:16] = t
+            y[i // 32 * 2 + 1, 0:16, 0:16] = u
+
+    k(9)
+    v = np.arange(1, 17)
+    first = np.outer(v, a[1, 2, 2:18]) - np.outer(np.ones(16), np.pad(a[0, 1, 10:], (0, 6)))
+    second = np.outer(np.full(16, 2), a[1, 1, :16]) - np.outer(v, np.pad(a[1, 0, 4:9], (0, 11)))
+    np.testing.assert_array_equal(y.to_numpy(), [first, second, first, second])
 
 
 def factorises_and_solves(n, dtype):

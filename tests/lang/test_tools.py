@@ -1,6 +1,7 @@
 """`qd.profiler`, `qd.perf_dispatch` and `qd.tools`: what is counted, chosen and written."""
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -127,6 +128,77 @@ def test_the_environment_chooses(given, want, monkeypatch):
     else:
         with pytest.raises(qd.QuadrantsRuntimeError, match=f"QL2057.*{want}"):
             work()
+
+
+def test_the_environment_asks_for_names_and_for_the_choice(monkeypatch, capsys):
+    @qd.perf_dispatch(get_geometry_hash=lambda: 0, first_warmup=0)
+    def work(): ...
+
+    @work.register
+    def slow():
+        time.sleep(0.01)
+
+    @work.register
+    def fast(): ...
+
+    monkeypatch.setenv("QD_PERFDISPATCH_FORCE", "?")
+    monkeypatch.setenv("QD_PERFDISPATCH_PRINT_DEBUG", "1")
+    for _ in range(3):
+        work()
+    said = capsys.readouterr().out
+    assert "perf_dispatch 'work': available implementations: ['slow', 'fast']" in said
+    assert "perf_dispatch 'work': 'fast' is the fastest of 2" in said
+
+
+def test_kernels_that_are_not_declared_pure_are_named(capsys):
+    qd.init(arch=qd.cpu, print_non_pure=True)
+
+    @qd.kernel
+    def plain() -> qd.i32:
+        return 1
+
+    @qd.kernel(fastcache=True)
+    def declared() -> qd.i32:
+        return 1
+
+    for kernel in (plain, plain, declared):
+        kernel()
+    assert capsys.readouterr().out == "[quadrants_lab] kernel plain is not declared pure: fastcache=True is not given\n"
+
+
+def test_times_of_the_compiler_s_parts(capsys):
+    qd.init(arch=qd.cpu, offline_cache=False)
+    qd.profiler.clear_scoped_profiler_info()
+
+    @qd.kernel
+    def timed() -> qd.i32:
+        return 1
+
+    timed()
+    qd.profiler.print_scoped_profiler_info()
+    head, total, one = capsys.readouterr().out.splitlines()
+    assert head.split()[-1] == "kernel"
+    assert [total.split()[-1], one.split()[-1]] == ["all", "timed"]
+    assert float(one.split()[3]) > 0
+    assert qd.interop.get_mps_command_queue() == 0
+    with pytest.raises(NotImplementedError, match="cpu"):
+        qd.clock_freq_hz()
+
+
+def test_addresses_of_elements():
+    qd.init(arch=qd.cpu)
+    x, y = qd.Vector.field(2, qd.f32, shape=(3, 4), offset=(1, 0)), qd.field(qd.u64, shape=3)
+
+    @qd.kernel
+    def k():
+        y[0] = qd.get_addr(x, [1, 0])
+        y[1] = qd.get_addr(x, [3, 2])
+        y[2] = qd.get_addr(y, 1)
+
+    k()
+    assert y[0] == x.to_numpy(copy=False).ctypes.data
+    assert y[1] - y[0] == 8 * (2 * 4 + 2)
+    assert y[2] == y.to_numpy(copy=False).ctypes.data + 8
 
 
 def _alone(): ...

@@ -43,7 +43,7 @@ def follow(page: Lab, inspector: Locator, theme: str) -> None:
     """One iteration forwards and backwards, by buttons, the slider and the field for the iteration."""
     now, column = inspector.locator(".now"), inspector.locator(".stk")
     assert "step 1 of" in now.inner_text()
-    assert "iteration 3" in inspector.locator("h4").first.inner_text()
+    assert "iteration 3: " in inspector.locator(".answer").first.inner_text()
     inspector.locator('[data-move="turn"]').click()
     assert "backwards" in now.inner_text()
     assert column.get_attribute("data-height") == "50"

@@ -72,6 +72,6 @@ def test_a_report_shows_itself(shell) -> None:
     shown(shell, "3.03")
     found = qd.ad.check(shell.user_ns["run"], shell.user_ns["loss"])
     html = shell.display_formatter.formatters["text/html"](found)
-    assert "not ok  the gradient of x" in html
+    assert "wrong   the gradient of x" in html
     assert "step size" in drawing(static(pictures(found)))
     assert static(pictures(found)) in html

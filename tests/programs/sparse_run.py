@@ -127,14 +127,81 @@ def lists(qd: Any) -> list[Any]:
     return [sums.to_numpy().tolist(), count(), v.to_numpy()[:10].tolist(), x.to_numpy().tolist()]
 
 
-PROGRAMS: tuple[Callable[[Any], list[Any]], ...] = (pointers_of_bitmasks, growth, lists)
+def _nested(qd: Any, top: int, inner: int, block: int) -> list[Any]:
+    """Cells of pointers in cells of pointers: growth, and cells of both that are dropped."""
+    n = top * inner * block
+    x, y = qd.field(qd.f32), qd.field(qd.f32)
+    wide = qd.root.pointer(qd.ij, top)
+    narrow = wide.pointer(qd.ij, inner)
+    narrow.dense(qd.ij, block).place(x, y)
+
+    @qd.kernel
+    def grow():
+        for i, j in x:
+            y[(i + block) % n, j] += x[i, j] + 1.0
+
+    @qd.kernel
+    def count() -> int:
+        found = 0
+        for i, j in y:
+            found += 1
+            if y[i, j] > 1.5:
+                found += 1000
+        return found
+
+    @qd.kernel
+    def cells() -> int:
+        found = 0
+        for _i, _j in narrow:
+            found += 1
+        for _i, _j in wide:
+            found += 1000
+        return found
+
+    @qd.kernel
+    def drop_narrow(i: int, j: int):
+        qd.deactivate(narrow, [i // block, j // block])
+
+    @qd.kernel
+    def drop_wide(i: int, j: int):
+        qd.deactivate(wide, [i // (block * inner), j // (block * inner)])
+
+    def seen() -> list[Any]:
+        return [count(), cells(), x[n - 1, 2], y[block - 1, 2], y[3 + block, n // 2]]
+
+    x[n - 1, 2] = 2.0
+    x[3, n // 2] = 3.0
+    found = [seen()]
+    grow()
+    found.append(seen())
+    drop_narrow(n - 1, 2)
+    found.append(seen())
+    drop_wide(3, n // 2)
+    found.append(seen())
+    x[4, n // 2] = 1.0
+    found.append(seen())
+    wide.deactivate_all()
+    return [*found, seen()]
+
+
+def nested(qd: Any) -> list[Any]:
+    return _nested(qd, 4, 3, 2)
+
+
+def far_apart(qd: Any) -> list[Any]:
+    """The same in 65536^2 elements, for which there need not be memory."""
+    return _nested(qd, 64, 64, 16)
+
+
+PROGRAMS: tuple[Callable[[Any], list[Any]], ...] = (pointers_of_bitmasks, growth, lists, nested)
+ON_DEMAND = (far_apart,)  # for backends with memory on demand
 
 
 def main() -> None:
     import quadrants as qd  # only the peer's environment has it
 
     answers = {}
-    for program in PROGRAMS:
+    for program in (*PROGRAMS, *ON_DEMAND):
         qd.init(arch=qd.cpu, log_level=qd.ERROR)
         answers[program.__name__] = program(qd)
     print("answers", json.dumps(answers), sep="\n")

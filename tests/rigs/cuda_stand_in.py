@@ -85,7 +85,7 @@ class Host(Target):
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
         raise NotImplementedError
 
-    def barrier(self, fn: Function) -> None:
+    def barrier(self, fn: Function, threads: int) -> None:
         raise NotImplementedError
 
     def shared(self, mod: Module) -> str:

@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_read(tmp_path, capsys, command, name, why) -> Non
 
 def test_check_of_a_right_gradient(program, capsys) -> None:
     assert main(["check", program, "--grad", "y"]) == 0
-    assert "ok      the gradient of x agrees with finite differences" in capsys.readouterr().out
+    assert "right   the gradient of x agrees with finite differences" in capsys.readouterr().out
 
 
 def test_check_of_a_wrong_one(program, capsys) -> None:
@@ -129,14 +129,14 @@ def test_check_of_a_wrong_one(program, capsys) -> None:
         file.write("one()\ntwo()\n")
     with pytest.warns(qd.QuadrantsWarning):
         assert main(["check", program, "--grad", "y"]) == 1
-    assert "not ok  the gradient of x is WRONG" in capsys.readouterr().out
+    assert "wrong   the gradient of x: the gradient stops at h, which has none\n" in capsys.readouterr().out
 
 
 def test_check_looks_at_the_last_session(program, capsys) -> None:
     text = Path(program).read_text()
     Path(program).write_text(f"{text}\nqd.init(arch=qd.cpu)\n{text}")
     assert main(["check", program, "--grad", "y"]) == 0
-    assert "ok      the gradient of x agrees with finite differences" in capsys.readouterr().out
+    assert "right   the gradient of x agrees with finite differences" in capsys.readouterr().out
 
 
 def test_check_of_a_program_that_ends_itself_says_so(program, capsys) -> None:

@@ -482,8 +482,7 @@ small, LARGE = 4, 3
 @qd.kernel(fastcache=True)
 def bad(): print(small)
 @qd.kernel(fastcache=True)
-def k() -> qd.i32:
-    return LARGE
+def k() -> qd.i32: return LARGE
 def result():
     try:
         bad()

@@ -10,7 +10,9 @@ from typing import Any
 
 from quadrants_lab.frontend.library.core import helper, ops, static
 
-_sync, _thread, _shared, _sqrt, _max, _int = ops("block.sync block.thread_idx simt.shared sqrt max int")
+# simt.shared: shared memory with the value of each thread; simt.first: the first thread of the subgroup
+_sync, _thread, _first, _shared = ops("block.sync block.thread_idx simt.first simt.shared")
+_sqrt, _min, _max, _int = ops("sqrt min max int")
 
 _columns = helper(lambda tile: static(tile.shape[1]))
 
@@ -32,9 +34,10 @@ def load(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: An
     """Elements outside of the rows, the columns or the array leave the tile's as they are."""
     t = _thread()
     row = row0 + t % 32
-    if t % 32 < _columns(tile) and row < row1 and row < arr.shape[static(len(arr.shape) - 2)]:
+    end = _min(col1, arr.shape[static(len(arr.shape) - 1)])
+    if t % 32 < _columns(tile) and row < _min(row1, arr.shape[static(len(arr.shape) - 2)]):
         for c in range(_columns(tile)):
-            if col0 + c < col1 and col0 + c < arr.shape[static(len(arr.shape) - 1)]:
+            if col0 + c < end:
                 tile[t, c] = arr[at, row, col0 + c]
 
 
@@ -42,9 +45,10 @@ def load(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: An
 def store(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: Any) -> Any:
     t = _thread()
     row = row0 + t % 32
-    if t % 32 < _columns(tile) and row < row1 and row < arr.shape[static(len(arr.shape) - 2)]:
+    end = _min(col1, arr.shape[static(len(arr.shape) - 1)])
+    if t % 32 < _columns(tile) and row < _min(row1, arr.shape[static(len(arr.shape) - 2)]):
         for c in range(_columns(tile)):
-            if col0 + c < col1 and col0 + c < arr.shape[static(len(arr.shape) - 1)]:
+            if col0 + c < end:
                 arr[at, row, col0 + c] = tile[t, c]
 
 
@@ -54,7 +58,17 @@ def add_outer(tile: Any, a: Any, row: Any) -> Any:
     ``row``, shared memory with an element of each thread."""
     t = _thread()
     for c in range(_columns(tile)):
-        tile[t, c] = tile[t, c] + a * row[t - t % 32 + c]
+        tile[t, c] = tile[t, c] + a * row[_first() + c]
+
+
+@helper
+def add_outer_of_row(tile: Any, a: Any, arr: Any, at: Any, row: Any, col0: Any, col1: Any) -> Any:
+    """The same with a row of an array, which ends at its end."""
+    t = _thread()
+    end = _min(col1, arr.shape[static(len(arr.shape) - 1)])
+    for c in range(_columns(tile)):
+        if col0 + c < end:
+            tile[t, c] = tile[t, c] + a * arr[at, row, col0 + c]
 
 
 @helper
@@ -66,14 +80,14 @@ def cholesky(tile: Any, eps: Any) -> Any:
     r = t % 32
     for k in range(_columns(tile)):
         column = _shared(tile[t, k])
-        root = _sqrt(_max(column[t - r + k], eps))
+        root = _sqrt(_max(column[_first() + k], eps))
         if r == k:
             tile[t, k] = root
         if r > k:
             x = tile[t, k] / root
             tile[t, k] = x
             for c in range(k + 1, _columns(tile)):
-                tile[t, c] = tile[t, c] - x * (column[t - r + c] / root)
+                tile[t, c] = tile[t, c] - x * (column[_first() + c] / root)
         _sync()
 
 
@@ -81,11 +95,10 @@ def cholesky(tile: Any, eps: Any) -> Any:
 def solve_triangular(lower: Any, b: Any) -> Any:
     """Replaces ``b`` by the x with x @ L.T = b; each thread has a row of x."""
     t = _thread()
-    first = t - t % 32
     for k in range(_columns(lower)):
         column = _shared(lower[t, k])
-        x = b[t, k] / column[first + k]
+        x = b[t, k] / column[_first() + k]
         b[t, k] = x
         for c in range(k + 1, _columns(lower)):
-            b[t, c] = b[t, c] - x * column[first + c]
+            b[t, c] = b[t, c] - x * column[_first() + c]
         _sync()

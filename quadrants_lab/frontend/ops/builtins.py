@@ -4,9 +4,11 @@ import ast
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Local, Place, locate
@@ -14,7 +16,7 @@ from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, writ
 from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType, f32, f64, promote, u1
+from quadrants_lab.ir.types import DType, f32, f64, i64, promote, u1, u64
 
 
 def _common(cx: Context, numbers: Sequence[Number]) -> DType:
@@ -148,6 +150,33 @@ def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
     return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.random_sites - 1)), t)
 
 
+def _clock(cx: Context, call: ast.Call) -> Value:
+    cx.at(call)
+    return Num(cx.b.add(N.Builtin(cx.b.fresh(), i64, "clock")), i64)
+
+
+def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
+    """The address of the first element, which memory keeps for as long as it is there, and the bytes up to this one."""
+    mem: Any = f.fields[0] if f.fields else None
+    found = None if mem is None else cx.bindings.get(mem.buffer.name)
+    if found is None or len(f.fields) != 1:
+        raise cx.fail("QL1711", argument_node(call, 0), what=f.describe(), kinds="field of numbers, no other")
+    note_unknown()  # another process has another address
+    parts = indices.entries(cx) or (indices,)
+    ids = [cx.to(part.number(cx, argument_node(call, 1)), u64) for part in parts]
+    if len(ids) != mem.ndim:
+        what = f"takes {mem.ndim} indices, {len(ids)} given"
+        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params="f, indices")
+    cx.at(call)
+    at = cx.const(0, u64)
+    for k, i in enumerate(ids):
+        first = cx.const(mem.offset[k] if mem.offset else 0, u64)
+        step = cx.const(mem.buffer.shape[k], u64)
+        at = cx.b.op("add", cx.b.op("mul", at, step), cx.b.op("sub", i, first))
+    size = cx.const(mem.buffer.dtype.nbytes * prod(mem.element_shape), u64)
+    return Num(cx.b.op("add", cx.const(found.address, u64), cx.b.op("mul", at, size)), u64)
+
+
 _OPERATORS: dict[str, type] = {prim: op for op, (prim, _) in arith.BINARY.items()}
 
 
@@ -274,6 +303,8 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
     *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
       for n, d in _ATOMIC_DOCS.items()),
+    Builtin("clock_counter", (), _clock, "Ticks of the device's clock; 0 on Vulkan and Metal."),
+    Builtin("get_addr", ("f", "indices"), _address, "The address of an element of a field on its device, a u64."),
     Builtin("volatile_load", ("target",), _volatile_load,
             "The element, read from memory at this point, where others may have changed it.", 1),
     Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,

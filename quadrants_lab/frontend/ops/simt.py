@@ -12,7 +12,7 @@ from quadrants_lab.frontend.ops import tiles
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.struct import type_of
-from quadrants_lab.frontend.values.tile import SUBGROUP, of_threads, shared_array, use_blocks
+from quadrants_lab.frontend.values.tile import SUBGROUP, of_threads, shared_array, thread, use_blocks
 from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32
@@ -37,6 +37,15 @@ def _sync(cx: Context, call: ast.Call, *mask: Value) -> Value:
 def _fence(cx: Context, call: ast.Call) -> Value:
     """Emits nothing: a thread sees its own writes in order, and those of others after barriers."""
     return Obj(None)
+
+
+def _first(cx: Context, call: ast.Call) -> Value:
+    """The first thread of the running thread's subgroup."""
+    use_blocks(cx, call)
+    if cx.block_threads <= SUBGROUP:
+        return Lit(0, call)
+    own = thread(cx)
+    return Num(cx.b.op("sub", own, cx.b.op("mod", own, cx.b.const(SUBGROUP, i32))), i32)
 
 
 def _constant(value: Callable[[Context], int]) -> Lower:
@@ -252,6 +261,7 @@ _BLOCK: tuple[Builtin, ...] = (
             ("key", "block_dim", "radix_bits", "bit_start", "num_bits", "bins", "excl_prefix"), _radix,
             "The thread's place when the block's keys are sorted by a digit; bins: how often each is there."),
 )
+_TOP = (Builtin("global_thread_idx", (), _index("number"), "The same as simt.block.global_thread_idx()."),)
 _GRID: tuple[Builtin, ...] = (
     Builtin("mem_fence", (), _fence, "Does nothing: threads of different blocks meet in atomics alone."),
     Builtin("memfence", (), _fence, "The same as mem_fence()."),
@@ -289,6 +299,7 @@ _WARP: tuple[Builtin, ...] = (
 _OWN: tuple[Builtin, ...] = (
     Builtin("shared", ("value",), _shared, ""),
     Builtin("threads", (), _index("threads"), ""),
+    Builtin("first", (), _first, ""),
     Builtin("half", (), _constant(lambda cx: 1 << (cx.block_threads - 1).bit_length() >> 1), ""),
 )
 
@@ -301,5 +312,5 @@ def _named(prefix: str, rows: tuple[Builtin, ...], home: str = "") -> Iterator[B
 ROWS: tuple[Builtin, ...] = (
     *(replace(r, home=f"simt.{r.name.partition('.')[0]}") for r in _families()),
     *_named("block", _BLOCK), *_named("grid", _GRID), *_named("subgroup", _SUBGROUP), *_named("warp", _WARP),
-    *_named("simt", _OWN, "library"), *tiles.ROWS,
+    *_named("simt", _OWN, "library"), *tiles.ROWS, *_TOP,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from quadrants_lab.frontend.library import tiles
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.syntax.tiles import inlined
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.tile import SUBGROUP, Outer, Tile, shared_array, use_blocks
+from quadrants_lab.frontend.values.tile import SUBGROUP, Outer, Slab, Tile, shared_array, use_blocks
 from quadrants_lab.frontend.values.values import Obj, Value
 
 SIZES = {"Tile16x16": 16, "Tile32x32": 32}
@@ -53,7 +53,8 @@ def _solve(cx: Context, call: ast.Call, tile: Value, b: Value, lower: Value | No
     _real(cx, call, "solve_triangular_", tile.tile)
     if b.tile is None or b.tile.size != tile.tile.size or b.tile is tile:
         raise cx.fail("QL1430", argument_node(call, 1), op="solve_triangular_",
-                      want=f"another tile of {tile.tile.size} x {tile.tile.size}", what=b.describe())  # fmt: skip
+                      want=f"another tile of {tile.tile.size} x {tile.tile.size}",
+                      what="the same one" if b.tile is tile else b.describe())  # fmt: skip
     if lower is not None and cx.known(lower, "QL1610", call, op="solve_triangular_") is not True:
         raise cx.fail("QL1721", call)
     inlined(cx, call, tiles.solve_triangular, tile.tile.mem, b.tile.mem)
@@ -61,7 +62,8 @@ def _solve(cx: Context, call: ast.Call, tile: Value, b: Value, lower: Value | No
 
 
 def _outer(cx: Context, call: ast.Call, a: Value, b: Value) -> Value:
-    return Outer(*(cx.num(cx.argument(call, k, x)) for k, x in enumerate((a, b))))
+    row = isinstance(b, Slab) and b.is_row
+    return Outer(cx.num(cx.argument(call, 0, a)), b if row else cx.num(cx.argument(call, 1, b)))
 
 
 def _rows() -> Iterator[Builtin]:
@@ -80,5 +82,5 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("Tile.solve_triangular_", ("tile", "B", "lower="), _solve, "Replaces B by the X with X @ L.T = B.",
             home="library"),
     Builtin("outer", ("a", "b"), _outer, "For t -= qd.outer(a, b) and t += ...: each thread gives an element of the "
-            "column a and of the row b."),
+            "column a and of the row b, which may also be a row of an array, a[i, k:l]."),
 )  # fmt: skip

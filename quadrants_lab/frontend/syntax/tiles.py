@@ -25,10 +25,12 @@ def is_place(place: Value) -> bool:
 
 def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.expr) -> None:
     """Assigns a tile to a tile or to rows and columns of memory, or these to a tile."""
-    if isinstance(place, Tile) and isinstance(value, Slab):
-        _transfer(cx, node, tiles.load, place, value)
-    elif isinstance(place, Slab) and isinstance(value, Tile) and not place.is_column:
-        _transfer(cx, node, tiles.store, value, place)
+    slab = value if isinstance(place, Tile) else place
+    whole = isinstance(slab, Slab) and not slab.is_column and not slab.is_row
+    if isinstance(place, Tile) and whole:
+        _transfer(cx, node, tiles.load, place, slab)
+    elif isinstance(value, Tile) and whole:
+        _transfer(cx, node, tiles.store, value, slab)
     elif isinstance(place, Tile) and isinstance(value, Tile) and value.size == place.size:
         use_blocks(cx, node)
         place.overwrite(cx, value)
@@ -36,7 +38,7 @@ def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.exp
         raise cx.fail("QL1722", source, what=value.describe(), target=place.describe())
 
 
-def _transfer(cx: Context, node: ast.expr, fn: Any, tile: Tile, slab: Slab) -> None:
+def _transfer(cx: Context, node: ast.expr, fn: Any, tile: Tile, slab: Any) -> None:
     inlined(cx, node, fn, tile.mem, slab.mem, Tuple(slab.at), *slab.rows, *slab.columns)
 
 
@@ -47,11 +49,15 @@ def update(cx: Context, place: Value, op: type, value: Value, node: ast.stmt, so
         raise cx.fail("QL1720", source, text=place.describe(), what=value.describe())
     cx.at(node)
     dtype = tile.mem.buffer.dtype
-    a, b = (cx.to(x.number(cx, source), dtype) for x in (value.a, value.b))
+    a, b = cx.to(value.a, dtype), value.b
     if op is ast.Sub:
         a = cx.b.op("neg", a)
     use_blocks(cx, source)
-    inlined(cx, source, tiles.add_outer, tile.mem, Num(a, dtype), _row(cx, b, dtype))
+    if isinstance(b, Slab):
+        args = (Num(a, dtype), b.mem, Tuple(b.at), *b.rows, *b.columns)
+        inlined(cx, source, tiles.add_outer_of_row, tile.mem, *args)
+    else:
+        inlined(cx, source, tiles.add_outer, tile.mem, Num(a, dtype), _row(cx, cx.to(b, dtype), dtype))
 
 
 def _row(cx: Context, number: int, dtype: DType) -> Mem:

@@ -92,14 +92,14 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
 
 def _mem_element(cx: Context, base: Place, value: V.Mem, node: ast.Subscript) -> Place:
     sliced = [isinstance(p, ast.Slice) for p in indices(node)]
-    if sliced[-2:] in ([True, True], [True, False]) and sum(sliced) == sum(sliced[-2:]):
+    if len(sliced) > 1 and any(sliced[-2:]) and not any(sliced[:-2]):
         return _slab(cx, value, node)
     index = element_index(cx, node, value)
     return V.Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
 
 
 def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
-    """The rows and columns of a field or array of numbers that a tile takes, or a column."""
+    """Rows and columns of a field or array of numbers, a row or a column."""
     parts = indices(node)
     if base.element_shape or base.offset or base.clamp:
         raise cx.fail("QL1504", next(p for p in parts if isinstance(p, ast.Slice)))
@@ -110,10 +110,12 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
             raise cx.fail("QL1511", p)
         ends: Any = (p.lower, p.upper) if isinstance(p, ast.Slice) else (p,)
         numbers = [_index(cx, e, k, base.text, cx.expr(e)) for e in ends]
+        if numbers[0].constant is not None and numbers[0].constant < 0:
+            raise cx.fail("QL1503", ends[0], k=k, text=base.text, back=-numbers[0].constant)
         cx.at(p)
         found.append(tuple(cx.num(cx.index(n)) for n in numbers))
     *at, rows, columns = found
-    return V.Slab(base, tuple(n for (n,) in at), rows, columns)  # type: ignore[arg-type]  # rows is a slice
+    return V.Slab(base, tuple(n for (n,) in at), rows, columns)
 
 
 def _whole_tile(cx: Context, base: Place, value: V.Tile, node: ast.Subscript) -> Place:

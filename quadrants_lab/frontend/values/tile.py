@@ -99,20 +99,18 @@ class Tile(_NoNumber):
 
 @dataclass(slots=True, eq=False)
 class Slab(_NoNumber):
-    """``mem[at, begin:end, ..]``: consecutive rows of a field or array, of which thread t of a subgroup takes number
-    t. ``columns`` are the begin and end of the columns that a tile takes, or the one column that is one number for each
-    thread, 0 in threads beyond the last row."""
+    """A slice of a field or array of numbers. ``rows`` and ``columns`` are a begin and an end, or one index. Thread t
+    of a subgroup takes row t of ``mem[at, i:j, k:l]``, and of the column ``mem[at, i:j, k]`` one number, 0 beyond the
+    last one. All threads read the row ``mem[at, i, k:l]``, of `Outer`."""
 
     mem: Mem
     at: tuple[Num, ...]
-    rows: tuple[Num, Num]
+    rows: tuple[Num, ...]
     columns: tuple[Num, ...]
     words = "a slice of an array"
     cure = "load it into a tile, t[:] = a[i:j, k:l]; a column a[i:j, k] is a number in each thread"
-
-    @property
-    def is_column(self) -> bool:
-        return len(self.columns) == 1
+    is_column = property(lambda self: len(self.columns) == 1)
+    is_row = property(lambda self: len(self.rows) == 1)
 
     def load(self, cx: Lowering, node: ast.expr) -> Value:
         if not self.is_column:
@@ -134,7 +132,8 @@ class Slab(_NoNumber):
 
 @dataclass(slots=True, eq=False)
 class Outer(_NoNumber):
-    """``qd.outer(a, b)``, which a tile can subtract or add: its element (r, c) is a of thread r times b of thread c."""
+    """``qd.outer(a, b)``, which a tile can subtract or add: its element (r, c) is a of thread r times b of thread c, or
+    times element c of the row b, a `Slab`."""
 
     a: Any
     b: Any

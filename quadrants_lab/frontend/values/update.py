@@ -132,6 +132,8 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
     if place.is_memory:
         return place
+    if isinstance(place, V.Slab):
+        place.number(cx, node)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, V.Tuple):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
     if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):

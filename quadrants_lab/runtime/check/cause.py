@@ -58,15 +58,31 @@ class Cause:
         """The source line of the statement."""
         return linecache.getline(self.file, self.line).strip()
 
-    def __str__(self) -> str:
+    @property
+    def where(self) -> str:
+        """The launch, the kernel and the iteration, in words."""
         where = [f"launch {self.launch}"] if self.launch else []
         where += [f"kernel {self.kernel}"] if self.kernel else []
         where += [f"iteration {', '.join(map(str, self.iteration))}"] if self.iteration else []
-        values = ", ".join(f"{name} = {show(value)}" for name, value in self.values)
+        return ", ".join(where)
+
+    @property
+    def operands(self) -> str:
+        """The named values, in words."""
+        return ", ".join(f"{name} = {show(value)}" for name, value in self.values)
+
+    def source(self) -> list[str]:
+        """The place and the source lines, underlined: nothing if the cause is no statement."""
         labels = (*([Label(self.at, self.label)] if self.at else ()), *self.beside)
-        text = render("", self.says, labels, "", kind="because")
-        more = [", ".join(where), values and f"with {values}", self.help and f"help: {self.help}"]
-        return "\n".join([text, *(f"  = {line}" for line in more if line)])
+        return render("", "", labels).splitlines()[1:]
+
+    def details(self) -> list[str]:
+        """All that follows the sentence, as lines: place, source, where it ran, operands, what to do."""
+        more = [self.where, self.operands and f"with {self.operands}", self.help and f"help: {self.help}"]
+        return [*self.source(), *(f"  = {line}" for line in more if line)]
+
+    def __str__(self) -> str:
+        return "\n".join([f"because: {self.says}", *self.details()])
 
 
 def cause(kind: str, says: str, event: Event | None, label: str = "", help: str = "") -> Cause:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsAssertionError
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.elements import Wrong
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,19 @@ class Worst:
     slope: float
 
 
+# kind of a verdict -> its badge
+_BADGES = {
+    "right": "right", "wrong": "wrong", "noisy": "noisy", "kink": "not differentiable", "jumps": "not differentiable",
+    "nonfinite": "NaN",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict on the gradient by one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite".
-    ``says``: the verdict as a sentence. ``good``: nothing contradicts the gradient. ``moves``: differences with all
-    elements moved. ``tangent``: None if forward mode is not possible. ``at``: number of the element with the greatest
-    error, or of one at a kink, None if none is known. ``causes``: why the gradient is wrong, or why it is zero."""
+    ``says``: the verdict as a sentence. ``moves``: differences with all elements moved. ``tangent``: None if forward
+    mode is not possible. ``at``: number of the element with the greatest error, or of one at a kink, None if none is
+    known. ``causes``: why the gradient is wrong, or why it is zero. ``zero``: all its elements are 0."""
 
     field: str
     kind: str
@@ -45,10 +56,25 @@ class Verdict:
     wrong: Wrong | None = None
     at: int | None = None
     causes: tuple[Cause, ...] = ()
+    zero: bool = False
 
     @property
     def good(self) -> bool:
-        return self.kind in ("right", "noisy")
+        """Whether something agrees with the gradient and nothing contradicts it. Where differences are too noisy to
+        judge it, forward mode has to agree."""
+        return self.kind == "right" or (self.kind == "noisy" and self.tangent is not None)
+
+    @property
+    def badge(self) -> str:
+        """The verdict in a word: right, wrong, NaN, zero, not differentiable, noisy."""
+        if self.zero and self.kind in ("right", "wrong"):
+            return "zero"
+        return "right" if self.good else _BADGES[self.kind]
+
+    @property
+    def level(self) -> str:
+        """How bad it is: "good", "bad", or "warning" where nothing can be said."""
+        return "good" if self.good else "bad" if self.kind in ("wrong", "nonfinite") else "warning"
 
     def beside(self, python: Cause | None) -> Verdict:
         """The verdict where the program does more than its launches, see `recording.beside_launches`: if a part of the
@@ -61,21 +87,40 @@ class Verdict:
         says = f"is WRONG: it lacks what goes through Python; of what the launches compute, it {self.says}"
         return replace(self, kind="wrong", says=says, moves=(), tangent=None, causes=causes)
 
+    @property
+    def why(self) -> Cause | None:
+        """The cause that a card begins with; None for a gradient that is right and not zero."""
+        return None if not self.causes or (self.good and not self.zero) else self.causes[0]
+
+    def table(self) -> list[str]:
+        """A line for each step size, one for forward mode, and the map of wrong elements; none if differences agree, or
+        cannot judge."""
+        if self.kind in ("right", "noisy", "nonfinite"):
+            return []
+        lines = [
+            f"step {m.width:.0e}: the loss changes by {m.found:.6g}, by the gradient it is {m.expected:.6g}"
+            for m in self.moves
+        ]
+        if self.tangent is not None:
+            along = f"along that direction {self.tangent.found:.6g}, by the gradient it is {self.tangent.expected:.6g}"
+            lines.append(f"forward mode: {along}")
+        return [*lines, *([] if self.wrong is None else [str(self.wrong)])]
+
     def __str__(self) -> str:
-        lines = [f"{'ok    ' if self.good else 'not ok'}  the gradient of {self.field} {self.says}"]
-        if self.kind not in ("right", "noisy", "nonfinite"):
-            lines += [
-                f"        step {m.width:.0e}: the loss changes by {m.found:.6g}, by the gradient it is {m.expected:.6g}"
-                for m in self.moves
-            ]
-            if self.tangent is not None:
-                lines.append(
-                    f"        forward mode: along that direction {self.tangent.found:.6g}, by the gradient it is "
-                    f"{self.tangent.expected:.6g}"
-                )
-            if self.wrong is not None:
-                lines.append(f"        {self.wrong}")
-        return "\n".join([*lines, *map(indented, self.causes)])
+        """The card: badge and cause in the first line, the cause's place in the second."""
+        lines = _card(self.badge, f"the gradient of {self.field}", self.says, self.why)
+        others = [c for c in self.causes if c is not self.why]
+        return "\n".join([*lines, *(_INDENT + line for line in self.table()), *map(indented, others)])
+
+
+_INDENT = " " * 8
+
+
+def _card(badge: str, of: str, says: str, why: Cause | None = None) -> list[str]:
+    """The lines of a card: what is said ``of`` something, after its cause if there is one."""
+    if why is None:
+        return [f"{badge:<6}  {of} {says}"]
+    return [f"{badge:<6}  {of}: {why.says}", *(_INDENT + line for line in (*why.details(), f"it {says}"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +159,44 @@ class Report:
             raise QuadrantsAssertionError(f"a gradient is not right\n{self}", code="QL2099")
         return self
 
-    def __str__(self) -> str:
-        lines = [self.says] if self.says else [str(v) for v in self.verdicts]
-        lines += [indented(c) for c in self.causes]
+    @property
+    def ordered(self) -> list[Verdict]:
+        """The verdicts, those that are not good first."""
+        return sorted(self.verdicts, key=lambda v: v.good)
+
+    @property
+    def badge(self) -> str:
+        """The word for a program that cannot be checked: NaN, error or unchecked."""
+        kinds = {c.kind for c in self.causes}
+        return "NaN" if "nonfinite" in kinds or "the loss is " in self.says else "error" if kinds else "unchecked"
+
+    def other_warnings(self) -> list[str]:
+        """The warnings that are not at the line of a cause."""
         causes = [*self.causes, *(c for v in self.verdicts for c in v.causes)]
         places = {f"--> {c.file}, line {c.line}" for c in causes}
-        lines += [w for w in self.warnings if not any(f"{place}\n" in w for place in places)]
+        return [w for w in self.warnings if not any(f"{place}\n" in w for place in places)]
+
+    def card(self, steps: bool = False) -> RenderableType:
+        """The report in colours, for a terminal: `rich.print(report)`. ``steps``: with the table of step sizes."""
+        from quadrants_lab.runtime.check.card import card
+
+        return card(self, steps)
+
+    def __rich__(self) -> RenderableType:
+        return self.card()
+
+    def __str__(self) -> str:
+        lines = []
+        if self.says:
+            lines += _card(self.badge, "the program", f"cannot be checked: {self.says}", *self.causes[:1])
+        for c in self.causes[bool(self.says) :]:
+            lines += [f"{'wrong':<6}  the program: {c.says}", *(_INDENT + line for line in c.details())]
+        lines += [] if self.says else [str(v) for v in self.ordered]
+        lines += self.other_warnings()
         if self.stopped:
             lines.append("stopped before everything was checked")
         return "\n".join(lines) or "the launches touched no field with a gradient but the loss"
 
 
 def indented(cause: Cause) -> str:
-    return "\n".join(f"        {line}" for line in str(cause).splitlines())
+    return "\n".join(_INDENT + line for line in str(cause).splitlines())

@@ -42,6 +42,7 @@ WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
 FOLLOWED = 10.0  # the most seconds for which the interpreter follows launches
 _CUSP = 5.0  # at a cusp: the most by which the bend shrinks slower than the step when the step becomes a tenth
+_JUDGED = ("right", "noisy")  # kinds of verdicts of differences that do not contradict the gradient
 _ROUND = 3e-7  # relative to the widest step: narrower steps resolve single roundings of an f32
 # Tolerances, by the number of bits of the loss, for relative differences:
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}  # from finite differences
@@ -52,8 +53,8 @@ _FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # least tolerance if it is taken from 
 @dataclass(slots=True)
 class Check:
     """State of a check. ``value``: of the loss. ``until``: the deadline. ``say`` is called with what is being checked.
-    ``quiet``: ids of memory for which no cause of a zero gradient is wanted. ``backwards``: cause of a NaN in the
-    backward pass, once it is known."""
+    ``quiet``: ids of memory for which no cause of a zero gradient is wanted, because launches write it before any reads
+    it. ``backwards``: cause of a NaN in the backward pass, once it is known."""
 
     launches: Launches
     loss: Memory
@@ -147,24 +148,30 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
             x, tangent = signs, other
         tangent = replace(tangent, error=max(tangent.error, other.error))
     seen = _by_differences(state, name, x, tangent)
-    if tangent is None and seen.kind == "right":
+    if tangent is None and seen.kind in _JUDGED and seen.moves:
         again = _by_differences(state, name, signs, None)
-        x, seen = (signs, again) if again.kind == "wrong" else (x, seen)
+        # along their signs contributions do not cancel out, so that noise hides less
+        x, seen = (signs, again) if again.kind == "wrong" or seen.kind == "noisy" else (x, seen)
+    judged = seen.kind in _JUDGED
     if tangent is not None:
         agrees = tangent.error <= tolerance
         says, kind = seen.says, seen.kind
         if not agrees and kind == "right" and state.own and _contradict(seen.moves, tangent, _AGREES[state.bits]):
             return replace(seen, says=f"{says}; a function with a custom gradient hides some of it from forward mode")
         if not agrees and kind != "kink":  # at a kink the two modes may take different sides
-            says = "differs from forward mode" if seen.good else f"{says}; it differs from forward mode, too"
-            kind = "wrong" if seen.good else kind
-        elif seen.good and tangent.found == tangent.expected == 0:
+            says = "differs from forward mode" if judged else f"{says}; it differs from forward mode, too"
+            kind = "wrong" if judged else kind
+        elif judged and tangent.found == tangent.expected == 0:
             says += "; forward mode gives zero, too"
-        elif seen.good:
+        elif judged:
             says += " and" if says.startswith("agrees") else ", but agrees"
             close = "to the last digit" if tangent.found == tangent.expected else "within rounding error"
             says += " with forward mode " + (f"to {tangent.error:.0e}" if tangent.error else close)
         seen = replace(seen, says=says, tangent=tangent, kind=kind)
+    seen = replace(seen, zero=not x.gradient.any())
+    if seen.zero and seen.kind == "right" and id(x.memory) in state.quiet:
+        says = "was passed on: the launches write it before they read it, so it goes to what they compute it from"
+        return replace(seen, says=says, zero=False)
     state.say(f"why the gradient of {name} is as it is")
     return _explained(state, seen, x)
 
@@ -180,11 +187,11 @@ def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
     elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.error > tolerance:
         why = _mismatched(state, x) if monotonic() < state.until else None
         seen = replace(seen, wrong=wrong_elements(state.tangents, x, tolerance, state.until))
-    elif seen.good and seen.tangent is not None and state.own:
+    elif seen.kind in _JUDGED and seen.tangent is not None and state.own:
         why = _mismatched(state, x) if monotonic() < state.until else None
         if why is not None:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
-    elif not seen.good or not (x.gradient.any() or id(x.memory) in state.quiet):
+    elif seen.kind not in _JUDGED or not (x.gradient.any() or id(x.memory) in state.quiet):
         trace = _traced(state, x, seen)
         if trace is not None:
             seen, why = _by_trace(state, x, seen, trace)

@@ -168,6 +168,7 @@ def compile_kernel(
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != C.REVERSE else ()
     front, passes, code = (b - a for a, b in pairwise(at))
     clock = C.Clock(front, passes, code, whole=at[-1] - at[0])
+    C.CLOCKS.append((kernel.name if mode == C.FORWARD else f"{kernel.name} ({mode})", clock))
     return C.Compiled(
         mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, trace, key,
         shared=shared,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import field, replace
@@ -59,6 +60,9 @@ class Clock:
     driver: float = 0.0
     whole: float = 0.0
     launched: bool = False
+
+
+CLOCKS: deque[tuple[str, Clock]] = deque(maxlen=1 << 12)  # of the last kernels that were compiled, by name and mode
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.compile.compiled import (
+    FORWARD,
     WATCHED,
     Clock,
     Compiled,
@@ -37,7 +38,6 @@ from quadrants_lab.runtime.session import Session, compile_options
 
 _MOST_LISTS = 8  # lists of names per kernel: which names are read can depend on values, as under qd.static
 _DATA = ("quadrants_lab.ir.", "quadrants_lab.frontend.specs")
-_PLAIN = (type(None), bool, int, float, str, tuple, list, dict, frozenset)
 
 
 def cached_kernel(
@@ -47,6 +47,8 @@ def cached_kernel(
     """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode. Its
     first stages are reused, whatever the names in the source mean by now: a gradient is that of the kernel."""
     how = mode, constant, second
+    if session.settings.options.get("print_non_pure") and not source.pure and mode == FORWARD:
+        print(f"[quadrants_lab] kernel {source.name} is not declared pure: fastcache=True is not given")
     recorded = WATCHED.get() is not None  # a trace needs passes that run
     first, fingerprint = "", None if recorded else Fingerprint(source, specs)
     options = compile_options(session)
@@ -142,6 +144,11 @@ class _NotDataError(Exception):
     """An object in a record is neither data of this package nor numbered by the fingerprint."""
 
 
+def _numbered(number: int) -> Any:
+    """Stands in an entry for the object that the fingerprint numbers so; a `_Reader` takes that object."""
+    raise LookupError(number)
+
+
 class _Writer(pickle.Pickler):
     """Writes an object that the fingerprint has numbered as its number."""
 
@@ -149,14 +156,14 @@ class _Writer(pickle.Pickler):
         super().__init__(out, pickle.HIGHEST_PROTOCOL)
         self.fingerprint = fingerprint
 
-    def persistent_id(self, value: Any) -> int | None:
-        kind = type(value)
-        if kind in _PLAIN:
-            return None
+    def reducer_override(self, value: Any) -> Any:
+        """Is not called for numbers, texts and containers, of which there are many."""
         number = self.fingerprint.number(value)
-        if number is None and not (value if kind is type else kind).__module__.startswith(_DATA):
+        if number is not None:
+            return _numbered, (number,)
+        if value is not _numbered and not (value if type(value) is type else type(value)).__module__.startswith(_DATA):
             raise _NotDataError
-        return number
+        return NotImplemented
 
 
 class _Reader(pickle.Unpickler):
@@ -166,10 +173,9 @@ class _Reader(pickle.Unpickler):
         super().__init__(io.BytesIO(content))
         self.objects = objects
 
-    def persistent_load(self, number: int) -> Any:
-        return self.objects[number]
-
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (__name__, _numbered.__name__):
+            return self.objects.__getitem__
         found = getattr(import_module(module), name) if module.startswith(_DATA) else None
         if isinstance(found, (type, DType)) and getattr(found, "__module__", "").startswith(_DATA):
             return found

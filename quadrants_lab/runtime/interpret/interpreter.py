@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -246,7 +247,10 @@ class _Machine:
 
     def _builtin(self, s: N.Builtin) -> None:
         seed, launch = self.draws
-        values = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "place": 0, "elected": 1}
+        values = {
+            "seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "place": 0, "elected": 1,
+            "clock": perf_counter_ns(),
+        }  # fmt: skip
         self.define(s, s.type.numpy(values[s.what] & (1 << 64) - 1))
 
     # --- memory

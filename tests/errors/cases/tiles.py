@@ -52,10 +52,33 @@ def rows_of_a_number():
     for i in z:
         g[0:16, 0:16] = 1.0
 
+def a_row():
+    for i in z:
+        z[i] = g[1, 0:2]
+
+def a_row_as_the_column():
+    for i in z:
+        t = qd.simt.Tile16x16.zeros()
+        t += qd.outer(g[1, 0:2], 1.0)
+
 def of_another_size():
     for i in z:
         t = qd.simt.Tile16x16.zeros()
         t = qd.simt.Tile32x32.zeros()
+
+def rows_before_the_first():
+    for i in z:
+        t = qd.simt.Tile16x16.zeros()
+        t[:] = g[-2:14, 0:16]
+
+def an_atomic_on_a_column():
+    for i in z:
+        qd.atomic_add(g[0:16, 2], 1.0)
+
+def a_solution_with_itself():
+    for i in z:
+        t = qd.simt.Tile16x16.eye()
+        t.solve_triangular_(t)
 
 def an_element():
     for i in z:

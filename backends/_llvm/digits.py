@@ -1,0 +1,46 @@
+"""Digits of indices that are sums of a cell's first index and a place in the cell, as the loops of `passes.over_cells`
+make them: an address in memory in pages then needs no division."""
+
+from collections.abc import Iterator
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.cell_order import Order, digits
+from quadrants_lab.ir.walk import walk
+
+Splits = dict[int, tuple[int, int, int]]  # id of an index -> the cell's id, its extent, the place's id
+
+
+def splits(task: N.Offload) -> Splits:
+    """The values of the task that are a number times a constant plus an index below that constant."""
+    consts: dict[int, int] = {s.id: s.value for s in walk(task.bounds) if isinstance(s, N.Const) and s.type.is_int}
+    below = {p.id: consts[e] for p, b, e in task.box() if consts.get(b) == 0 and e in consts} if task.indices else {}
+    products: dict[int, tuple[int, int]] = {}
+    found: Splits = {}
+    for s in walk(task.body):
+        if isinstance(s, N.Const) and s.type.is_int:
+            consts[s.id] = s.value
+        elif isinstance(s, N.For) and consts.get(s.begin) == 0 and s.end in consts:
+            below[s.index.id] = consts[s.end]
+        elif isinstance(s, N.Op) and s.prim == "mul" and s.args[1] in consts:
+            products[s.id] = s.args[0], consts[s.args[1]]
+        elif isinstance(s, N.Op) and s.prim == "add" and s.args[0] in products:
+            cell, n = products[s.args[0]]
+            if below.get(s.args[1], n + 1) <= n:
+                found[s.id] = cell, n, s.args[1]
+    return found
+
+
+def places(order: Order, index: tuple[int, ...], known: Splits) -> Iterator[tuple[int, int, int, int]]:
+    """For each level of the order its extent, and how to compute its digit of the index: the value, by what it is
+    divided, and modulo what (0: it needs no modulo)."""
+    for axis, n, inner, outermost in digits(order):
+        i, by, modulo = index[axis], inner, 0 if outermost else n
+        while i in known:
+            cell, m, place = known[i]
+            if by % m == 0:
+                i, by = cell, by // m
+            elif modulo and m % (by * modulo) == 0:
+                i, modulo = place, 0 if by * modulo == m else modulo
+            else:
+                break
+        yield n, i, by, modulo
