@@ -19,25 +19,33 @@ _OF_IR = (
 
 
 def digest(*folders: str, also: bytes = b"") -> str:
-    """A hash of the source text of this folder, of the ``folders`` within it, of lowerings, of the analyses and the
-    tables of the IR that they use, and of ``also``."""
+    """A hash of what identifies the sources of this folder, of the ``folders`` within it, of lowerings, of the analyses
+    and the tables of the IR that they use, and of ``also``: their `_stamp`, or their text where they have none."""
     made = hashlib.sha256(also)
     for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", _PACKAGE / "ir", *(_HERE / name for name in folders)):
-        for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
-            with open(folder / name, "rb", buffering=0) as file:
-                made.update(file.read())
+        made.update((_stamp(folder) or _text(folder)).encode())
     return made.hexdigest()
+
+
+def _text(folder: Path) -> str:
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    return "".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def _stamp(folder: Path) -> str:
+    """The size and times of each source in the folder, because reading them takes longer. "" where there are no
+    sources, or they changed while this process runs, which may have imported the old ones."""
+    found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
+    if any(status.st_mtime_ns >= STARTED for _, status in found):
+        return ""
+    return "\n".join(f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found)
 
 
 @cache
 def of_ir() -> str:
-    """A text that differs where Python, numpy or the sources that make the IR do. It holds the size and times of each
-    file, because reading the files takes longer. "" where there are no sources, or they changed while this process
-    runs, which may have imported the old ones."""
-    parts = [sys.version, sys.modules["numpy"].__version__]
-    for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR)):
-        found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
-        if not found or any(status.st_mtime_ns >= STARTED for _, status in found):
-            return ""
-        parts += [f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found]
-    return "\n".join((str(_PACKAGE), *parts))
+    """A text that differs where Python, numpy or the sources that make the IR do; "" where one of their folders has no
+    `_stamp`."""
+    stamps = [_stamp(folder) for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR))]
+    parts = (sys.version, sys.modules["numpy"].__version__, str(_PACKAGE), *stamps)
+    return "\n".join(parts) if all(stamps) else ""

@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from quadrants_lab.ir import nodes as N, traits as T
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.text import FORMS, SHOW, Piece
+from quadrants_lab.ir.text import SHOW, Piece, form_of
 from quadrants_lab.ir.types import DTYPES
 
 TRAITS: tuple[type[N.Stmt], ...] = (
@@ -25,7 +25,7 @@ _AFTER_A_WORD = {"int": "n", "Word": "word", "Text": "text", "MaybeId": "id"}
 def rule(cls: type[N.Stmt]) -> str:
     """How a statement of this class is written. ``( )?`` is around what may be left out, ``…`` stands for more of
     the same."""
-    form = "".join(p if isinstance(p, str) else _gap(p) for p in FORMS[cls])
+    form = "".join(p if isinstance(p, str) else _gap(p) for p in form_of(cls))
     return ("%id: type = " if issubclass(cls, N.Value) else "") + form
 
 

@@ -16,8 +16,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from quadrants_lab.autodiff import diagnostics
 from quadrants_lab.frontend.diagnostics import TABLE
-from quadrants_lab.frontend.library import FUNCTIONS
 from quadrants_lab.frontend.op_table import OPS, Builtin
+from quadrants_lab.frontend.ops.library import FUNCTIONS
 from quadrants_lab.ir.prims import PRIMS, Prim
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,6 +16,7 @@ probe_spirv() { have spirv-val; }
 probe_cc() { have cc || have gcc || have clang; }
 probe_cxx() { have g++ || have clang++ || have c++; }
 probe_clang() { have clang-19; }
+probe_node() { have node; }
 probe_layers() {
     ls /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json \
         /opt/homebrew/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json 2>/dev/null | grep -q .
@@ -48,6 +49,7 @@ cc|test|gcc libc6-dev|gcc|kernels do not run in C, their source is still shown
 cxx|test|g++|gcc|Metal is not simulated
 clang|test|clang-19|llvm@19|the LLVM text of the CPU runtime is not compared with its C
 layers|test|vulkan-validationlayers|vulkan-validationlayers|what is asked of Vulkan is not checked by its validation layers
+node|test|nodejs|node|what Node makes of WebAssembly is not compared
 chromium|test|chromium fonts-dejavu-core|--cask chromium|the notebook is not driven in a real browser'
 
 apt_usable() { have apt-get && [ "$(id -u)" = 0 ] && [ -z "${QL_NO_APT:-}" ]; }

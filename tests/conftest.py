@@ -57,6 +57,7 @@ SYSTEM: dict[str, Callable[[], bool]] = {
     "clang-19": _any_program("clang-19"),
     "chromium": _any_program("chromium", "chromium-browser", "google-chrome"),
     "vulkan": _vulkan_icd,
+    "node": _any_program("node"),
 }
 
 

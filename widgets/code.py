@@ -46,7 +46,8 @@ def stage_code(stage: StageView) -> Tree:
     if made.problem:
         return [Block(made.problem, "pre"), measures(stage)]
     folds = folded(made.lines, stage.language)
-    top = next((n for n, line in enumerate(made.lines) if line.stmt >= 0 and not _in(folds, n)), 0)
+    between = zip([0, *(end for _, end, _ in folds)], [*(n for n, _, _ in folds), len(made.lines)], strict=True)
+    top = max(between, key=lambda part: part[1] - part[0])[0]  # the longest stretch of the user's own lines
     return [Lines(made.lines, stage.language, stage.name, "count", folds=folds, top=top), measures(stage)]
 
 

@@ -81,8 +81,8 @@ class Html:
         return element(WORDS.get(x.kind, "span"), self.look(x.kind) | tip, self.write(x.body))
 
     def block(self, x: Block) -> str:
-        tied = self.tied(Line("", x.line))
-        return "\n" + element(BLOCKS.get(x.kind, "p"), self.look(x.kind) | tied, self.write(x.body))
+        inner, tied = self.write(x.body), self.tied(Line("", x.line))
+        return "\n" + element(BLOCKS.get(x.kind, "p"), self.look(x.kind) | tied, inner) if inner else ""
 
     def tied(self, line: Line) -> dict[str, str]:
         return ties(line)

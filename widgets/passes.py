@@ -105,19 +105,21 @@ def ir(view: KernelView, trace: str, n: str, when: str) -> Lines | None:
     step = steps[int(n)]
     kernel, word = (step.after, "after") if when == "ir" else (step.before, "before")
     lines = view_lines(view, kernel)
-    folds = folded(lines)
-    return Lines(lines, "ir", f"IR {word} {step.name} ({trace})", folds=folds, top=folds[-1][1] if folds else 0)
+    folds, top = folded(lines)
+    return Lines(lines, "ir", f"IR {word} {step.name} ({trace})", folds=folds, top=top)
 
 
-def folded(lines: Sequence[Line]) -> list[tuple[int, int, str]]:
-    """The head of the kernel, with its buffers, and the bounds of its first task, as one line each."""
-    begin = next((n for n, x in enumerate(lines) if x.text.lstrip().startswith("offload")), 0)
-    buffers = sum(x.text.lstrip().startswith("buffer") for x in lines[:begin])
-    body = next(
-        (n for n in range(begin, len(lines)) if " do (" in lines[n].text or " do {" in lines[n].text), begin
-    )
-    folds = [(1, begin, count(buffers, "buffer"))] if begin > 2 and buffers == begin - 1 else []
-    return folds + ([(begin + 1, body, "bounds of the loop")] if body > begin + 2 else [])
+def folded(lines: Sequence[Line]) -> tuple[list[tuple[int, int, str]], int]:
+    """The buffers of the kernel, and the bounds of each task, as one line each; and where the longest task begins."""
+    texts = [line.text for line in lines]
+    tasks = [n for n, text in enumerate(texts) if text.startswith("  offload")] or [len(texts)]
+    buffers = sum(text.startswith("  buffer") for text in texts)
+    folds = [(1, tasks[0], count(buffers, "buffer"))] if buffers > 1 and buffers == tasks[0] - 1 else []
+    for begin in tasks:
+        body = next((n for n in range(begin, len(texts)) if texts[n].startswith("  } do ")), begin)
+        folds += [(begin + 1, body, "bounds of the loop")] if body > begin + 2 else []
+    longest = max(zip(tasks, [*tasks[1:], len(texts)], strict=True), key=lambda task: task[1] - task[0])
+    return folds, longest[0] if len(tasks) > 1 else 0
 
 
 def _trace(view: KernelView, prefix: str, trace: str) -> Tree:

@@ -118,9 +118,7 @@ class Static(Html):
         return super().word(Word(x.body, x.kind))
 
     def block(self, x: Block) -> str:
-        if self.limits.plain and x.kind == "h4":
-            return " " + self.write(x.body)
-        return super().block(x) if self.write(x.body) else ""
+        return " " + self.write(x.body) if self.limits.plain and x.kind == "h4" else super().block(x)
 
     def tied(self, line: Line) -> dict[str, str]:
         return {}
@@ -130,19 +128,19 @@ class Static(Html):
 
     def table(self, x: Table) -> str:
         def cells(tag: str, row: Sequence[Tree]) -> str:
-            sides = (
-                " align=right" if n in x.right else " align=left" if tag == "th" else "" for n in range(len(row))
-            )
+            left = " align=left" if tag == "th" else ""
+            sides = (" align=right" if n in x.right else left for n in range(len(row)))
             return "".join(f"<{tag}{side}>{self.write(c)}</{tag}>" for side, c in zip(sides, row, strict=True))
 
         rows = "".join(f"<tr valign=top>{cells('td', row)}</tr>" for row in x.rows)
         return f"<table cellpadding=4><thead><tr>{cells('th', x.head)}</tr></thead><tbody>{rows}</tbody></table>"
 
     def fold(self, x: Fold) -> str:
-        head = (
-            f'<details{" open" if x.opened else ""} style="margin:2px 0"><summary>{self.write(x.title)}</summary>'
-        )
-        return f'{head}<div style="margin:4px 0 10px 14px">{self.write(x.body)}</div></details>'
+        return self.folded(self.write(x.title), self.write(x.body), x.opened)
+
+    def folded(self, title: str, body: str, opened: bool) -> str:
+        head = f'<details{" open" if opened else ""} style="margin:2px 0"><summary>{title}</summary>'
+        return f'{head}<div style="margin:4px 0 10px 14px">{body}</div></details>'
 
     def lines(self, x: Lines) -> str:
         """As many lines as the limits allow; if not all fit, from shortly before the first statement."""
@@ -192,7 +190,7 @@ class Static(Html):
         return self.write(x.body)
 
     def control(self, x: Control) -> str:
-        return self.write(x.body) if x.passing else ""
+        return ""
 
 
 def static(tree: Tree) -> str:
@@ -208,15 +206,12 @@ def static_html(view: CellView, uid: str = "") -> str:
     opened = "Run" if view.open != "steps" else "Steps"
 
     def folded(n: int, pane: str, limits: Limits) -> str:
+        pen = Static(limits)
         try:
-            tree = PANES[pane](view.kernels[n], limits)
-            html = Static(limits).write(tree)
+            html = pen.write(PANES[pane](view.kernels[n], limits))
         except Exception as e:  # the other panes can still be shown
-            html = Static().write(empty(f"this pane failed: {type(e).__name__}: {e}"))
-        if not html:
-            return ""
-        head = f'<details{" open" if pane == opened else ""} style="margin:2px 0"><summary>{pane}</summary>'
-        return f'{head}<div style="margin:4px 0 10px 14px">{html}</div></details>'
+            html = pen.write(empty(f"this pane failed: {type(e).__name__}: {e}"))
+        return pen.folded(pane, html, pane == opened) if html else ""
 
     parts = {(n, p): folded(n, p, LIMITS[-1]) for n in range(len(view.kernels)) for p in shown}
     left = MOST_TEXT - sum(map(len, parts.values()))

@@ -14,7 +14,6 @@ from quadrants_lab.widgets import code, run, stacks, static
 from quadrants_lab.widgets.model import CellView, KernelView, SizeView
 from quadrants_lab.widgets.tree import (
     Block,
-    Control,
     Fold,
     Lines,
     SizeTree,
@@ -93,7 +92,7 @@ class _Pen:
                 self.line("\n".join(line.text for line in lines), style)
             case SizeTree(size):
                 self.size(size)
-            case Slot(_, body) | Control(_, _, body, True):
+            case Slot(_, body):
                 self.draw(body, style)
             case Sequence():
                 for part in tree:

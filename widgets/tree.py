@@ -124,13 +124,12 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """An element of the live widget alone, such as a button. The attributes ``data-req``, ``data-get`` and
-    ``data-load`` are requests. ``passing``: other places show what is in it."""
+    """An element of the live widget alone, such as a button, with what is in it. Its attributes ``data-req`` and
+    ``data-get`` are requests."""
 
     tag: str
     attributes: Mapping[str, str]
     body: Tree = ()
-    passing: bool = False
 
 
 Node: TypeAlias = Word | Block | Fold | Table | Lines | Difference | Graph | SizeTree | Picture | Slot | Control

@@ -75,6 +75,7 @@ class Device(GpuDevice):
     def __init__(self) -> None:
         super().__init__(threads=1, stack_threads=1, heap_budget=1 << 31)
         self.launching = False
+        self._lock = forks.lock()  # of the store and of the list of free memory
         self.store = wasmtime.Store(engine())
         self.store.set_limits(instances=1 << 30)
         self.context = self.store._context()
@@ -107,7 +108,8 @@ class Device(GpuDevice):
         dtype = np.dtype(dtype)
         nbytes = prod(shape) * dtype.itemsize
         size = max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
-        address = self._take(size)
+        with self._lock:
+            address = self._take(size)
         piece = _Piece(self, address, shape, dtype)
         forks.finalize(piece, self._freed.append, (address, size))
         array = np.asarray(piece)
@@ -175,7 +177,10 @@ class Device(GpuDevice):
         self.launching = True
         if not _awake.is_set():
             _awake.set()
-            threading.Thread(target=_tick, name="quadrants_lab epochs", daemon=True).start()
+            try:
+                threading.Thread(target=_tick, name="quadrants_lab epochs", daemon=True).start()
+            except RuntimeError:  # the system has no thread left: a Ctrl-C has to wait for the launch
+                _awake.clear()
         try:
             arguments = ctypes.byref(function._func), ctypes.byref(given), 1, None, 0
             return self._ran(partial(ffi.wasmtime_func_call_async, self.context, *arguments))
@@ -185,12 +190,13 @@ class Device(GpuDevice):
     def _ran(self, start: Callable[..., Any]) -> Stopped:
         """Calls wasmtime until it is done; what stopped it, if anything did."""
         trap, error = ctypes.POINTER(ffi.wasm_trap_t)(), ctypes.POINTER(ffi.wasmtime_error_t)()
-        future = start(ctypes.byref(trap), ctypes.byref(error))
-        try:
-            while not ffi.wasmtime_call_future_poll(future):
-                pass
-        finally:
-            ffi.wasmtime_call_future_delete(future)
+        with self._lock:
+            future = start(ctypes.byref(trap), ctypes.byref(error))
+            try:
+                while not ffi.wasmtime_call_future_poll(future):
+                    pass
+            finally:
+                ffi.wasmtime_call_future_delete(future)
         if trap:
             return wasmtime.Trap._from_ptr(trap)
         return wasmtime.WasmtimeError._from_ptr(error) if error else None

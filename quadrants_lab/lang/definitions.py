@@ -11,6 +11,7 @@ which the text calls ``data``.
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import os
 import re
@@ -109,9 +110,8 @@ class Definitions:
         self._means[name] = name
         self._known[id(fn)] = value, name  # it may call itself
         self.reads_gradients |= any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(source.node))
-        other = self._names(source, fn, skip=source.name)
-        text, decorated = _text(source), bool(source.node.decorator_list)
-        text += "" if decorated or value is fn else f"{source.name} = qd.{_kind(value)}({source.name})\n"
+        other = self._names(source, value, skip=source.name)
+        text = _text(source, _decorators(source, value))
         if other or name != source.name:  # names that stand for something else in the rest of the text
             maker = self.unique(f"make_{source.name}")
             inner = indent(f"{text}return {source.name}", "    ")
@@ -123,12 +123,14 @@ class Definitions:
             self.expression(grad, grad.__name__)
         return name
 
-    def _names(self, source: FunctionSource, fn: FunctionType, skip: str = "") -> dict[str, str]:
-        """Defines the free names of a function. Returns those that stand for something else in the text already, with
-        an expression for each."""
+    def _names(self, source: FunctionSource, of: Any, skip: str = "") -> dict[str, str]:
+        """Defines the free names of a kernel or function. Returns those that stand for something else in the text
+        already, with an expression for each."""
         other: dict[str, str] = {}
-        for name, uses in _uses([source.node]).items():
-            value = _meaning(fn, name, source)
+        node = source.node
+        returned = [] if node.returns is None else [node.returns]
+        for name, uses in _uses([*_decorators(source, of), node.args, *returned, *node.body]).items():
+            value = _meaning(source.fn, name, source)
             if value is _MISSING or name == skip:
                 continue
             if not self.define(name, value, uses):
@@ -304,6 +306,7 @@ class Definitions:
     def _instance(self, value: Any, hint: str, uses: Uses) -> str:
         """An object of a class that has the methods, and the object the attributes, that are read of it."""
         cls, methods, attributes = type(value), dict[str, FunctionSource](), dict[str, Uses]()
+        of: dict[str, Any] = {}  # by name: the kernel, func or function that the method is
         wanted = dict(uses)
         if "" in wanted:
             wanted |= {n: {"": {}} for n in vars(value)}
@@ -313,6 +316,7 @@ class Definitions:
             base = _function_of(getattr(found, "fget", None) or getattr(found, "__func__", None) or found)
             if base is not None and name not in methods:
                 methods[name] = source = function_source(base)
+                of[name] = base if isinstance(found, (property, staticmethod, classmethod)) else found
                 this = next(iter(source.parameters), "")
                 own = _uses([source.node]).get(this, {})
                 wanted |= {n: u for n, u in own.items() if n and n not in methods and n not in attributes}
@@ -321,14 +325,15 @@ class Definitions:
         name = self.unique(hint)
         self._known[id(value)] = value, name
         made = {n: self.expression(getattr(value, n), n, u) for n, u in sorted(attributes.items()) if hasattr(value, n)}
-        for source in methods.values():
-            if self._names(source, source.fn):
+        for key, source in methods.items():
+            if self._names(source, of[key]):
                 raise _unwritable(hint, value, "an object whose methods use a name that means two things")
-        of = self.unique(cls.__name__)
-        body = "\n".join(_text(source) for source in methods.values()) or "pass\n"
+        made_of = self.unique(cls.__name__)
+        texts = [_text(source, _decorators(source, of[key])) for key, source in methods.items()]
+        body = "\n".join(texts) or "pass\n"
         head = ["@qd.data_oriented"] if hasattr(cls, "__qd_data_oriented__") else []
-        self.lines += ["", "", *head, f"class {of}:", *indent(body, "    ").rstrip().splitlines(), "", ""]
-        self.lines += [f"{name} = {of}()", *(f"{name}.{n} = {text}" for n, text in made.items())]
+        self.lines += ["", "", *head, f"class {made_of}:", *indent(body, "    ").rstrip().splitlines(), "", ""]
+        self.lines += [f"{name} = {made_of}()", *(f"{name}.{n} = {text}" for n, text in made.items())]
         return name
 
     def _class(self, cls: type, hint: str) -> str:
@@ -392,15 +397,32 @@ def _function_of(value: Any) -> FunctionType | None:
     return value
 
 
-def _kind(value: Any) -> str:
-    return "kernel" if getattr(value, "__qd_kernel__", False) else "func"
+def _decorators(source: FunctionSource, value: Any) -> list[ast.expr]:
+    """The decorators that make the kernel, func or function what it is. Those of a kernel or func that are not of this
+    package, for instance one that registers it, are left out; one that was made without a decorator gets one."""
+    given = source.node.decorator_list
+    if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
+        return given
+    known = getattr(value, "__qd_kernel__", False) or getattr(value, "__qd_func__", False)
+    ours = [d for d in given if not known or _is_ours(_meaning(source.fn, _root(d), source))]
+    if ours or not known:
+        return ours
+    kind = "kernel" if getattr(value, "__qd_kernel__", False) else "func"
+    return [ast.parse(f"qd.{kind}", mode="eval").body]
 
 
-def _text(source: FunctionSource) -> str:
-    """The source of a function with its decorators, not indented."""
+def _root(node: ast.expr) -> str:
+    """The first name of a dotted one, or of a call of it."""
+    while isinstance(node, (ast.Call, ast.Attribute)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _text(source: FunctionSource, decorators: Iterable[ast.expr]) -> str:
+    """The source of a function with these decorators, not indented."""
     node = source.node
-    first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) + source.offset
-    return dedent("".join(source.lines[first - 1 : (node.end_lineno or node.lineno) + source.offset])).rstrip() + "\n"
+    text = dedent("".join(source.lines[node.lineno + source.offset - 1 : (node.end_lineno or 0) + source.offset]))
+    return "".join(f"@{ast.unparse(d)}\n" for d in decorators) + text.rstrip() + "\n"
 
 
 def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
@@ -412,9 +434,12 @@ def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
         return _MISSING
     if name in fn.__globals__:
         return fn.__globals__[name]
+    if hasattr(builtins, name):
+        return _MISSING
     for arg in ast.walk(source.node.args):  # an annotation that a surrounding function knows
         if isinstance(arg, ast.arg) and isinstance(arg.annotation, ast.Name) and arg.annotation.id == name:
-            return fn.__annotations__.get(arg.arg, _MISSING) if arg.arg in fn.__annotations__ else _MISSING
+            known = fn.__annotations__.get(arg.arg, _MISSING)
+            return _MISSING if isinstance(known, str) else known
     return _MISSING
 
 

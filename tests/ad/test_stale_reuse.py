@@ -343,6 +343,14 @@ def test_each_run_warns_of_a_derivative_that_ends_in_a_numpy_array() -> None:
         p.run(lambda p: p.add_array(out))
 
 
+def test_each_run_refuses_a_numpy_array_in_a_checkpoint() -> None:
+    p = Program()
+    for _ in range(3):
+        p.run(lambda p: p.add_array(p.host))
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2098.*uses a numpy array"):
+            p.run(lambda p: qd.ad.checkpoint(p.add_array)(p.host))
+
+
 def test_other_observers_see_the_launches_of_an_equal_run() -> None:
     class Seen(Observer):
         def __init__(self) -> None:

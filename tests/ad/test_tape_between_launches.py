@@ -273,7 +273,7 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     run()  # over the same recording
     plain, budget = first.report, run(memory=200).report
     assert (plain.made_again, plain.stretches) == (0, [])
-    said = f"24 steps under no budget: at most {plain.kept_bytes:,} bytes kept, 0 steps made again\nwhat gradients read"
+    said = f"24 steps under no budget: at most {plain.kept_bytes:,} bytes kept, 0 steps run again\nwhat gradients read"
     assert str(plain).startswith(said)
     assert [row.what for row in plain.steps] == ["grown", "scaled"] * 12
     assert sum(row.bytes for row in plain.steps) == plain.kept_bytes - 24  # c, as it was in the end

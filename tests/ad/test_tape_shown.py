@@ -56,7 +56,7 @@ def p():
 
 
 @pytest.mark.parametrize(("memory", "says"), [
-    (None, "25 launches under no budget, at most 12,288 bytes kept, 0 steps made again"),
+    (None, "25 launches under no budget, at most 12,288 bytes kept, 0 steps run again"),
     (3000, "25 launches under a budget of 3,000 bytes, at most"),
 ])  # fmt: skip
 def test_repr_says_launches_bytes_and_budget(p, memory, says) -> None:
@@ -178,8 +178,8 @@ def test_the_timeline_is_a_trace_of_events(p, memory, tmp_path) -> None:
     assert tracks["forward"] == forward
     assert tracks["gradient"] == forward[::-1]
     again = tape.made_again
-    assert (len(tracks["made again"]) > 0) is (memory is not None)
-    assert len(tracks["made again"]) <= again
+    assert (len(tracks["run again"]) > 0) is (memory is not None)
+    assert len(tracks["run again"]) <= again
     for track in tracks:
         on = sorted((e for e in slices if e["cat"] == track), key=lambda e: e["ts"])
         assert all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in pairwise(on))

@@ -262,7 +262,7 @@ def test_a_while_takes_the_square_root_of_its_trips() -> None:
         assert [r.depth for r in k.sizes()] == [size, -(-count // size) if count else 0]
 
 
-@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("vulkan", "metal", "cuda")])
+@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("vulkan", "metal", "cuda", "wasm")])
 def test_counted_segments_on_gpus(arch) -> None:
     found = {}
     for where in ("cpu", arch):

@@ -148,7 +148,7 @@ def test_on_the_cpu(batch: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("vulkan", "metal", "cuda")])
+@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("vulkan", "metal", "cuda", "wasm")])
 @pytest.mark.parametrize("batch", range(4 if NIGHT else 1))
 def test_elsewhere(batch: int, arch: str) -> None:
     start = 10_000 + 1000 * batch

@@ -1,4 +1,4 @@
-"""The stages of GPU backends: their texts, sizes, and the IR statement behind each line."""
+"""The stages of backends with a memory of their own: their texts, sizes, and the IR statement behind each line."""
 
 from importlib import import_module
 
@@ -13,6 +13,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
 
+GPUS = ("vulkan", "metal", "cuda")
 SAMPLES = {
     "axpy": AXPY,
     "reduce": reduction("add", "f32", 30001),
@@ -24,7 +25,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("options", [EXACT, FAST], ids=["exact", "fast"])
-@pytest.mark.parametrize("arch", ["vulkan", "metal", "cuda", pytest.param("amdgpu", marks=pytest.mark.needs("ld.lld"))])
+@pytest.mark.parametrize("arch", [*GPUS, "wasm", pytest.param("amdgpu", marks=pytest.mark.needs("ld.lld"))])
 def test_stages(arch: str, options: CompileOptions, name: str) -> None:
     backend, kernel = import_module(f"quadrants_lab.backends.{arch}"), parse_kernel(SAMPLES[name])
     known = {s.id for s in walk(lower(kernel, backend.lowering(options), options).body)}

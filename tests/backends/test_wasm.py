@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,21 @@ import child
 import numpy as np
 import pytest
 from running import define
-from sessions import ended, sessions
+from sessions import ended, sessions, why_not
 
 import quadrants_lab as qd
 from quadrants_lab.backends import wasm
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.runtime import session
 
-wasmtime = pytest.importorskip("wasmtime")
-from quadrants_lab.backends.wasm import emitter  # noqa: E402
-from quadrants_lab.backends.wasm.device import Device  # noqa: E402
-from quadrants_lab.backends.wasm.module import Module  # noqa: E402
+if why_not("wasm"):
+    pytest.skip(why_not("wasm"), allow_module_level=True)
+
+import wasmtime
+
+from quadrants_lab.backends.wasm import emitter
+from quadrants_lab.backends.wasm.device import Device
+from quadrants_lab.backends.wasm.module import Module
 
 __all__ = ["ended"]
 (WASM,) = sessions("wasm")
@@ -163,7 +166,7 @@ def jobs(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]
     return made
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="there is no Node")
+@pytest.mark.needs("node")
 def test_node_computes_the_same(jobs: list[dict[str, Any]]) -> None:
     done = child.run("node", "-", given=f"console.log(JSON.stringify({json.dumps(jobs)}.map({RUN})))")
     assert json.loads(done.stdout) == [[]] * len(jobs)

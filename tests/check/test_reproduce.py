@@ -1,18 +1,23 @@
 """`k.reproduce`: each script shows the fault in a process of its own."""
 
 import re
+import runpy
 import sys
 
 import numpy as np
 import pytest
 from check import helpers
 from child import run
+from programs import PROGRAMS
+from running import Bench, f64, job_of
 from sessions import ended  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
+from quadrants_lab.lang.definitions import Definitions
 
 SCALE = 0.5
+SMALL = [name for name, p in PROGRAMS.items() if not p.large]
 
 
 @pytest.fixture(autouse=True)
@@ -223,6 +228,26 @@ def test_methods_modules_structs_and_names_that_mean_two_things(tmp_path) -> Non
     out = shown(sim.step.reproduce(tmp_path / "case.py", int(wanted)), tmp_path)
     assert "the first NaN arises on the way forwards" in out
     assert re.search(r"iteration \d", out)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] if n % 20 else []) for n, name in enumerate(SMALL)
+])  # fmt: skip
+def test_the_script_of_any_program_computes_the_same(name, tmp_path) -> None:
+    program = PROGRAMS[name]
+    bench, job = Bench(f64, "cpu"), job_of(program, program.cases[0])
+    kernel, args, _ = bench.kernel(job)
+    path = kernel.reproduce(tmp_path / "case.py", *args)
+    made = Definitions(lambda x: x.to_numpy())
+    made.expression(kernel, "kernel")
+    for parameter, arg in zip(kernel._parameters, args, strict=True):
+        made.expression(arg, parameter.name)
+    kernel(*args)
+    wanted = {field: x.to_numpy().copy() for field, x in made.fields.items()}
+    space = runpy.run_path(str(path))
+    for field, values in wanted.items():
+        np.testing.assert_allclose(eval(field, dict(space)).to_numpy(), values, rtol=1e-6, atol=1e-9)
 
 
 def test_arguments_that_nobody_knows_are_asked_for(tmp_path) -> None:

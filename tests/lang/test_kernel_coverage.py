@@ -67,12 +67,13 @@ if __name__ == "__main__":
 RAN = [7, 9, 13, 14, 16, 19, 24, 25, 26]
 
 
+ARCHS = ("cpu", "vulkan", "metal", "wasm")
 UNDER_PYTEST = "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "quadrants_lab.pytest_plugin"
 
 
 @pytest.mark.parametrize(
     ("arch", "way"),
-    [pytest.param(arch, (), marks=skips(arch)) for arch in ("cpu", "vulkan", "metal")] + [("cpu", UNDER_PYTEST)],
+    [*(pytest.param(arch, (), marks=skips(arch)) for arch in ARCHS), ("cpu", UNDER_PYTEST)],
 )
 def test_lines_that_ran(arch: str, way: tuple[str, ...], tmp_path: Path) -> None:
     """In a session that has ended, too, and in gradients; in a program, and under pytest."""

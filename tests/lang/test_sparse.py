@@ -154,7 +154,7 @@ def test_what_does_not_fit_in_a_list_is_not_kept() -> None:
 @pytest.mark.parametrize(("wrong", "says"), [
     (lambda: qd.root.dynamic(qd.ij, 4), "one axis"),
     (lambda: qd.root.pointer(qd.ij, 2**16).dense(qd.ij, 4).place(qd.field(qd.f32)), "QL2036.*256 GiB"),
-    (lambda: qd.root.quant_array(qd.i, 4, 32), "QL2028"),
+    (lambda: qd.root.hash(qd.i, 4), "QL2028"),
 ])
 @CPU_ALONE
 def test_wrong_layouts(wrong, says: str, session: str) -> None:
@@ -346,6 +346,42 @@ def test_gradients_that_cannot_be(session: str) -> None:
 
     with pytest.raises(qd.QuadrantsCompilationError, match="QL0403"):
         gather.grad()
+
+
+@NEEDS_F64
+def test_the_gradient_of_a_loop_that_asks_what_is_active(session: str) -> None:
+    x, z = qd.field(qd.f64), qd.field(qd.f64, shape=256, needs_grad=True)
+    w = qd.field(qd.f64, shape=256, needs_grad=True)
+    loss = qd.field(qd.f64, shape=(), needs_grad=True)
+    node = qd.root.pointer(qd.i, 64)
+    node.dense(qd.i, 4).place(x)
+    for i in (5, 90, 91, 255):
+        x[i] = 1.0
+
+    @qd.kernel
+    def some():
+        for i in z:
+            if qd.is_active(node, i // 4):
+                v = z[i]
+                for _ in range(i % 3):
+                    v = v * v
+                loss[None] += v
+            w[i] = z[i] * z[i]
+
+    @qd.kernel
+    def rest():
+        for i in w:
+            loss[None] += w[i] * (i + 1)
+
+    values = np.linspace(0.5, 1.5, 256)
+    z.from_numpy(values)
+    with qd.ad.Tape(loss):
+        some()
+        rest()
+    power = 2 ** (np.arange(256) % 3)
+    active = np.isin(np.arange(256) // 4, (1, 22, 63))
+    want = active * power * values ** (power - 1) + 2 * values * (np.arange(256) + 1)
+    np.testing.assert_allclose(z.grad.to_numpy(), want, rtol=1e-12)
 
 
 @NEEDS_F64

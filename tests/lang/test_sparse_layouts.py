@@ -1,6 +1,7 @@
 """Sparse layouts against an oracle of sets and dictionaries; the memory they take; gradients against float64."""
 
 import os
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ class Programs:
         nodes = layout.place(qd, x)
         self.nodes = {depth: nodes[depth - 1] for depth in layout.sparse()}
         self.seen = seen = qd.field(qd.i32, shape=layout.shape)
-        axes = qd.static(range(len(layout.shape)))
         ndim = len(layout.shape)
 
         @qd.kernel
@@ -44,7 +44,7 @@ class Programs:
             for index in qd.grouped(x):
                 x[index] = x[index] + x[index]
 
-        self.write, self.visit, self.double, self.axes = write, visit, double, axes
+        self.write, self.visit, self.double = write, visit, double
         self.drops = {depth: self._drop(node) for depth, node in self.nodes.items()}
         self.asks = {depth: self._ask(node) for depth, node in self.nodes.items()}
 
@@ -235,6 +235,44 @@ def test_memory_of_the_process(session: str) -> None:
     assert abs(x.grad[1400, 1500] - 8.0) < 1e-6
 
 
+@pytest.mark.parametrize("grid", ["pointer 256^2, dense 16^2", "pointer 4096^2", "pointer twice, dense 8^2"])
+@CPU_ALONE
+def test_a_loop_takes_the_time_of_what_is_active(grid: str, session: str) -> None:
+    qd.init(arch=qd.cpu, cpu_max_num_threads=1, offline_cache=False)  # threads that wait take time, too
+    layout, block, _ = GRIDS[grid]
+    x, dense = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, shape=(SIDE, SIDE), needs_grad=True)
+    layout.place(qd, x, x.grad)
+    activate(x, block, anywhere=False)
+
+    @qd.kernel
+    def square():
+        for i, j in x:
+            v = x[i, j]
+            for _ in range(i % 3):
+                v = v * v
+            x[i, j] = v
+
+    @qd.kernel
+    def all_of_it():
+        for i, j in dense:
+            v = dense[i, j]
+            for _ in range(i % 3):
+                v = v * v
+            dense[i, j] = v
+
+    def least(launch: Any) -> float:
+        took = []
+        for _ in range(6):
+            began = process_time()
+            launch()
+            took.append(process_time() - began)
+        return min(took)
+
+    assert least(square) < 0.25 * least(all_of_it)
+    x.grad[1400, 1400] = dense.grad[0, 0] = 1.0
+    assert least(square.grad) < 0.25 * least(all_of_it.grad)
+
+
 def test_a_block_that_moves_takes_the_memory_of_one_block(session: str) -> None:
     x = qd.field(qd.f32, needs_grad=True)
     node = qd.root.pointer(qd.ij, 16)
@@ -352,9 +390,6 @@ def test_a_layout_of_more_elements_than_memory(session: str) -> None:
     assert qd.sparse.nbytes(x) == 0
 
 
-# --- kernels whose loops are not those over a sparse layout
-
-
 def test_indices_that_are_sums(session: str) -> None:
     x = qd.field(qd.i32)
     LAYOUTS["pointer, pointer, dense"].place(qd, x)  # 32^2 elements
@@ -364,54 +399,14 @@ def test_indices_that_are_sums(session: str) -> None:
 
     @qd.kernel
     def write(at: qd.types.ndarray(qd.i32, 2)):
-        qd.loop_config(serialize=True)
         for k in range(20):
-            x[2 * (at[k, 0] // 2) + at[k, 1], 8 * (k % 2) + at[k, 1]] += k + 1
+            x[at[k, 0] // 2 * 2 + at[k, 1], k % 2 * 8 + at[k, 1]] += k + 1
 
     write(at)
     want = np.zeros((32, 32), int)
     for k, (a, b) in enumerate(at.tolist()):
         want[2 * (a // 2) + b, 8 * (k % 2) + b] += k + 1
     assert (x.to_numpy() == want).all()
-
-
-@NEEDS_F64
-def test_the_gradient_of_a_loop_that_asks_what_is_active(session: str) -> None:
-    x, z = qd.field(qd.f64), qd.field(qd.f64, shape=256, needs_grad=True)
-    w = qd.field(qd.f64, shape=256, needs_grad=True)
-    loss = qd.field(qd.f64, shape=(), needs_grad=True)
-    node = qd.root.pointer(qd.i, 64)
-    node.dense(qd.i, 4).place(x)
-    for i in (5, 90, 91, 255):
-        x[i] = 1.0
-
-    @qd.kernel
-    def some():
-        for i in z:
-            if qd.is_active(node, i // 4):
-                v = z[i]
-                for _ in range(i % 3):
-                    v = v * v
-                loss[None] += v
-            w[i] = z[i] * z[i]
-
-    @qd.kernel
-    def rest():
-        for i in w:
-            loss[None] += w[i] * (i + 1)
-
-    values = np.linspace(0.5, 1.5, 256)
-    z.from_numpy(values)
-    with qd.ad.Tape(loss):
-        some()
-        rest()
-    power = 2 ** (np.arange(256) % 3)
-    active = np.isin(np.arange(256) // 4, (1, 22, 63))
-    want = active * power * values ** (power - 1) + 2 * values * (np.arange(256) + 1)
-    np.testing.assert_allclose(z.grad.to_numpy(), want, rtol=1e-12)
-
-
-# --- gradients
 
 
 TWO_AXES = [name for name, layout in LAYOUTS.items() if layout.axes == "ij"]

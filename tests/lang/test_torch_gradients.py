@@ -21,7 +21,7 @@ from quadrants_lab.runtime.interop.tensors import Tensor
 GPU = torch.cuda.is_available() and not backend("cuda").probe()
 # the backend, the device of the tensors
 PLACES: dict[str, tuple[str, str, list[Any]]] = {
-    **{arch: (arch, "cpu", skips(arch)) for arch in ("cpu", "c", "vulkan", "metal", "cuda")},
+    **{arch: (arch, "cpu", skips(arch)) for arch in ("cpu", "c", "vulkan", "metal", "cuda", "wasm")},
     "cuda_tensors": ("cuda", "cuda", [pytest.mark.skipif(not GPU, reason="torch has no GPU")]),
 }
 SOME = [  # by day on backends whose memory is not torch's

@@ -114,7 +114,7 @@ def test_a_pane_tells_what_a_budget_kept_and_made_again(cell, shell) -> None:
     assert [report.steps for report in view.kernels[0].tapes] == [tape.report.steps]
     assert tape.kept_bytes == tape.report.kept_bytes <= 100
     assert tape.made_again == tape.report.made_again == sum(step.times for step in tape.report.steps) > 8
-    title = f"9 steps: at most {tape.kept_bytes} bytes kept, {tape.made_again} steps made again, budget 100 bytes"
+    title = f"9 steps: at most {tape.kept_bytes} bytes kept, {tape.made_again} steps run again, budget 100 bytes"
     pane = render(view, "0/tape")
     assert title in pane
     assert "in the end all steps are, to leave memory as it was" in pane

@@ -100,81 +100,6 @@ def test_a_line_marks_its_kin_in_source_ir_and_code(page: Page):
     page.wait_for_function("() => !document.querySelector('.lines .mark, .lines .twin')")
 
 
-def test_linked_opens_at_the_kernel_with_listings_side_by_side(browser, tmp_path: Path):
-    made = cell_view()
-    (kernel,) = made.kernels
-    above = [Line(f"u{n} = {n}", n) for n in range(1, 201)]
-    kernel.source = [*above, *(replace(x, span_line=x.span_line + 200) for x in kernel.source)]
-    kernel.source += [Line("pass", n) for n in range(216, 300)]
-    page = browser[0].context.browser.new_page(viewport={"width": 1300, "height": 900})
-    page.goto(f"file://{export(made, tmp_path / 'k.html')}")
-    columns = show(page, "Linked").locator(".col")
-    assert columns.nth(0).locator('.ln[data-span-line="205"]').is_visible()  # def k()
-    assert "5 lines: 5 buffers" in columns.nth(1).locator(".folded").first.inner_text()
-    tops = [x.bounding_box()["y"] for x in columns.locator(".lines").all()]
-    assert len(tops) == 3
-    assert len(set(tops)) == 1
-    fold = columns.nth(1).locator(".folded").first
-    fold.click()
-    assert columns.nth(1).locator(".ln", has_text="buffer @x.grad").is_visible()
-    page.close()
-
-
-def test_columns_are_resized_with_the_mouse_and_with_keys(page: Page):
-    panel = show(page, "Linked")
-    grip, columns = panel.locator(".grip").first, panel.locator(".col")
-    def widths() -> list[float]:
-        return [x.bounding_box()["width"] for x in columns.all()]
-    before, box = widths(), grip.bounding_box()
-    page.mouse.move(box["x"] + 4, box["y"] + 50)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 104, box["y"] + 50, steps=4)
-    page.mouse.up()
-    dragged = widths()
-    assert [round(b - a, -1) for a, b in zip(before, dragged, strict=True)] == [100, -100, 0]
-    grip.press("ArrowLeft")
-    assert widths()[0] < dragged[0] - 20
-    page.get_by_role("button", name="Source", exact=True).click()
-    assert [x.is_visible() for x in panel.locator(".grip").all()] == [False, True]
-
-
-def test_a_pane_fills_the_window_until_escape(page: Page):
-    show(page, "CFG")
-    inspector = page.locator(".qdi")
-    before = inspector.bounding_box()
-    page.get_by_role("tab", name="CFG").press("w")
-    size = page.viewport_size
-    assert inspector.bounding_box() == {"x": 0, "y": 0, **size}
-    page.keyboard.press("Escape")
-    assert inspector.bounding_box() == before
-    page.get_by_role("button", name="Full window").click()
-    assert inspector.bounding_box()["width"] == size["width"]
-    page.get_by_role("button", name="Full window").click()
-    assert inspector.bounding_box() == before
-
-
-LETTERS = """(panel) => [...panel.querySelectorAll("*")].flatMap((x) => {
-  const own = [...x.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-  const shown = own && x.getClientRects().length && !["OPTION", "STYLE", "TITLE"].includes(x.tagName.toUpperCase());
-  const least = x.closest("svg") ? 11 : 12, scale = x.closest("svg") ? (x.getScreenCTM?.()?.a ?? 1) : 1;
-  const size = parseFloat(getComputedStyle(x).fontSize) * scale;
-  return shown && size < least - 0.1 ? [`${size}: ${x.textContent.slice(0, 40)}`] : [];
-})"""
-
-
-def test_no_letters_are_too_small_and_each_pane_begins_with_what_it_says(page: Page):
-    for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "History", "Backends"):
-        panel = show(page, pane)
-        assert panel.evaluate(LETTERS) == [], pane
-        assert panel.locator("xpath=descendant::*[self::p or self::h4][1]").get_attribute("class") == "answer", pane
-    graph = show(page, "CFG").locator(".graph").first
-    graph.get_by_role("button", name="smaller").click()
-    graph.get_by_role("button", name="smaller").click()
-    graph.locator(".tt", has_text="entry").wait_for()  # titles alone
-    assert graph.locator(".ln").count() == 0
-    assert page.get_by_role("tabpanel").evaluate(LETTERS) == []
-
-
 def test_a_click_is_kept_when_its_listing_scrolls_under_it(page: Page):
     column = show(page, "Linked").locator(".col").nth(1)
     sine = column.locator('.ln[data-stmt="9"]')
@@ -467,15 +392,6 @@ def test_a_wide_table_is_a_list_in_a_narrow_window(page: Page, width: int):
     finally:
         page.set_viewport_size({"width": 1300, "height": 900})
     page.wait_for_function("() => !document.querySelector('.qdi .stacked')")
-
-
-def test_a_badge_covers_no_code(page: Page):
-    line = show(page, "Linked").locator('.col:first-child .ln[data-span-line="9"]')
-    for name, said in (("IR after", "50"), ("Code", "v 50")):  # the column is narrow, then wide
-        assert line.locator(".badge.push").inner_text() == said
-        badge, text = (line.locator(x).bounding_box() for x in (".badge", ".tx"))
-        assert badge["x"] + badge["width"] <= text["x"]
-        page.get_by_role("button", name=name, exact=True).click()
 
 
 def test_keys(page: Page):

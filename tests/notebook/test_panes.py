@@ -16,6 +16,7 @@ from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import ArrayView, BackendRun, CellView, CodeView, Line, StageView
 from quadrants_lab.widgets.pack import answers, page, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
+from quadrants_lab.widgets.passes import folded as folded_ir
 from quadrants_lab.widgets.source import margin
 from quadrants_lab.widgets.static import MOST_TEXT, static_html
 from quadrants_lab.widgets.terminal import cell
@@ -84,6 +85,17 @@ def test_what_the_user_has_not_written_is_one_line_each():
     stage = StageView("llvm", "cpu", CodeView, CodeView(lines, []), language="llvm")
     listing, _ = stage_code(stage)
     assert listing.top == user
+
+
+def test_ir_opens_at_its_longest_task_with_bounds_as_one_line():
+    """Before the user's task may stand tasks that copy what a gradient reads."""
+    task = ["  offload range_for bounds {", "    %1: i32 = const 0", "    %2: i32 = const 4", "    yield %1, %2"]
+    short, long = [*task, "  } do (", "  }"], [*task, "  } do (", "    %5 = load", "    store %5", "  }"]
+    text = ["kernel k() {", "  buffer @x", "  buffer @y", *short, *long, "}"]
+    folds, top = folded_ir([Line(x) for x in text])
+    assert text[top].startswith("  offload")
+    assert top == 9
+    assert folds == [(1, 3, "2 buffers"), (4, 7, "bounds of the loop"), (10, 13, "bounds of the loop")]
 
 
 def test_every_offered_request_is_answered(view):

@@ -74,12 +74,12 @@ def test_sliders_of_counted_stacks_have_names(sample):
 def test_a_tape_that_kept_nothing_draws_nothing():
     step = StepRow("k", 0, -1, 0, "it overwrites nothing that a gradient reads")
     report = Report(steps=[step])
-    assert report.title() == "1 step: at most 0 bytes kept, 0 steps made again"
+    assert report.title() == "1 step: at most 0 bytes kept, 0 steps run again"
     assert str(report).startswith("1 step under no budget")
     assert write(bars(report)) == '\n<p>No step overwrites what gradients read.</p>'
     kept = replace(report, kept_bytes=64, made_again=1, steps=[replace(step, bytes=64)] * 3)
     assert "<svg" in write(bars(kept))
-    assert kept.title() == "3 steps: at most 64 bytes kept, 1 step made again"
+    assert kept.title() == "3 steps: at most 64 bytes kept, 1 step run again"
     shortest = Static(LIMITS[-1]).write(_tape(kept, LIMITS[-1]))
     assert "<td>k</td>" in shortest  # it had the head of the table alone
 

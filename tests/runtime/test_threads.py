@@ -47,7 +47,7 @@ print(x[999_999])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="takes threads away as Linux allows it")
-@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("cpu", "cuda", "metal")])
+@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("cpu", "cuda", "metal", "wasm")])
 def test_a_session_without_threads(arch: str, tmp_path: Path) -> None:
     if arch == "cuda" and not backend(arch).probe():
         pytest.skip("NVIDIA's driver starts threads of its own")

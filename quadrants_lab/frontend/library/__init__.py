@@ -6,8 +6,3 @@ Iterative algorithms work on the ``detached`` argument, so that no derivative fl
 ``custom_jvp(value, change)``, which has that value and the derivative of ``change``, a formula for the differential of
 the result. So their gradient needs no stacks and is as exact as the result.
 """
-
-from quadrants_lab.frontend.library import complexes, decompositions, geometry, linear, scalars
-from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction
-
-__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "decompositions", "geometry", "linear", "scalars"]

@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from quadrants_lab.frontend.library import FUNCTIONS, LibraryFunction
-from quadrants_lab.frontend.library.core import fill
+from quadrants_lab.frontend.library import (  # noqa: F401  # their functions are among FUNCTIONS then
+    complexes,
+    decompositions,
+    geometry,
+    linear,
+    scalars,
+)
+from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction, fill
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
 from quadrants_lab.frontend.syntax import funcs

@@ -6,19 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count, name_of
-from quadrants_lab.frontend.syntax import tiles
 from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, indices, locate, variable
 from quadrants_lab.frontend.values.struct import annotation, as_annotated
+from quadrants_lab.frontend.values.tile import is_place
+from quadrants_lab.ir.importing import lazily
 
 # augmented assignments to elements of fields that are atomic; the others load, compute and store
 ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 # augmented assignments to locals that iterations share
 _REDUCTIONS: dict[type, str] = {**ATOMIC, ast.Mult: "mul"}
 _COMPILE_TIME = "a compile-time value"
+_write_tile, _update_tile = (lazily("frontend.syntax.tiles", name) for name in ("write", "update"))
 
 
 def assign(cx: Context, node: ast.Assign) -> None:
@@ -73,8 +75,8 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
             _bind(cx, t, part, node, s)
     elif not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
         place = locate(cx, target)
-        if tiles.is_place(place):
-            tiles.write(cx, place, value, target, source)
+        if is_place(place):
+            _write_tile(cx, place, value, target, source)
         else:
             U.write(cx, place, value, target, source, node)
 
@@ -102,7 +104,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             raise cx.fail("QL1413", source, what=value.describe(), name=name)
         return
     if old.tile is not None:
-        tiles.write(cx, old, value, target, source)
+        _write_tile(cx, old, value, target, source)
         return
     if old.is_memory:  # a parameter by reference
         U.store(cx, old, value, target, source, node)
@@ -182,8 +184,8 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
         return
     place = locate(cx, target)
     value = cx.expr(node.value)
-    if tiles.is_place(place):
-        tiles.update(cx, place, op, value, node, node.value)
+    if is_place(place):
+        _update_tile(cx, place, op, value, node, node.value)
         return
     if isinstance(place, Local):
         if _reduced(cx, node, place, value):
@@ -232,7 +234,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
     if old.tile is not None:
-        tiles.update(cx, old, type(node.op), value, node, node.value)
+        _update_tile(cx, old, type(node.op), value, node, node.value)
         return
     if not isinstance(old, V.Num) and _reduced(cx, node, variable(name, old), value):
         return

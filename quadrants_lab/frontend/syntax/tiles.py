@@ -18,11 +18,6 @@ def inlined(cx: Context, node: Any, fn: Any, *args: Value) -> None:
     funcs.inline(cx, node, fn.source, list(args), {}, hidden=True)
 
 
-def is_place(place: Value) -> bool:
-    """Whether an assignment to the place is a tile's."""
-    return place.tile is not None or isinstance(place, Slab)
-
-
 def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.expr) -> None:
     """Assigns a tile to a tile or to rows and columns of memory, or these to a tile."""
     slab = value if isinstance(place, Tile) else place

@@ -139,3 +139,8 @@ class Outer(_NoNumber):
     b: Any
     words = "qd.outer(...)"
     cure = "write t += qd.outer(a, b) or t -= qd.outer(a, b) for a tile t, a statement for each product"
+
+
+def is_place(place: Value) -> bool:
+    """Whether an assignment to the place is a tile's."""
+    return place.tile is not None or isinstance(place, Slab)

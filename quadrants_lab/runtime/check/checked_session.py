@@ -41,7 +41,7 @@ _LOST = frozenset(
 
 class CheckedSession(Copier):
     """An observer of the launches of a session. It keeps the data of each kernel's last launch, from which
-    ``k.reproduce`` writes a script. A launch that makes a NaN from numbers is a QuadrantsAssertionError (QL0422), and
+    ``k.reproduce`` writes a script. A launch that makes a NaN from numbers is a QuadrantsAssertionError (QL0424), and
     so is a gradient's launch that makes a NaN or an infinity; the error names the operation."""
 
     of_session = True
@@ -118,7 +118,7 @@ def _raise(why: Cause) -> NoReturn:
     where += [f"iteration {', '.join(map(str, why.iteration))}"] if why.iteration else []
     where += [f"{name} = {show(value)}" for name, value in why.values]
     label = (Label(why.at, why.label),) if why.at is not None else ()
-    raise QuadrantsAssertionError(f"{why.says} ({', '.join(where)})", code="QL0422", labels=label, help=why.help)
+    raise QuadrantsAssertionError(f"{why.says} ({', '.join(where)})", code="QL0424", labels=label, help=why.help)
 
 
 def _lost(name: str, why: Cause) -> GradientWarning:

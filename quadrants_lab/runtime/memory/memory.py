@@ -60,11 +60,12 @@ THREAD = _Thread()
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes,
-    the array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
-    nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the thread that last made
-    the memory, wrote all of it from Python, or differentiated into it; a Tape sets the gradients that its thread owns
-    to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory, or None.
+    ``on_device``: what owns the memory where `array` is not for writing, on GPUs and in pages. ``operand``: what a
+    launch takes, the array or memory of the device. ``foreign``: whether other libraries may write to it, so that
+    ``version`` says nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the
+    thread that last made the memory, wrote all of it from Python, or differentiated into it; a Tape sets the
+    gradients that its thread owns to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory,
+    or None.
 
     ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
     while another thread watched launches.
@@ -407,7 +408,7 @@ class Paged(Memory):
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
         super().__init__(session, dtype)
         self.order = order
-        self.operand = CellArray(shape, dtype.numpy, order)
+        self.operand = self.on_device = CellArray(shape, dtype.numpy, order)  # `array` is not for writing
         self.address = self.operand.address
 
     @property

@@ -81,7 +81,7 @@ def _title(node: LaunchNode) -> str:
 
 
 def _note(node: LaunchNode) -> str:
-    return f"made again {node.again:,} times" if node.again else ""
+    return f"run again {node.again:,} times" if node.again else ""
 
 
 def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:

@@ -158,7 +158,7 @@ class Launches(Keeper):
         else NotImplemented."""
         summaries, inner = dispatcher.here.summaries, self.paused > 0
         summary = None if summaries is None or self.repeatable else summaries.find(args, inner)
-        if summary is None:
+        if summary is None or (self.open and not summary.recomputable):
             return NotImplemented
         if not inner and self.dead_paths.goes_on(summary.constants, summary.recomputable, args):
             return NotImplemented

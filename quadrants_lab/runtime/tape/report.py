@@ -5,8 +5,7 @@ Its text counts steps and stretches from 1, as launches are counted everywhere; 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -53,11 +52,11 @@ class Report:
             return f"qd.ad.checkpoint marks {by_hand} stretches, which keep only where they begin"
         more = f", {by_hand} of them by qd.ad.checkpoint" if by_hand else ""
         more += "; in the end all steps are, to leave memory as it was" if self.at_end else ""
-        return f"to keep all would take more than the budget, so {len(self.stretches)} stretches are made again{more}"
+        return f"to keep all would take more than the budget, so {len(self.stretches)} stretches are run again{more}"
 
     def kept(self) -> str:
         """What was saved and recomputed, in numbers."""
-        return f"at most {self.kept_bytes:,} bytes kept, {_steps(self.made_again)} made again"
+        return f"at most {self.kept_bytes:,} bytes kept, {_steps(self.made_again)} run again"
 
     def title(self) -> str:
         """The number of steps, what was saved and recomputed, and the budget."""
@@ -79,7 +78,7 @@ class Report:
             times = [row.times for row in self.steps[s.first : s.first + s.steps]]
             often = "once" if max(times) == 1 else f"{min(times)} to {max(times)} times"
             where = f"steps {s.first + 1} to {s.first + s.steps}, from {s.bytes:,} bytes"
-            lines.append(f"  stretch {n}: {where}; each made again {often}")
+            lines.append(f"  stretch {n}: {where}; each run again {often}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -94,9 +93,10 @@ Rows = tuple[list[StepRow], list[Stretch]]
 
 
 def rows(launches: Keeper) -> Callable[[], Rows]:
-    """Returns a function that lists the steps as they are now, as if none was made again. Without a budget, it holds
+    """Returns a function that lists the steps as they are now, as if none was run again. Without a budget, it holds
     them until it is called."""
     items, tracked, first, names = list(launches.steps), launches.tracked, launches.names, _Names()
+    known: dict[Any, Sorted] = {}
 
     @cache
     def listed() -> Rows:
@@ -112,9 +112,10 @@ def rows(launches: Keeper) -> Callable[[], Rows]:
                 launch = leaf.launch or leaf.inner_launch
                 what = launch[0].kernel.name if launch is not None else leaf.what
                 alone = leaf.nbytes if stretch < 0 else 0
-                used = _used(leaf, uses(leaf, first), names)
+                used = _used(leaf, first, names, known)
                 found[0].append(StepRow(what, alone, stretch, 0, why or _why(leaf, tracked), *used))
         items.clear()
+        known.clear()
         return found
 
     if launches.memory is not None:
@@ -137,17 +138,34 @@ class _Names:
         return self.known[serial]
 
 
-def _used(step: Step, used: Sequence[Uses], names: _Names) -> tuple[Any, ...]:
-    """What a step reads and writes, what of it has a gradient, and what was kept of it: the last parts of a row."""
-    named = {names.of(use.serial, use.name): use for use in used}
-    kept = Counter[str]()
+Sorted = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+
+def _sorted(used: Sequence[Uses], names: _Names) -> Sorted:
+    """What is read, what is written, and what of it has a gradient."""
+    named = [(names.of(use.serial, use.name), use) for use in used]
+    return (
+        tuple(dict.fromkeys(name for name, use in named if use.reads)),
+        tuple(dict.fromkeys(name for name, use in named if use.writes)),
+        tuple(dict.fromkeys(name for name, use in named if use.differentiable)),
+    )
+
+
+def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, Sorted]) -> tuple[Any, ...]:
+    """What a step reads and writes, what of it has a gradient, and what was kept of it: the last parts of a row.
+    ``known``: the first three, by plan, of plans that use the same memory in each launch."""
+    launch = step.launch or step.inner_launch
+    plan = None if launch is None or launch[0].takes_arrays else launch[0]
+    if plan not in known or plan is None:
+        known[plan] = _sorted(uses(step, first), names)
+    reads, writes, differentiable = known[plan]
+    kept: dict[str, int] = {}
     for part in step.changes:
-        kept[names.of(part.memory.serial, "a field")] += part.nbytes
-    writes = tuple(name for name, use in named.items() if use.writes)
+        name = names.of(part.memory.serial, "a field")
+        kept[name] = kept.get(name, 0) + part.nbytes
     if step.kept and writes:  # the launch saved values itself, of what it overwrites
-        kept[writes[0]] += step.own
-    reads = tuple(name for name, use in named.items() if use.reads)
-    return reads, writes, tuple(name for name, use in named.items() if use.differentiable), tuple(kept.items())
+        kept[writes[0]] = kept.get(writes[0], 0) + step.own
+    return reads, writes, differentiable, tuple(kept.items())
 
 
 def report(launches: Keeper) -> Callable[[], Report]:

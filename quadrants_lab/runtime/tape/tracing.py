@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.parts import Account
 
-TRACKS = ("forward", "gradient", "made again")
+TRACKS = ("forward", "gradient", "run again")
 
 
 @dataclass(frozen=True, slots=True)
