@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dense import Dense, Field
 from quadrants_lab.lang.matrix import Matrix
@@ -349,7 +350,7 @@ class Definitions:
         except (OSError, TypeError):
             raise _unwritable(hint, cls, "a class whose source is unknown") from None
         space = vars(sys.modules[cls.__module__])
-        node = ast.parse(text).body[0]
+        node = syntax_tree(text).body[0]
         assert isinstance(node, ast.ClassDef)
         bodies = [s for s in node.body if not isinstance(s, ast.FunctionDef)]
         for name, uses in _uses([*node.decorator_list, *node.bases, *bodies]).items():
@@ -408,7 +409,7 @@ def _decorators(source: FunctionSource, value: Any) -> list[ast.expr]:
     if ours or not known:
         return ours
     kind = "kernel" if getattr(value, "__qd_kernel__", False) else "func"
-    return [ast.parse(f"qd.{kind}", mode="eval").body]
+    return [syntax_tree(f"qd.{kind}", "eval").body]
 
 
 def _root(node: ast.expr) -> str:
