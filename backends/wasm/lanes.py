@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
@@ -23,9 +23,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f64, i32, u1
 from quadrants_lab.ir.walk import rewrite_in, types_of, uses, walk
 
-if TYPE_CHECKING:
-    from quadrants_lab.backends.wasm.emitter import Body
-
+Body = Any  # `emitter.Body`, which is above this module
 _SHAPES = {"f32": "f32x4", "f64": "f64x2", "i32": "i32x4", "i64": "i64x2"}
 _FORMULAS = ("isnan", "isinf", "rsqrt", "round", "custom_jvp")  # which `lower` expresses by what vectors have
 _OF_FLOATS = ("floordiv", "mod", *_FORMULAS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from quadrants_lab.backends.lower.expression import Scope, X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, f16, f32, u1, u32
 
-if TYPE_CHECKING:
-    from quadrants_lab.backends.wasm.emitter import Body
-
+Body = Any  # `emitter.Body`, which is above this module
 TYPES = {
     **dict.fromkeys(("u1", "i8", "u8", "i16", "u16", "i32", "u32"), "i32"), "i64": "i64", "u64": "i64",
     "f16": "f32", "f32": "f32", "f64": "f64",
