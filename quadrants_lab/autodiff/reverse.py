@@ -95,7 +95,7 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
     unsegmented = tuple(without_checkpoints(t) if r else t for t, r in zip(kernel.tasks, again, strict=True))
     kernel = prepared(replace(kernel, body=unsegmented))
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
-    active = active_values(kernel)
+    active, written = active_values(kernel), touched(kernel.body, N.Write)
     b = Builder(kernel.next_id, types_of(kernel.body))
     tasks: list[_Task] = []
     forward = kernel.tasks
@@ -107,7 +107,7 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
         winners = winners_of(info, number, minmax[number]) if info is not None and number in minmax else {}
         buffers = {**kernel.buffers, **{w.counts.name: w.counts for w in winners.values()}}
         around = MinmaxAtomics(b, buffers, kernel.args, winners, repeated)
-        adjoint = _reverse_task(b, kernel, task, active, around, colliding, number == whole)
+        adjoint = _reverse_task(b, kernel, task, active, written, around, colliding, number == whole)
         if adjoint is None:
             continue
         if not winners:
@@ -150,27 +150,28 @@ def has_gradients(kernel: N.Kernel) -> bool:
     return any(b.grad and not b.transient for b in kernel.buffers.values())
 
 
-def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:
-    """Decides what one task of a prepared kernel stashes and what it recomputes."""
+def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int], written: set[str]) -> tuple[Scopes, StashPlan]:
+    """Decides what one task of a prepared kernel stashes and what it recomputes. ``written``: the buffers that the
+    kernel writes."""
     scopes = scopes_of(task)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
-    read_only = set(kernel.buffers) - touched(kernel.body, N.Write)
+    read_only = set(kernel.buffers) - written
     return scopes, stash_plan(task, scopes, active, with_grad, read_only)
 
 
 def plans(forward: N.Kernel) -> Iterator[tuple[N.Offload, Scopes, StashPlan, set[int]]]:
     """For each task of an offloaded forward kernel: the prepared task, its scopes, its plan, and the active values."""
     kernel = prepared(forward)
-    active = active_values(kernel)
+    active, written = active_values(kernel), touched(kernel.body, N.Write)
     for task in kernel.tasks:
-        yield task, *plan_task(kernel, task, active), active
+        yield task, *plan_task(kernel, task, active, written), active
 
 
 def _reverse_task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], minmax: MinmaxAtomics, colliding: frozenset[int],
-    whole: bool,
+    b: Builder, kernel: N.Kernel, task: N.Offload, active: set[int], written: set[str], minmax: MinmaxAtomics,
+    colliding: frozenset[int], whole: bool,
 ) -> tuple[N.Offload, Callable[[], N.Offload]] | None:
-    scopes, plan = plan_task(kernel, task, active)
+    scopes, plan = plan_task(kernel, task, active, written)
     if not plan.reversed:
         return None
     _check_constants(kernel, task, plan)
