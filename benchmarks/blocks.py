@@ -136,29 +136,29 @@ def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], N
                 block.sync()
             c[i, j] = sums
 
-    tile, n = qd.simt.Tile32x32, qd.simt.Tile32x32.SIZE
-    across = side // n
+    tile, width = qd.simt.Tile32x32, qd.simt.Tile32x32.SIZE
+    across = side // width
 
     @qd.kernel
     def by_tiles():
         """Each block, a warp, makes four tiles below each other, in registers."""
-        qd.loop_config(block_dim=n)
-        for place, lane in qd.ndrange(across * across // HIGH, n):
-            i, j = place // across * HIGH * n, place % across * n
-            left, right = block.SharedArray((DEEP, HIGH * n + 4), qd.f32), block.SharedArray((DEEP, n), qd.f32)
+        qd.loop_config(block_dim=width)
+        for place, lane in qd.ndrange(across * across // HIGH, width):
+            i, j = place // across * HIGH * width, place % across * width
+            left, right = block.SharedArray((DEEP, HIGH * width + 4), qd.f32), block.SharedArray((DEEP, width), qd.f32)
             sums = [tile.zeros(dtype=qd.f32) for _ in range(HIGH)]
             for k in range(side // DEEP):
                 for m in qd.static(range(HIGH * DEEP)):  # 4 rows at a time, 32 bytes of each
-                    row = m * (n // DEEP) + lane // DEEP
+                    row = m * (width // DEEP) + lane // DEEP
                     left[lane % DEEP, row] = a[i + row, k * DEEP + lane % DEEP]
                 for m in qd.static(range(DEEP)):
                     right[m, lane] = b[k * DEEP + m, j + lane]
                 block.sync()
                 for m in qd.static(range(DEEP)):
                     for r in qd.static(range(HIGH)):
-                        sums[r] += qd.outer(left[m, r * n + lane], right[m, 0:n])
+                        sums[r] += qd.outer(left[m, r * width + lane], right[m, 0:width])
                 block.sync()
             for r in qd.static(range(HIGH)):
-                c[i + r * n : i + r * n + n, j : j + n] = sums[r]
+                c[i + r * width : i + r * width + width, j : j + width] = sums[r]
 
     return (add_up, halves, reduced), (serially, doubling, scanned), (multiply, tiled, by_tiles)
