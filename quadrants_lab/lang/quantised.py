@@ -74,7 +74,8 @@ class QuantType:
         if self.kind == "int":
             return np.asarray(values.astype(np.int64).astype(np.uint64) & mask)
         if self.kind == "fixed":
-            steps = values.astype(np.float64) / self.scale
+            compute = self.compute.numpy
+            steps = (values.astype(compute) / compute(self.scale)).astype(np.float64)  # as kernels divide
             whole = np.clip(np.trunc(steps + np.copysign(0.5, steps)), *self.limits).astype(np.int64)
             return np.asarray(whole.astype(np.uint64) & mask)
         m = self.fraction

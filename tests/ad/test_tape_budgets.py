@@ -244,3 +244,38 @@ def test_programs_that_are_repeated_without_python() -> None:
         assert tape.kept_bytes <= 3 * 16 * N
         for a, b in zip(found, right, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_budget_without_room_for_what_a_repeated_launch_keeps_is_told() -> None:
+    """Launches are made again while what they begin with is saved anew. A launch over a numpy array cannot be."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    x, z, loss = (qd.field(qd.f64, n, needs_grad=True) for n in (4, 4, ()))
+    h, at, t = qd.field(qd.f64, (7, 4), needs_grad=True), qd.field(qd.i32, 4), qd.field(qd.i32, ())
+    at.from_numpy(np.array([2, 0, 3, 1], np.int32))
+    factors = np.array([0.3, 0.7, -0.2, 0.4])
+
+    @qd.kernel
+    def add(a: qd.types.ndarray(qd.f64, 1)):
+        for i in range(4):
+            x[i] += z[i] * a[i] * z[i]
+
+    @qd.kernel
+    def advance():
+        for i in x:
+            h[t[None] + 1, i] = 0.5 * h[t[None], i] * x[i] + h[t[None], (i + 1) % 4] * h[t[None] + 1, i]
+
+    @qd.kernel
+    def scatter():
+        for i in range(4):
+            z[at[i]] = x[i] * x[i]
+
+    def run(memory: int) -> None:
+        with qd.ad.Tape(loss, memory=memory):
+            add(factors)
+            advance()
+            scatter()
+
+    for memory in range(0, 800, 16):
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2091|QL2098"):
+            run(memory)

@@ -84,6 +84,32 @@ def test_python_and_kernels_round_alike() -> None:
         assert b[3] == a[5]
 
 
+def test_the_last_fixed_numbers_of_many_bits() -> None:
+    """f32 has no whole numbers of 25 bits and more that lie just below a power of two, and sums of its numbers with a
+    half are rounded from 2**23 on."""
+    for bits, signed, compute in ((24, False, qd.f32), (25, False, qd.f32), (32, True, qd.f32), (32, False, qd.f32)):
+        type_ = quant.fixed(bits, signed=signed, scale=1.0, compute=compute)
+        low, high = type_.limits
+        values = np.array([2.0**40, 2.0**bits, -(2.0**40), 8388609.0, 8388610.0, 1.5, -2.5, 0.49999997], np.float32)
+        a, b = qd.field(type_), qd.field(type_)
+        packed(values.shape, a)
+        packed(values.shape, b)
+
+        @qd.kernel
+        def write(x: qd.types.ndarray(qd.f32, 1)):
+            for i in a:
+                a[i] = x[i]
+
+        write(values)
+        b.from_numpy(values)
+        most = float(np.float32(high))
+        least = [-3.0] if signed else [0.0]
+        want = [most, most, float(low), 8388609.0, 8388610.0, 2.0, *least, 0.0]
+        assert a.to_numpy().tolist() == b.to_numpy().tolist() == want, type_
+        words = [[int(bits) for bits in x.words.to_numpy().view(np.uint32).reshape(-1)[:1]] for x in (a, b)]
+        assert words[0] == words[1] == [high], type_
+
+
 @CPU_ALONE
 @given(st.integers(2, 8), st.integers(2, 24), st.floats(-(2.0**100), 2.0**100, width=32))
 def test_a_short_float_is_the_nearest(exp: int, frac: int, value: float) -> None:

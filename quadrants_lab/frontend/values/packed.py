@@ -148,11 +148,17 @@ def _encoded(cx: Lowering, quant: Any, value: int, t: DType) -> int:
     if quant.kind == "float":
         return b.cast(_encoded_float(cx, quant, value), t)
     c = quant.compute
-    steps = b.op("div", value, cx.const(quant.scale, c))
-    half = b.op("select", b.op("lt", steps, cx.const(0.0, c)), cx.const(-0.5, c), cx.const(0.5, c))
-    low, high = (cx.const(float(end), c) for end in quant.limits)
-    near = b.op("min", b.op("max", b.op("add", steps, half), low), high)
-    return b.op("and", b.op("bitcast", b.cast(b.cast(near, i64), _signed(t)), type=t), mask)
+    low, high = quant.limits
+    near = b.op("div", value, cx.const(quant.scale, c))
+    near = b.op("min", b.op("max", near, cx.const(float(low), c)), cx.const(float(high), c))
+    whole = b.cast(near, i64)
+    rest = b.op("sub", near, b.cast(whole, c))  # adding a half to the number itself would round once more
+    for sign, beyond in ((1, "ge"), (-1, "le")):
+        step = b.op("select", b.op(beyond, rest, cx.const(0.5 * sign, c)), cx.const(sign, i64), cx.const(0, i64))
+        whole = b.op("add", whole, step)
+    # f32 may not have the limits, and then has their neighbours outside
+    whole = b.op("min", b.op("max", whole, cx.const(low, i64)), cx.const(high, i64))
+    return b.op("and", b.op("bitcast", b.cast(whole, _signed(t)), type=t), mask)
 
 
 def _decoded_float(cx: Lowering, quant: Any, raw: int) -> int:

@@ -230,7 +230,11 @@ def _start_over(launches: Keeper) -> bool:
     if launches.open or not isinstance(last, Segment) or any(f.written for f in launches.tracked.values()):
         return False
     boxes = state(last.steps)
-    if sum(bytes_of(*place, launches.account) for place in boxes) >= last.nbytes:
+    saved, account = sum(bytes_of(*place, launches.account) for place in boxes), launches.account
+    if saved >= last.nbytes:
+        return False
+    own = max((step.own for step in last.leaves()), default=0)  # for which a launch that is made again needs room
+    if account.limit is not None and account.used - last.nbytes + saved + own > account.limit:
         return False
     for part in reversed(last.changes):
         part.put()
