@@ -193,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument("file", metavar="FILE[:KERNEL]")
     show.add_argument("--kernel", help="only this one")
     show.add_argument("--stage", default="", help="IR at this stage: 'front end' or the name of a pass; default: last")
-    show.add_argument("--code", help="the backend's code instead of IR: llvm, llvm-opt, asm, c, msl, spirv")
+    show.add_argument("--code", help="the backend's code instead of IR: llvm, asm, c, ptx, ...")
     show.add_argument("--arch", default="", help="backends, with commas: repeat the last launches on each, and compare")
     show.add_argument("--html", default="", metavar="PAGE", help="write the whole inspector to this .html or .json")
     show.add_argument("--dot", default="", metavar="GRAPH", help="print this graph as DOT: cfg, scc, sizes or program")

@@ -9,7 +9,7 @@ from quadrants_lab.lang.dense import Field
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.shapes import Shape, check_shape
 from quadrants_lab.lang.snode import SPARSE, axes, root
-from quadrants_lab.lang.struct import struct
+from quadrants_lab.lang.struct import StructType
 from quadrants_lab.lang.struct_field import StructField
 from quadrants_lab.runtime.memory.memory import Memory, Paged
 
@@ -20,7 +20,7 @@ def grid(field_dict: Mapping[str, Any], shape: Shape) -> StructField:
     """A field of structs with these members, placed in a bitmasked node of ``qd.root``. A loop over it runs over the
     elements that are active."""
     extents = check_shape("sparse grid", shape)
-    made: StructField = struct(**field_dict).field()
+    made: StructField = StructType(field_dict, {}).field()
     root.bitmasked(axes(*range(len(extents))), extents).place(made)
     return made
 

@@ -11,7 +11,7 @@ CORES = "no number: a thread has the registers of its core"
 DRIVER = "not known: the driver chooses the number and does not tell"
 PTXAS = "not known: ptxas, which chooses the number, is not installed"
 NO_REGISTERS = {"cpu": CORES, "c": CORES, "wasm": CORES, "metal": DRIVER, "vulkan": DRIVER, "cuda": PTXAS}
-ASK = "run the cell with --arch and several backends to compare values, gradients and times"
+ASK = "Run the cell with --arch cpu,c (and others) to compare values, gradients and times on several backends."
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:

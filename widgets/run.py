@@ -138,11 +138,11 @@ def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[Ar
 def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> Table:
     """A table with a row for each array and, below it, for each further backend."""
     columns: list[tuple[str, Callable[[ArrayView], Tree]]] = [
-        ("array", lambda a: code(a.name) if a.dtype else Word(a.name, "sub")),
+        ("array", lambda a: [code(a.name), _note(a)] if a.dtype else Word(a.name, "sub")),
         ("type", lambda a: code(f"{a.dtype}{list(a.shape) if a.shape else ''}") if a.dtype else ""),
         ("min", lambda a: a.low),
         ("max", lambda a: a.high),
-        ("values", lambda a: [code(a.preview), [" ", muted(a.note)] if a.note else "", _picture(a)]),
+        ("values", lambda a: [code(a.preview), _picture(a)]),
         ("difference", lambda a: a.difference),
     ]
     if not any(a.low or a.high for a in views):  # single numbers have no extremes
@@ -152,6 +152,11 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> Tab
     titles = [title for title, _ in columns]
     right = [n for n, title in enumerate(titles) if title in ("min", "max")]
     return Table(titles, [[make(a) for _, make in columns] for a in rows_of(views, others)], right=right)
+
+
+def _note(a: ArrayView) -> Tree:
+    """Stands beside the name: behind the values, "2 more read" is one phrase."""
+    return [" ", muted(a.note)] if a.note else ""
 
 
 def _picture(a: ArrayView) -> Tree:

@@ -70,16 +70,16 @@ LIMITS = (
 )
 ELSEWHERE = "too large for the copy in the notebook: run the cell, or export the view"
 _GROW = (
+    "Run",
     "Source",
     "Tape",
     "Stack sizes (SizeExpr)",
     "Steps",
     "Stacks",
     "CFG",
-    "Run",
     "Code",
     "Passes",
-)  # useful first
+)  # what is open first, then by use
 _GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"
 _FRAME = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
@@ -113,6 +113,8 @@ class Static(Html):
         return {"style": STYLE[kind]} if kind in STYLE and not self.limits.plain else {}
 
     def word(self, x: Word) -> str:
+        if x.kind == "chip" and self.limits.plain:
+            return f"· {self.write(x.body)} "  # no margin keeps it apart from the next one
         if x.kind not in ("br", "b", "code", *STYLE) or (self.limits.plain and x.kind != "br"):
             return self.write(x.body)
         return super().word(Word(x.body, x.kind))
@@ -128,7 +130,8 @@ class Static(Html):
 
     def table(self, x: Table) -> str:
         def cells(tag: str, row: Sequence[Tree]) -> str:
-            left = " align=left" if tag == "th" else ""
+            left = "" if tag == "td" else " align=left"  # GitHub removes styles; Jupyter aligns to the right by a rule
+            left += " style=text-align:left"
             sides = (" align=right" if n in x.right else left for n in range(len(row)))
             return "".join(f"<{tag}{side}>{self.write(c)}</{tag}>" for side, c in zip(sides, row, strict=True))
 

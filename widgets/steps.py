@@ -126,6 +126,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
         return empty(str(e))
     title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
     steps_known = f"{trace.first + len(trace.events):,}{' and more' if trace.cut else ''} steps"
+    box = muted(f"; the iterations are {trace.box}") if trace.box else ""
     turn = f", the reverse begins at step {trace.turn + 1:,}" if trace.turn > 0 else ""
 
     def div(kind: str, *body: Tree, **more: str) -> Control:
@@ -142,7 +143,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     about = {"role": "group", "tabindex": "0", "aria_label": "Stepper", "data_stepper": data}
     return div(
         "stepper",
-        Block([f"{title}: {steps_known}{turn} ", muted(f"of {trace.box}") if trace.box else ""], "answer"),
+        Block([f"{title}: {steps_known}{turn}", box], "answer"),
         div("drive", role="group", aria_label="Move"),
         div("drive more", role="group", aria_label="Play, go to, predict"),
         Control("p", {"class": "now", "role": "status", "aria-live": "polite"}),

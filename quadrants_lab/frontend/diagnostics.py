@@ -188,6 +188,9 @@ TABLE: dict[str, Row] = {
                   "write qd.cast(..., qd.i32) for a real number; compute a step in the loop: 2 * i"),
     "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange"),
     "QL1719": Row(_T, "axes={axes} is no tuple of whole numbers", "given here", "write axes=(1, 0), for example"),
+    "QL1726": Row(_T, "cannot loop over {what} at compile time", "looped over here",
+                  "use what is known when the kernel is compiled: constants, a field's shape, qd.template() arguments; "
+                  "otherwise write a for loop without qd.static"),
     "QL1725": Row(_T, "{what} has no address", "given here", "give a field or its gradient, in a dense layout"),
     "QL1709": Row(_T, "'{name}' is {target} and takes no {op} with {source} in a parallel loop",
                   "cast to {target} before the operation, so the result would differ from Python's",
@@ -217,8 +220,7 @@ TABLE: dict[str, Row] = {
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
                   "def {name}(...) -> qd.f32:"),
-    "QL1802": Row(_S, "a kernel returns at the end of its body only", "this return stands inside {where}",
-                  "set a variable here and return it in the last line"),
+    "QL1802": Row(_S, "a kernel returns at the end of its body only", "this return stands inside {where}", "{cure}"),
     "QL1803": Row(_S, "'{name}' has a return type but does not return a value", "", "end it in return ..."),
     "QL1804": Row(_T, "{got} returned where the signature has {want}"),
     "QL1805": Row(_S, "a func cannot return from here", "{why}",

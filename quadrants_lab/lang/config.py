@@ -440,7 +440,7 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     message = "; ".join(reasons)
     if not fallback:
         raise QuadrantsRuntimeError(f"no arch that was asked for can be used: {message}", code="QL2032")
-    warnings.warn(f"{message}; falling back to the CPU", QuadrantsWarning, stacklevel=4)
+    warnings.warn(f"{message.rstrip('.')}; falling back to the CPU", QuadrantsWarning, stacklevel=4)
     return A.cpu
 
 

@@ -33,6 +33,9 @@ class StructType:
     field: Callable[..., Any]  # set by the module `struct_field`
 
     def __init__(self, given: Mapping[str, Any], methods: Mapping[str, Any], name: str = "") -> None:
+        if not isinstance(given, Mapping) or not all(isinstance(member, str) for member in given):
+            what, cure = f"{given!r} is not a dict of members", "for instance {'pos': qd.math.vec3, 'mass': qd.f32}"
+            raise MemberError(what, code="QL2029", help=cure)
         for member, declared in given.items():
             scalar = declared in (int, float, bool) or isinstance(declared, (DType, StructType))
             if not scalar and getattr(declared, "__qd_type__", "") != "matrix":

@@ -17,7 +17,7 @@ from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.exchange import from_torch
 from quadrants_lab.lang.fields import field
 from quadrants_lab.lang.shapes import Shape
-from quadrants_lab.lang.struct import Struct, StructType, as_member, make_struct
+from quadrants_lab.lang.struct import MemberError, Struct, StructType, as_member, make_struct
 
 
 class StructField:
@@ -202,7 +202,9 @@ class _Entries(UserDict[str, Any]):
 def make_struct_field(
     struct_type: StructType, shape: Shape | None = None, name: str = "", **options: Any
 ) -> StructField:
-    """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`."""
+    """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`. MemberError without members."""
+    if not struct_type.members:
+        raise MemberError("a struct without members has no field", code="QL2029", help="give it a member")
     members: dict[str, Field | StructField] = {}
     for member, declared in struct_type.members.items():
         make: Any = partial(field, declared) if isinstance(declared, DType) else declared.field

@@ -148,7 +148,7 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
     if name not in namespace:
         close = [k for k, v in namespace.items() if isinstance(v, Dense) and not k.startswith("_")]
         raise QuadrantsRuntimeError(
-            f"--grad {name}: no such name after the cell",
+            f"--grad {name}: no such name after the program",
             code="QL0701",
             help=f"the fields are {', '.join(close)}" if close else "the cell must make or use a field of that name",
         )

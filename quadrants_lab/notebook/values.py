@@ -99,13 +99,15 @@ def _palette() -> bytes:
 
 
 def _png(index: npt.NDArray[np.uint8]) -> bytes:
-    """An 8 bit image with a palette (PNG, ISO 15948)."""
+    """An 8 bit image (PNG, ISO 15948). Its palette has the colours that occur: all 256 would take 1 KB."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
     height, width = index.shape
-    rows = b"".join(b"\0" + row.tobytes() for row in index)
+    used, short = np.unique(index, return_inverse=True)
+    palette = np.frombuffer(_palette(), np.uint8).reshape(-1, 3)[used].tobytes()
+    rows = b"".join(b"\0" + row.tobytes() for row in short.reshape(index.shape).astype(np.uint8))
     head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    parts = [(b"IHDR", head), (b"PLTE", _palette()), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
+    parts = [(b"IHDR", head), (b"PLTE", palette), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, body) for kind, body in parts)

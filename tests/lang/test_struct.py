@@ -8,6 +8,7 @@ from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.lang.struct import MemberError
 
 vec3 = qd.types.vector(3, qd.f32)
 Body = qd.types.struct(mass=qd.f32, pos=vec3, tag=qd.i32)
@@ -73,6 +74,15 @@ def test_types() -> None:
         @qd.dataclass
         class Wrong:
             a: qd.f32 = 1
+
+
+def test_members_are_a_dict_that_is_not_empty() -> None:
+    for make in (lambda: qd.Struct.field(qd.f32, shape=4), lambda: qd.sparse.grid(qd.f32, 4)):
+        with pytest.raises(MemberError, match="QL2029.*f32 is not a dict of members"):
+            make()
+    for make in (lambda: qd.types.struct().field(4), lambda: qd.sparse.grid({}, 4)):
+        with pytest.raises(MemberError, match="without members"):
+            make()
 
 
 def test_fields() -> None:

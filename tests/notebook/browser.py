@@ -1,6 +1,7 @@
 """JupyterLab in a headless chromium: opens a notebook, runs it, and drives an inspector by mouse and by keyboard.
 
-As a script: ``python tests/notebook/browser.py NOTEBOOK OUT [--dark]`` writes a screenshot of every pane.
+As a script, ``PYTHONPATH=tests python tests/notebook/browser.py NOTEBOOK OUT [--dark]`` writes a screenshot of every
+pane.
 """
 
 import json

@@ -1,6 +1,9 @@
 """The runs of a cell leave rows: edits, times, the check of the gradient."""
 
+import base64
 import re
+import struct
+import zlib
 from types import SimpleNamespace
 
 import numpy as np
@@ -95,3 +98,19 @@ def test_a_picture_of_any_array():
         values.flat[1] = np.nan
         assert heatmap(values).startswith("data:image/png;base64,iVBORw0KGgo")
         assert len(heatmap(values)) < 20_000
+
+
+def test_a_picture_of_few_elements_is_short():
+    """A palette of 256 colours took 1 KB of the room that a saved notebook has for all panes."""
+    uri = heatmap(np.array([0.0, -1.0, 0.5, 0.0, 1.0]))
+    assert len(uri) < 200
+    image = base64.b64decode(uri.partition(",")[2])
+    body = {}
+    at = 8
+    while at < len(image):
+        (length,) = struct.unpack_from(">I", image, at)
+        body[image[at + 4 : at + 8]] = image[at + 8 : at + 8 + length]
+        at += 12 + length
+    colours = [tuple(body[b"PLTE"][3 * n : 3 * n + 3]) for n in zlib.decompress(body[b"IDAT"])[1:]]
+    assert colours[0] == colours[3] == (247, 247, 247)
+    assert (colours[1], colours[4]) == ((33, 102, 172), (178, 24, 43))

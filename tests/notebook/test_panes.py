@@ -18,8 +18,9 @@ from quadrants_lab.widgets.pack import answers, page, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
 from quadrants_lab.widgets.passes import folded as folded_ir
 from quadrants_lab.widgets.source import margin
-from quadrants_lab.widgets.static import MOST_TEXT, static_html
+from quadrants_lab.widgets.static import LIMITS, MOST_TEXT, STYLE, Static, static, static_html
 from quadrants_lab.widgets.terminal import cell
+from quadrants_lab.widgets.tree import Table, chips
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +175,34 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     assert "data:image/png" not in markup
     assert "0.4301" in markup
     assert "mov 3" in markup
+
+
+def test_what_a_static_copy_opens_has_its_room_first(view):
+    """A long source left the run, which is the only open pane, without colours and pictures."""
+    (kernel,) = view.kernels
+    for length in range(215, 255, 4):  # at some of these the source alone fits
+        source = [Line("# " + "x" * 60, n) for n in range(length)]
+        markup = static_html(CellView("cell", [replace(kernel, source=source)]))
+        shown = markup.partition("<summary>Run")[2].partition("<summary>")[0]
+        assert STYLE["answer"] in shown
+        assert STYLE["chip"] in shown
+
+
+def test_a_static_copy_sets_text_to_the_left_and_numbers_to_the_right():
+    """Jupyter's own rule for tables sets all of them to the right."""
+    markup = static(Table(("array", "bytes"), [("x", "4")], right=[1]))
+    assert re.findall(r"<(t[dh])\b([^>]*)>", markup) == [
+        ("th", " align=left style=text-align:left"), ("th", " align=right"),
+        ("td", " style=text-align:left"), ("td", " align=right"),
+    ]  # fmt: skip
+    plain = Static(LIMITS[-1]).write(chips([("front end", "1 ms"), ("driver", "2 ms")]))
+    assert text_of(plain).split() == "· front end 1 ms · driver 2 ms".split()
+
+
+def test_what_a_launch_did_with_an_array_stands_beside_its_name():
+    """Behind the values it was "2 more read"."""
+    (row,) = run.arrays([ArrayView("x", "f32", (4,), "1 … 3 more", note="read")]).rows
+    assert [text_of(static(row[n])) for n in (0, -1)] == ["x read", "1 … 3 more"]
 
 
 def test_a_terminal_shows_the_same(view):

@@ -14,6 +14,9 @@ from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
 
+_END_VALUE = "set a variable here and return it in the last line"
+_END = "write continue to end an iteration; otherwise put the statements that follow under a condition"
+
 
 def _if(cx: Context, node: ast.If) -> None:
     test = cx.expr(node.test)
@@ -49,7 +52,8 @@ def _return(cx: Context, node: ast.Return) -> None:
         early_return(cx, node, return_values(cx, node))
         return
     if not cx.top:
-        raise cx.fail("QL1802", node, where="a loop or condition")
+        cure = _END_VALUE if node.value is not None else _END
+        raise cx.fail("QL1802", node, where="a loop or condition", cure=cure)
     values = return_values(cx, node)
     if values and frame.returns is None:
         raise cx.fail("QL1801", node, name=frame.source.name)

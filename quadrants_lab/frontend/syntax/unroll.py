@@ -71,7 +71,7 @@ def _held(cx: Context) -> list[V.Value]:
 
 
 def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
-    """The entries of a value that can be iterated over at compile time; QL1701 for other values."""
+    """The entries of a value that can be iterated over at compile time; QL1701 or QL1726 for others."""
     if isinstance(value, V.Grouped):
         points = [p if isinstance(p, tuple) else (p,) for p in _python(cx, value.space, node)]
         return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), V.STATIC_VARIABLE) for p in points)
@@ -81,8 +81,8 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
         known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
         return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
-        at = " at compile time" if value.fields or isinstance(value, V.Obj) else ""
-        raise cx.fail("QL1701", node, what=f"{value.describe()}{at}") from None
+        later = value.fields or isinstance(value, (V.Obj, V.Grouped, V.Range, V.NdRange))
+        raise cx.fail("QL1726" if later else "QL1701", node, what=value.describe()) from None
 
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:

@@ -219,7 +219,10 @@ class Context:
             value = frame.source.lookup(node.id)
         except KeyError:
             known = [*frame.env, *frame.source.names()]
-            raise self.fail("QL1301", node, name=node.id, hint=suggestion(node.id, known)) from None
+            operation = self.operations.get(node.id)
+            home = {"": "qd", "math": "qd.math"}.get(operation.home) if operation else None
+            hint = f"; did you mean '{home}.{node.id}'?" if home else suggestion(node.id, known)
+            raise self.fail("QL1301", node, name=node.id, hint=hint) from None
         if self.inlining and self.inlining[0][0].pure:
             self._check_purity(value, node)
         frame.globals[node.id] = wrapped = self.wrap(value, node.id, node)

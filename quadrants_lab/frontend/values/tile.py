@@ -65,7 +65,7 @@ class Tile(_NoNumber):
     mem: Mem
     maker: ast.expr | None = None
     is_alias = True
-    cure = "compute with t += qd.outer(a, b), t -= qd.outer(a, b) and the tile's methods"
+    cure = "compute with t += qd.outer(a, b), t -= qd.outer(a, b) and the tile's methods; store it by a[i:j, k:l] = t"
 
     @property
     def size(self) -> int:

@@ -69,3 +69,9 @@ def field_method():
 def number_attribute():
     v = 1.0
     z[0] = v.real
+
+def operation_without_module():
+    z[0] = sin(x[0])
+
+def operation_of_a_submodule():
+    z[0] = isnan(x[0])

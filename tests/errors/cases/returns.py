@@ -76,3 +76,8 @@ def variadic(*values):
 @kernel(scalar(qd.f32))
 def described_wrongly():
     z[0] = 1
+
+def nothing_from_loop():
+    for i in range(3):
+        if i > 1:
+            return
