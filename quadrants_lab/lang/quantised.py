@@ -32,7 +32,8 @@ class QuantType:
     ``kind`` "int": whole numbers in two's complement; more bits than there are are cut off. "fixed": whole multiples of
     ``scale``. "float": a sign if ``signed``, ``exp`` bits of exponent, with a bias of ``2**(exp - 1) - 1``, and the
     rest of the fraction, without its leading 1; an exponent of 0 is the number 0. Real numbers are rounded to the
-    nearest one that there is; a number beyond all of them becomes the last one on its side.
+    nearest one that there is; a number beyond all of them becomes the last one on its side, and one below the least
+    exponent of a "float" becomes 0.
     """
 
     kind: str
