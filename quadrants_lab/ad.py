@@ -220,12 +220,12 @@ class Tape:
     def __repr__(self) -> str:
         """The loss, how many launches there were, the most bytes that were kept, the budget."""
         if self._open is not None:
-            said = f"recording, {sum(1 for _ in self._launches.leaves())} launches so far"
+            said = f"recording, {_launches(sum(1 for _ in self._launches.leaves()))} so far"
         elif not (report := self.report).steps:
             said = "no launches"
         else:
             budget = "no budget" if report.budget is None else f"a budget of {report.budget:,} bytes"
-            said = f"{len(report.steps):,} launches under {budget}, {report.kept()}"
+            said = f"{_launches(len(report.steps))} under {budget}, {report.kept()}"
         return f"<qd.ad.Tape of {self.loss!r}: {said}>"
 
     def graph(self) -> Drawing:
@@ -475,3 +475,7 @@ def _as_dense(loss: Any) -> Any:
     if not isinstance(loss, torch_tensor()):
         return loss
     return adopt(loss, ArraySlot("loss", None, None, None), "a Tape", session.current(), (ScalarNdarray,))
+
+
+def _launches(n: int) -> str:
+    return f"{n:,} launch{'es' if n != 1 else ''}"

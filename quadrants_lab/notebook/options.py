@@ -85,7 +85,7 @@ def parse(line: str, arches: Sequence[str]) -> CellOptions:
     arch = tuple(dict.fromkeys(a.strip() for a in given.arch.split(",") if a.strip()))
     for a in arch:
         if a not in arches:
-            raise UsageError(f"--arch {a}: no such backend here; there is {', '.join(arches)}")
+            raise UsageError(f"--arch {a}: no such backend here; there are {', '.join(arches)}")
     if given.check and not given.grad:
         raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
     if given.shards and (given.grad or not given.shards.isdigit() or int(given.shards) < 2):

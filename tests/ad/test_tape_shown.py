@@ -71,6 +71,13 @@ def test_repr_says_launches_bytes_and_budget(p, memory, says) -> None:
         assert says in repr(tape)
 
 
+def test_repr_says_one_launch(p) -> None:
+    with qd.ad.Tape(p.y) as tape:
+        p.total()
+        assert "recording, 1 launch so far" in repr(tape)
+    assert ": 1 launch under no budget, " in repr(tape)
+
+
 # --- the graph ----------------------------------------------------------------------------------------------------
 
 

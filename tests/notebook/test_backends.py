@@ -124,7 +124,7 @@ def test_a_cell_that_ran_elsewhere_says_so(cell):
 
 def test_an_unknown_backend_lists_those_there_are(cell):
     ran = cell("%%qdkernel --arch cpu,abacus\n1")
-    assert "--arch abacus: no such backend here; there is cpu" in ran.text
+    assert "--arch abacus: no such backend here; there are cpu" in ran.text
 
 
 @pytest.mark.needs("vulkan")

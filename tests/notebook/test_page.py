@@ -373,6 +373,10 @@ def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp
     assert panel.locator("p code").get_by_text("reverse").inner_text() == "reverse"
     assert "`" not in panel.locator(".slot p").first.inner_text()
 
+    panel = show(page, "CFG")
+    buttons, drawing = (panel.locator(x).first.bounding_box() for x in (".graph .tools", ".graph svg"))
+    assert drawing["y"] >= buttons["y"] + buttons["height"] - 1, "the buttons lie on the graph"
+
     panel = show(page, "Backends")
     assert panel.evaluate("x => x.scrollWidth <= x.clientWidth")
     page.close()

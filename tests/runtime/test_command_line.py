@@ -85,7 +85,7 @@ def test_inspect_compares_backends(program, capsys) -> None:
     ("inspect", "--arch=cpu,abacus", "no backend 'abacus': there are cpu"),
     ("inspect", "--kernel=nothing", "there are waves, other"),
     ("inspect", "--stage=nothing", "there are front end"),
-    ("check", "--grad=z", "no such name"),
+    ("check", "--grad=z", "no such name after the program"),
     ("check", "--grad=x", "a loss is one"),
     ("check", "--grad=waves", "not a field"),
 ])
