@@ -291,7 +291,7 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     long = replace(plain, steps=[replace(row, what="grown", bytes=16) for row in plain.steps * 20])
     assert re.findall("<title>(.*?)</title>", write(timeline(long))) == ["steps 1 to 480 (grown): 7,680 bytes kept"]
     assert "run again up to" in write(timeline(budget))
-    row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
+    row = r"<tr[^>]*><td[^>]*>(\d+)(?: to (\d+))?</td><td[^>]*>(grown|scaled)</td>.*?in stretch \d+, which the budget"
     told = re.findall(row, html)
     assert sum(int(last or first) - int(first) + 1 for first, last, _ in told) == sum(s.steps for s in budget.stretches)
 

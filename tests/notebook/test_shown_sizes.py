@@ -81,7 +81,7 @@ def test_a_tape_that_kept_nothing_draws_nothing():
     assert "<svg" in write(bars(kept))
     assert kept.title() == "3 steps: at most 64 bytes kept, 1 step run again"
     shortest = Static(LIMITS[-1]).write(_tape(kept, LIMITS[-1]))
-    assert "<td>k</td>" in shortest  # it had the head of the table alone
+    assert re.search("<td[^>]*>k</td>", shortest)  # it had the head of the table alone
 
 
 def test_steps_of_a_tape_are_counted_from_1():
