@@ -20,6 +20,7 @@ from quadrants_lab.frontend.library.core import ops
 from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
 from quadrants_lab.lang import block_algorithms as blocks
 from quadrants_lab.lang.annotations import Template
+from quadrants_lab.lang.block_algorithms import bit_cast, cast, loop_config, static
 from quadrants_lab.lang.custom_gradients import has_derivative, no_derivative
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.fields import ndarray
@@ -36,13 +37,9 @@ __all__ = [
     "reduce_max", "reduce_min", "reduce_scratch_slots", "select", "select_scratch_slots", "sort", "sort_scratch_slots",
 ]  # fmt: skip
 
-static: Any = OPERATIONS["static"]
 static_assert: Any = OPERATIONS["static_assert"]
-bit_cast: Any = OPERATIONS["bit_cast"]
-cast: Any = OPERATIONS["cast"]
 atomic_min: Any = OPERATIONS["atomic_min"]
 atomic_max: Any = OPERATIONS["atomic_max"]
-loop_config: Any = OPERATIONS["loop_config"]
 (_only,) = ops("only")
 __qd_asserts__ = True  # asserts of this module are checked in every session
 TILE = 256

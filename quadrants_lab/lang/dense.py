@@ -207,6 +207,10 @@ class Dense(Exchanged):
         memory, active = self._live(), self._active()
         memory.write(active or ..., values[active] if active and np.ndim(values) else values)
 
+    def _is_sparse(self) -> bool:
+        """Whether it lies in a sparse layout, and is no gradient."""
+        return False
+
     def _active(self) -> tuple[npt.NDArray[np.intp], ...] | None:
         """The indices of the active elements, an array for each axis, counted from 0; None for all."""
 
@@ -245,7 +249,7 @@ class Dense(Exchanged):
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
             return
-        plain = same and self.dtype is other.dtype and self._active() is None
+        plain = same and self.dtype is other.dtype and not self._is_sparse()
         if not (plain and self._live().take(other._live())):
             self.from_numpy(other._live().values())
 

@@ -105,7 +105,7 @@ class Exchanged:
     __slots__ = ()
     _live: Callable[[], Memory]
     _shapes: Callable[[], tuple[tuple[int, ...], ...]]
-    _active: Callable[[], Any]
+    _is_sparse: Callable[[], bool]
     to_numpy: Callable[..., npt.NDArray[Any]]
     from_numpy: Callable[[npt.NDArray[Any]], None]
 
@@ -124,7 +124,7 @@ class Exchanged:
     def from_cupy(self, arr: Any) -> None:
         """Copies a CuPy array of the same shape into the memory: on the GPU where the session is on CUDA and the dtypes
         are the same, otherwise as `from_numpy` does."""
-        if self._active() is not None or not from_cupy(self._live(), arr, self._shapes()):
+        if self._is_sparse() or not from_cupy(self._live(), arr, self._shapes()):
             self.from_numpy(arr.get())
 
     def to_dlpack(self, versioned: bool = False) -> Any:
