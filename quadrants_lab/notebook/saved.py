@@ -1,7 +1,8 @@
 """Inspectors in files: written with all answers, and opened again without a device or the program.
 
-    wave.export("wave.html")        a page for a browser
-    wave.export("wave.json")        for qd.inspect("wave.json")
+    wave.export("wave.html")                a page for a browser
+    wave.export("wave.html", live=True)     the same, and above it the kernel itself, which runs in the page
+    wave.export("wave.json")                for qd.inspect("wave.json")
 """
 
 import json
@@ -12,7 +13,9 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
+from quadrants_lab.notebook.live_page import of_kernel
 from quadrants_lab.widgets.live import write
+from quadrants_lab.widgets.live_page import panel
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import answers, pack, page, unpack
 from quadrants_lab.widgets.panes import answer, render, shape
@@ -64,10 +67,17 @@ def export(view: CellView, path: str | Path, iterations: Sequence[object] = ()) 
     return _write(contents(view, iterations), _checked(path))
 
 
-def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = (), live: bool = False) -> Path:
     """`Kernel.export`."""
     checked = _checked(path)  # before the view is made, which takes time
-    return export(show(kernel).view, checked, iterations)
+    if not live:
+        return export(show(kernel).view, checked, iterations)
+    if checked.suffix != ".html":
+        raise QuadrantsRuntimeError(
+            f"only a page computes, and {checked.name} is none", code="QL0712", help="name it *.html"
+        )
+    program = panel(of_kernel(kernel))
+    return _write(contents(show(kernel).view, iterations), checked, program)
 
 
 def inspect(what: Any) -> Inspection | Saved:
@@ -95,8 +105,8 @@ def _checked(path: str | Path) -> Path:
     return out
 
 
-def _write(data: dict[str, Any], out: Path) -> Path:
-    text = json.dumps(data) if out.suffix == ".json" else page(data["shape"], unpack(data["answers"]))
+def _write(data: dict[str, Any], out: Path, above: str = "") -> Path:
+    text = json.dumps(data) if out.suffix == ".json" else page(data["shape"], unpack(data["answers"]), above)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text)
