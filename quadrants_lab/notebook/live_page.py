@@ -22,25 +22,31 @@ from quadrants_lab.backends.wasm import CAPABILITIES
 from quadrants_lab.backends.wasm.emitter import FIRST, module
 from quadrants_lab.backends.wasm.lanes import LaneSchedule
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.ir.walk import types_of, walk
 from quadrants_lab.notebook.views import size_tree
 from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
+from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
+from quadrants_lab.runtime.check.differences import restore
 from quadrants_lab.runtime.compile.compile import elsewhere
 from quadrants_lab.runtime.compile.compiled import Compiled
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.record import cases
+from quadrants_lab.runtime.tape.python_writes import record_python_writes
+from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.widgets.model import span_line
 from quadrants_lab.widgets.sizes import node
 
 if TYPE_CHECKING:
     from quadrants_lab.lang.kernel import Kernel
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.tape.recorder import Launches
 
 Array = npt.NDArray[Any]
 Before = Callable[[Any, str], Array | None]  # memory or array, its buffer -> values before the program, if known
@@ -102,6 +108,13 @@ def describe(kernel: N.Kernel, options: CompileOptions, file: str) -> dict[str, 
     }  # fmt: skip
 
 
+def source_lines(source: FunctionSource) -> list[tuple[int, str]]:
+    """The lines of a kernel, with their numbers."""
+    first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
+    last = (source.node.end_lineno or first) + source.offset
+    return [(n, source.lines[n - 1].rstrip("\n")) for n in range(first, last + 1)]
+
+
 def text(data: bytes) -> str:
     return b64encode(data).decode()
 
@@ -116,6 +129,7 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
             assert made.gradient_options is not None
             found[name] = describe(kernel, made.gradient_options, file)
     kernels = [made.forward, *([made.gradient] if made.gradient is not None else [])]
+    found["source"] = source_lines(compiled.source)
     found["uses"] = kernels  # taken out before the page is written
     found["returned"] = len(compiled.lowered.returns)
     return found
@@ -127,7 +141,7 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
 class Program:
     """Launches and Python's writes as data. ``before``: finds the values before the program."""
 
-    def __init__(self, title: str, before: Before, source: Sequence[tuple[int, str]] = ()) -> None:
+    def __init__(self, title: str, before: Before) -> None:
         self.before = before
         self.arrays: list[dict[str, Any]] = []
         self.kernels: list[dict[str, Any]] = []
@@ -138,7 +152,7 @@ class Program:
         self.kept_alive: list[Any] = []
         self.touched: set[int] = set()
         self.bytes = 0
-        self.title, self.source = title, source
+        self.title = title
 
     def array(self, it: Any, name: str, derivative: bool = False) -> int:
         """The number of a memory or array."""
@@ -242,19 +256,13 @@ class Program:
         for n, values in (seeds or {}).items():
             arrays[n]["seed"] = packed(values)
         return {
-            "title": self.title, "head": HEAD, "source": [*self.source], "arrays": arrays, "kernels": self.kernels,
-            "steps": self.steps, "loss": -1 if loss is None else loss, "random": self.random(),
+            "title": self.title, "head": HEAD, "arrays": arrays, "kernels": self.kernels,
+            "steps": self.steps, "loss": -1 if loss is None else loss,
+            "random": session.current().settings.random_seed,
         }  # fmt: skip
-
-    def random(self) -> int:
-        from quadrants_lab.runtime import session
-
-        return session.current().settings.random_seed
 
 
 def _dtype_name(array: Array) -> str:
-    from quadrants_lab.ir.types import from_numpy
-
     dtype = from_numpy(array.dtype)
     assert dtype is not None
     return str(dtype.name)
@@ -295,10 +303,7 @@ def of_kernel(kernel: Kernel) -> dict[str, Any]:
         found = case.values(it) if isinstance(it, Memory) and it.serial in case.of else case.named(name)
         return None if found is None else np.array(found)
 
-    from quadrants_lab.notebook.collect import source_lines
-
-    lines = [(line.span_line, line.text) for line in source_lines(last.compiled.source)]
-    program = Program(kernel.name, before, lines)
+    program = Program(kernel.name, before)
     program.launch(last, args, last.frame.launch_number)
     back = None if dispatcher.gradient is None else cases.case(dispatcher.gradient)
     seeds = {}
@@ -332,14 +337,14 @@ def _arguments(plan: Plan, known: Sequence[Any] | None, case: Any) -> list[Any]:
     return args
 
 
-def of_launches(launches: Launches, title: str, loss: Any, source: Sequence[tuple[int, str]] = ()) -> dict[str, Any]:
+def of_launches(launches: Launches, title: str, loss: Any) -> dict[str, Any]:
     """A recorded program. ``loss``: the field that is differentiated."""
 
     def before(it: Any, name: str) -> Array | None:
         known = launches.initial.get(id(it))
         return None if known is None else np.array(known[1])
 
-    program = Program(title, before, source)
+    program = Program(title, before)
     for step in launches.leaves():
         launch = step.launch or step.inner_launch
         if launch is not None:
@@ -354,20 +359,15 @@ def of_launches(launches: Launches, title: str, loss: Any, source: Sequence[tupl
     return program.data(loss=number)
 
 
-def of_program(program: Callable[[], object], loss: Any, title: str = "") -> dict[str, Any]:
+def of_program(program: partial[object], loss: Any) -> dict[str, Any]:
     """The launches of a program, which runs once for that; what it writes is put back."""
-    from quadrants_lab.runtime.check.differences import restore
-    from quadrants_lab.runtime.observe.observers import unwatched, watch
-    from quadrants_lab.runtime.tape.python_writes import record_python_writes
-    from quadrants_lab.runtime.tape.recorder import Launches
-
     launches = Launches(repeatable=True)
     try:
         loss.fill(0)
         with unwatched(), watch(launches):
             program()
             record_python_writes(launches)
-        name = title or getattr(program.func if isinstance(program, partial) else program, "__name__", "program")
+        name = str(getattr(program.func, "name", "") or getattr(program.func, "__name__", "program"))
         found = of_launches(launches, "program" if name == "<lambda>" else name, loss)
         restore(launches)
         return found

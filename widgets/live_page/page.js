@@ -48,7 +48,8 @@ class Plot {
     this.size = shape.reduce((a, n) => a * n, 1);
     const [rows, columns] = shape.slice(-2);
     this.picture = shape.length === 2 && columns > 4 && rows > 4;
-    this.canvas.style.height = `${this.picture ? Math.min(260, Math.max(height, 220 * rows / columns)) : height}px`;
+    if (this.picture) Object.assign(this.canvas.style, { aspectRatio: columns / rows, maxHeight: "320px", width: "auto", maxWidth: "100%", minWidth: "min(100%, 260px)" });
+    else this.canvas.style.height = `${height}px`;
     this.at = -1;
   }
 
@@ -110,27 +111,26 @@ class Plot {
     const small = new OffscreenCanvas(columns, rows);
     small.getContext("2d").putImageData(image, 0, 0);
     g.imageSmoothingEnabled = false;
-    const scale = Math.min(w / columns, h / rows);
-    g.drawImage(small, 0, 0, columns * scale, rows * scale);
+    g.drawImage(small, 0, 0, w, h);
   }
 }
 
 /** The error of the gradient over the width of the steps, both axes logarithmic. */
-function errorPlot(canvas, curve) {
+function errorPlot(canvas, curve, floor) {
   const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
   if (!w) return;
   [canvas.width, canvas.height] = [w * scale, h * scale];
   g.setTransform(scale, 0, 0, scale, 0, 0);
   const x = (width) => 46 + (w - 56) * (Math.log10(width) + 6.2) / 6.4;
-  const y = (e) => 8 + (h - 34) * -Math.log10(Math.min(10, Math.max(e, 1e-8)) / 10) / 9;
+  const y = (e) => 8 + (h - 44) * -Math.log10(Math.min(10, Math.max(e, 10 ** -floor)) / 10) / (floor + 1);
   g.font = "11px system-ui";
   g.fillStyle = g.strokeStyle = getComputedStyle(canvas).color;
   g.globalAlpha = 0.25;
-  for (let e = 0; e >= -8; e -= 2) { g.beginPath(); g.moveTo(46, y(10 ** e)); g.lineTo(w - 8, y(10 ** e)); g.stroke(); }
+  for (let e = 0; e >= -floor; e -= floor / 4) { g.beginPath(); g.moveTo(46, y(10 ** e)); g.lineTo(w - 8, y(10 ** e)); g.stroke(); }
   g.globalAlpha = 0.85;
-  for (let e = 0; e >= -8; e -= 4) g.fillText(e ? `1e${e}` : "1", 8, y(10 ** e) + 4);
-  for (let e = 0; e >= -6; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 14);
-  g.fillText("width of the step, relative to the greatest input", 46, h - 1);
+  for (let e = 0; e >= -floor; e -= floor / 2) g.fillText(e ? `1e${e}` : "1", 8, y(10 ** e) + 4);
+  for (let e = 0; e >= -6; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 18);
+  g.fillText("width of the step, relative to the greatest input", 46, h - 3);
   g.globalAlpha = 1;
   g.strokeStyle = g.fillStyle = ORANGE;
   g.beginPath();
@@ -229,12 +229,11 @@ class Panel {
         this.time, this.stopButton, this.fresh),
       this.said, make("div", { class: "two" }, this.inputs, this.results), this.more,
     );
-    if (program.source.length) {
-      const lines = program.source.map(([n, text]) => make("div", { "data-line": n }, `${String(n).padStart(3)}  ${text}`));
-      this.listing = make("pre", { class: "source", tabindex: "0", "aria-label": "source" }, ...lines);
-      this.inputs.before(make("div", { class: "col code" }, make("h4", {}, "The kernel"), this.listing));
-      this.host.querySelector(".two").classList.add("three");
-    }
+    const sources = program.kernels.map((k) => k.source), lines = sources.flatMap((s, k) => k ? ["", ...s] : s);
+    this.listing = make("pre", { class: "source", tabindex: "0", "aria-label": "source" },
+      ...lines.map((x) => x ? make("div", { "data-line": x[0] }, `${String(x[0]).padStart(3)}  ${x[1]}`) : "\n"));
+    this.inputs.before(make("div", { class: "col code" }, make("h4", {}, names.length > 1 ? "The kernels" : "The kernel"), this.listing));
+    this.host.querySelector(".two").classList.add("three");
     this.scalarControls();
     this.plots = [];
     program.arrays.forEach((a, n) => { if (a.input) this.inputControl(a, n); });
@@ -398,7 +397,7 @@ class Panel {
     });
     program.arrays.forEach((a, n) => {
       if (!a.input || a.grad < 0) return;
-      const title = `d ${program.loss >= 0 ? program.arrays[program.loss].name : "outputs"} / d ${a.name}`;
+      const title = `d${program.loss >= 0 ? program.arrays[program.loss].name : "(outputs)"}/d${a.name}`;
       if (!a.shape.length) {
         this.numbers[`g${n}`] = make("output", { class: "big", "data-gradient": a.name });
         this.results.append(make("div", { class: "number grad" }, make("code", {}, title), " = ", this.numbers[`g${n}`]));
@@ -420,9 +419,8 @@ class Panel {
       const r = plot.canvas.getBoundingClientRect(), u = (e.clientX - r.left) / r.width, v = (e.clientY - r.top) / r.height;
       let k = Math.floor(u * values.length);
       if (plot.picture) {
-        const [rows, columns] = plot.shape, s = Math.min(r.width / columns, r.height / rows);
-        const [i, j] = [Math.floor(v * r.height / s), Math.floor(u * r.width / s)];
-        k = i < rows && j < columns ? i * columns + j : -1;
+        const [rows, columns] = plot.shape;
+        k = Math.floor(v * rows) * columns + Math.floor(u * columns);
       }
       if (values[k] !== undefined) point.textContent = `[${place(plot.shape, k).join(", ")}] = ${digits(values[k])}`;
     });
@@ -432,8 +430,8 @@ class Panel {
 
   moreViews() {
     const { program } = this, differentiable = program.arrays.some((a) => a.input && a.grad >= 0) && program.kernels.every((k) => k.reverse);
-    const fold = (title, open, ...body) => {
-      const x = make("details", open ? { open: "" } : {}, make("summary", {}, title), ...body);
+    const fold = (title, kind, ...body) => {
+      const x = make("details", { open: "", class: kind }, make("summary", {}, title), ...body);
       x.addEventListener("toggle", () => this.redraw());
       this.more.append(x);
       return x;
@@ -443,26 +441,26 @@ class Panel {
       this.errors = make("canvas", { class: "errors", role: "img", "aria-label": "error of the gradient over the width of the steps" });
       const what = make("p", { class: "ms" }, "All inputs move at once, by steps of many widths. The change that the gradient predicts is compared with the one "
         + "that the kernel computes: the line shows how far they differ. Wide steps show the curve of the function, narrow ones rounding.");
-      fold(make("span", {}, "Is the gradient right? ", this.verdict), true, this.errors, what);
+      fold(make("span", {}, "Is the gradient right? ", this.verdict), "half", this.errors, what);
       this.checked = program.arrays.map((a, n) => n).filter((n) => program.arrays[n].input && program.arrays[n].grad >= 0);
       const draw = random(1);
       this.direction = Object.fromEntries(this.checked.map((n) => [n, Float64Array.from({ length: count(program.arrays[n].shape) },
         () => 0.5 + 0.5 * draw())]));
     }
+    if (differentiable && program.loss >= 0) this.descent(fold);
     const stacks = program.kernels.flatMap((k, n) => (k.reverse?.stacks ?? []).map((s, at) => [n, at, s, k]));
     if (stacks.length) {
       this.depths = stacks.map(([kernel, at, s]) => ({ kernel, at, s, depth: make("b", { "data-depth": s.name }), held: make("td"), note: make("span", { class: "ms" }) }));
       const rows = this.depths.map(({ s, kernel, depth, held }) => make("tr", {}, make("td", {}, make("code", {}, s.name), program.kernels.length > 1 ? ` of ${program.kernels[kernel].forward.name}` : "", make("span", { class: "ms" }, ` line ${s.line}`)),
         make("td", {}, s.reason), make("td", {}, make("code", {}, s.size[1])), make("td", { class: "num" }, depth), held));
       this.stackSum = make("span", { class: "ms" });
-      fold(make("span", {}, "What the gradient keeps ", this.stackSum), true, make("table", {}, make("thead", {}, make("tr", {},
+      fold(make("span", {}, "What the gradient keeps ", this.stackSum), "whole", make("table", {}, make("thead", {}, make("tr", {},
         ...["value", "needed as", "depth of its stack", "now", "per iteration"].map((t) => make("th", {}, t)))), make("tbody", {}, ...rows)));
     }
-    if (differentiable && program.loss >= 0) this.descent(fold);
     const sizes = program.kernels.flatMap((k) => [k.forward, k.reverse, k.counting].filter(Boolean).map((m) => m.bytes));
-    this.more.append(make("p", { class: "ms foot" }, `${sizes.length} WebAssembly module${sizes.length > 1 ? "s" : ""} of `
+    this.more.append(make("p", { class: "ms whole" }, `${sizes.length} WebAssembly module${sizes.length > 1 ? "s" : ""} of `
       + `${sizes.map((n) => n.toLocaleString("en")).join(", ")} bytes; nothing is loaded from elsewhere. To edit the kernel, or to follow one `
-      + "iteration step by step on other numbers, open it in the notebook: "), make("code", { class: "ms" }, "%%qdkernel --grad loss"));
+      + "iteration step by step on other numbers, open it in the notebook: ", make("code", {}, "%%qdkernel --grad loss")));
   }
 
   /** A button that walks downhill. */
@@ -493,7 +491,7 @@ class Panel {
       if (this.choice[n]) this.choice[n].pick.value = "yours";
       this.run();
     };
-    fold("Walk downhill", program.steps.length > 1, make("p", { class: "row" }, go, make("label", {}, "rate ", rate), make("label", {}, "of ", along), told), canvas);
+    fold("Walk downhill", "half", make("p", { class: "row" }, go, make("label", {}, "rate ", rate), make("label", {}, "of ", along), told), canvas);
   }
 
   // --- what happens
@@ -573,7 +571,7 @@ class Panel {
       const off = Math.abs(seen - expected);
       this.curve.push([width / this.scale, size ? off / size : 0, seen, expected, off <= Math.max(noise, this.tolerance * size)]);
     }
-    errorPlot(this.errors, this.curve);
+    errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8);
     const best = this.curve.reduce((a, b) => !a || b[4] > a[4] || (b[4] === a[4] && b[1] < a[1]) ? b : a, null);
     if (!best) { this.verdict.textContent = last ? "the loss or its gradient is not a number here" : "…"; return; }
     const right = best[4];
@@ -603,7 +601,7 @@ class Panel {
       const now = (what === "all" || what === (plot.input === undefined ? "found" : "read")) && values();
       if (now) plot.draw(now, plot.held);
     }
-    if (what === "all" && this.curve.length) errorPlot(this.errors, this.curve);
+    if (what === "all" && this.curve.length) errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8);
   }
 }
 
