@@ -119,10 +119,10 @@ class Machine {
     for (const [name, number] of Object.entries(step.bind)) {
       const a = this.arrays[number];
       a.shape.forEach((n, axis) => { leaf[`@${name}.shape[${axis}]`] = n; });
-      Object.defineProperty(arrays, name, { get: () => ({ data: machine.read(number), shape: a.shape }), configurable: true });
+      if (!a.shape.length) leaf[name] = this.read(number)[0];
+      else arrays[name] = { shape: a.shape, get data() { return this.read ??= machine.read(number); } };
     }
-    const kept = {};
-    return { leaf, arrays: new Proxy(arrays, { get: (all, name) => kept[name] ??= all[name] }) };
+    return { leaf, arrays };
   }
 
   size(tree, given, what) {
