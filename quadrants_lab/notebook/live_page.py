@@ -129,9 +129,9 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
             assert made.gradient_options is not None
             found[name] = describe(kernel, made.gradient_options, file)
     kernels = [made.forward, *([made.gradient] if made.gradient is not None else [])]
+    found["passive"] = not any(b.grad for b in compiled.lowered.kernel.buffers.values())
     found["source"] = source_lines(compiled.source)
     found["uses"] = kernels  # taken out before the page is written
-    found["returned"] = len(compiled.lowered.returns)
     return found
 
 
