@@ -234,7 +234,9 @@ class Tape:
     def graph(self) -> Drawing:
         """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a
         launch overwrote it. Launches that repeat are folded. ``.source`` is DOT text; `Report.program` has the data."""
-        return self.report.graph()
+        from quadrants_lab.notebook.graphs import program
+
+        return program(self.report)
 
     def trace(self, path: str | Path) -> Path:
         """Writes a timeline of launches, gradients and bytes kept, which Perfetto (https://ui.perfetto.dev) and

@@ -16,7 +16,6 @@ from quadrants_lab.runtime.tape.tracing import Ran
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
-    from quadrants_lab.ir.dot import Drawing
     from quadrants_lab.runtime.tape.keeper import Keeper
 
 
@@ -69,10 +68,6 @@ class Report:
     def program(self) -> ProgramGraph:
         """Fields and launches of the program as a graph, with repeated launches folded."""
         return program_graph(self.steps)
-
-    def graph(self) -> Drawing:
-        """`program` as DOT text that a notebook draws."""
-        return self.program().drawing(self.title())
 
     def __str__(self) -> str:
         budget = "no budget" if self.budget is None else f"a budget of {self.budget:,} bytes"
