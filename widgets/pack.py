@@ -22,7 +22,7 @@ from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotRea
 from quadrants_lab.widgets.panes import answer, known
 from quadrants_lab.widgets.tree import empty, requests
 
-PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
+PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
