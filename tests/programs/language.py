@@ -267,12 +267,6 @@ def mantissa_and_exponent():
 EIGHT = {"a": I((8,), -5, 8), "d": F((8,)), "n": I((), 4, 4)}
 
 
-@program(EIGHT, grad=False)
-def operators_of_integers():
-    for i in a:
-        p, q = a[i], a[7 - i] + 10
-        d[i] = p // q + p % q + (p << 2) + (p >> 1) + (p & q) + (p | q) + (p ^ q) + ~p - -q + p**2 + p / q
-
 @program({"x": F((8,)), "d": F((8,))})
 def operators_of_reals():
     for i in d:
