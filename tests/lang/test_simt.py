@@ -91,13 +91,6 @@ def product(c: qd.types.NDArray, a: qd.types.NDArray, b: qd.types.NDArray):
         c[i, j] = total
 
 
-def test_a_tiled_matrix_product():
-    a, b = RNG.random((16, 24)).astype(np.float32), RNG.random((24, 32)).astype(np.float32)
-    c = np.zeros((16, 32), np.float32)
-    product(c, a, b)
-    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
-
-
 @qd.kernel
 def counted(out: qd.types.NDArray, v: qd.types.NDArray):
     qd.loop_config(block_dim=64)
