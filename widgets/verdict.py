@@ -115,7 +115,7 @@ def picture(v: Verdict) -> Picture:
     ends = "".join(_text(at(x, 0)[0], _TOP + _HEIGHT + 13, f"1e{x:.0f}", "middle") for x in (low, high))
     says = _text(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 26, "step size", "middle")
     axes = _line([at(low, _LEAST), at(high, _LEAST)], GREY) + _line([at(low, _LEAST), at(low, _MOST)], GREY)
-    parts = f"{axes}{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}"
+    parts = f"{axes}{floor}{_line(places, BLUE)}{dots}{marks}{ends}{says}"
     parts = f'<g font-family="sans-serif" font-size="12" fill="{GREY}">{parts}</g>'
     alt = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(errors, v.moves, strict=True))
     name = f"{v.field}: relative distance of the gradient from finite differences (dots), and from rounding (dashed)"

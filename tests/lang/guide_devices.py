@@ -1,5 +1,7 @@
 """Programs of the user guide: threads of a block, algorithms, solvers, times, tools and options."""
 
+import os
+import tempfile
 
 import numpy as np
 from lang.user_rows import page
@@ -7,6 +9,65 @@ from lang.user_rows import page
 # --- threads of a block
 
 row = page("block")
+
+@row(1, 1, peer="")  # not on its CPU
+def threads_exchange_by_shared_memory(qd):
+    a, y = qd.field(qd.f32, shape=128), qd.field(qd.f32, shape=128)
+    a.from_numpy(np.arange(128, dtype=np.float32))
+    @qd.kernel
+    def k():
+        qd.loop_config(block_dim=64)
+        for i in range(128):
+            t = i % 64
+            shared = qd.simt.block.SharedArray((64,), qd.f32)
+            shared[t] = a[i]
+            qd.simt.block.sync()
+            y[i] = shared[63 - t]
+    k()
+    return [(y.to_numpy()[:64] == np.arange(64)[::-1]).all(), y[64] == 127]
+
+@row(32, 5, 0, 1, peer="")  # not on its CPU
+def threads_vote(qd):
+    b, y = qd.field(qd.i32, shape=32), qd.field(qd.i32, shape=(4, 32))
+    for i in range(5):
+        b[i] = 1
+    @qd.kernel
+    def k():
+        qd.loop_config(block_dim=32)
+        for i in range(32):
+            y[0, i] = qd.simt.block.sync_count_nonzero(1)
+            y[1, i] = qd.simt.block.sync_count_nonzero(b[i])
+            y[2, i] = qd.simt.block.sync_all_nonzero(b[i])
+            y[3, i] = qd.simt.block.sync_any_nonzero(b[i])
+    k()
+    return [y[j, 7] != 0 if j > 1 else y[j, 7] for j in range(4)]
+
+@row(2016, 6112, peer="")  # not on its CPU
+def a_block_sums(qd):
+    a, y = qd.field(qd.f32, shape=128), qd.field(qd.f32, shape=2)
+    a.from_numpy(np.arange(128, dtype=np.float32))
+    @qd.kernel
+    def k():
+        qd.loop_config(block_dim=64)
+        for i in range(128):
+            s = qd.simt.block.reduce_add(a[i], 64, qd.f32)
+            if qd.simt.block.thread_idx() == 0:
+                y[i // 64] = s
+    k()
+    return y.to_numpy()
+
+@row(0, 1, 3, 2016, 0, 63, peer="")  # not on its CPU
+def prefixes_in_a_block(qd):
+    x, y, z = (qd.field(qd.i32, shape=64) for _ in range(3))
+    @qd.kernel
+    def k():
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            x[i] = qd.simt.block.inclusive_add(i, 64, qd.i32)
+            y[i] = qd.simt.block.exclusive_add(i, 64, qd.i32)
+            z[i] = qd.simt.block.reduce_all_max(i, 64, qd.i32)
+    k()
+    return [x[0], x[1], x[2], x[63], y[0], z[5]]
 
 @row(42, peer="")  # not on its CPU
 def one_thread_publishes(qd):
@@ -43,6 +104,21 @@ def lanes_exchange(qd):
         2 ** qd.simt.subgroup.log2_group_size() == n,
     ]
 
+@row(1, 1, 1, peer="")  # not on its CPU
+def lanes_sum_and_vote(qd):
+    y, n = qd.field(qd.i32, shape=(3, 64)), qd.simt.subgroup.group_size()
+    @qd.kernel
+    def k():
+        qd.loop_config(block_dim=64)
+        for i in range(64):
+            lane = qd.simt.subgroup.invocation_id()
+            y[0, i] = qd.simt.subgroup.reduce_all_add(lane)
+            y[1, i] = qd.simt.subgroup.inclusive_add(lane)
+            y[2, i] = qd.simt.subgroup.any_true(lane == 1)
+    k()
+    a, lanes = y.to_numpy(), np.arange(64) % n
+    return [(a[0] == n * (n - 1) // 2).all(), (a[1] == lanes * (lanes + 1) // 2).all(), (a[2] != 0).all()]
+
 row = page("grid")
 
 @row(3, peer="")  # not on its CPU
@@ -59,9 +135,115 @@ def a_fence_of_the_grid(qd):
     k()
     return [data[None] * flag[None]]
 
+# --- algorithms
+
+row = page("algorithms")
+
+@row(1, 1, 1, 0, 1, 1, peer="")  # not on its CPU
+def sums_and_extremes_and_prefixes(qd):
+    n = 600
+    values = np.random.default_rng(2).integers(-9, 9, n).astype(np.int32)
+    x, y = (qd.ndarray(qd.i32, shape=(n,)) for _ in range(2))
+    one, scratch = qd.ndarray(qd.i32, shape=(1,)), qd.ndarray(qd.u32, shape=(qd.algorithms.reduce_scratch_slots(n, 2),))
+    array, slots = qd.types.NDArray[qd.i32, 1], qd.types.NDArray[qd.u32, 1]
+    def found_by(f):
+        @qd.kernel
+        def k(x: array, out: array, scratch: slots, n: qd.i32):
+            f(x, out, scratch, n, qd.i32, 2)
+        return k
+    x.from_numpy(values)
+    found = []
+    for f, right in (("add", values.sum()), ("min", values.min()), ("max", values.max())):
+        found_by(getattr(qd.algorithms, f"reduce_{f}"))(x, one, scratch, n)
+        found.append(one[0] == right)
+    scratch = qd.ndarray(qd.u32, shape=(qd.algorithms.exclusive_scan_scratch_slots(n, 2),))
+    found_by(qd.algorithms.exclusive_scan_add)(x, y, scratch, n)
+    right = np.cumsum(values) - values
+    return [*found, y[0], (y.to_numpy() == right).all(), y[n - 1] == right[-1]]
+
+@row(3, 4, 8, 6, peer="")  # not on its CPU
+def what_is_flagged_is_selected(qd):
+    array, slots = qd.types.NDArray[qd.i32, 1], qd.types.NDArray[qd.u32, 1]
+    x, flags, out, n = (qd.ndarray(qd.i32, shape=(size,)) for size in (5, 5, 5, 1))
+    scratch = qd.ndarray(qd.u32, shape=(qd.algorithms.select_scratch_slots(5, 2),))
+    x.from_numpy(np.array([4, 5, 8, 6, 7], np.int32))
+    flags.from_numpy(np.array([1, 0, 1, 1, 0], np.int32))
+    @qd.kernel
+    def k(x: array, flags: array, out: array, n: array, scratch: slots):
+        qd.algorithms.select(x, flags, out, n, scratch, 5, 2)
+    k(x, flags, out, n, scratch)
+    return [n[0], *out.to_numpy()[:3]]
+
+@row(0, 1, 2, 3, 5, 8)
+def a_parallel_sort(qd):
+    keys = qd.field(qd.i32, shape=6)
+    keys.from_numpy(np.array([5, 3, 8, 0, 2, 1], np.int32))
+    qd.algorithms.parallel_sort(keys)
+    return keys.to_numpy()
+
+@row(3, 1, 2, 10, 30, 20)
+def values_are_sorted_with_their_keys(qd):
+    keys, values = qd.field(qd.i32, shape=3), qd.field(qd.f32, shape=3)
+    keys.from_numpy(np.array([9, 4, 6], np.int32))
+    values.from_numpy(np.array([20, 10, 30], np.float32))
+    qd.algorithms.parallel_sort(keys, values)
+    return [3, 1, 2, *values.to_numpy()]
+
+# --- solvers of sparse systems
+
+row = page("linalg")
+
+@row(1, 2, 3)
+def a_sparse_system(qd):
+    builder = qd.linalg.SparseMatrixBuilder(3, 3, max_num_triplets=9)
+    @qd.kernel
+    def fill(b: qd.types.sparse_matrix_builder()):
+        for i in range(3):
+            b[i, i] += i + 1.0
+    fill(builder)
+    a = builder.build()
+    solver = qd.linalg.SparseSolver(solver_type="LLT")
+    solver.analyze_pattern(a)
+    solver.factorize(a)
+    return np.round(solver.solve(np.array([1.0, 4.0, 9.0], np.float32)), 5)
+
+@row(2, 0, 5)
+def a_sparse_matrix_times_a_vector(qd):
+    builder = qd.linalg.SparseMatrixBuilder(3, 3, max_num_triplets=9)
+    @qd.kernel
+    def fill(b: qd.types.sparse_matrix_builder()):
+        b[0, 0] += 2.0
+        b[2, 1] += 5.0
+    fill(builder)
+    return builder.build() @ np.ones(3, np.float32)
+
+@row(1, 2)
+def conjugate_gradients_without_a_matrix(qd):
+    b, x = qd.field(qd.f32, shape=2), qd.field(qd.f32, shape=2)
+    b.from_numpy(np.array([4, 7], np.float32))
+    @qd.kernel
+    def product(v: qd.template(), out: qd.template()):
+        for _ in range(1):
+            out[0] = 2 * v[0] + v[1]
+            out[1] = v[0] + 3 * v[1]
+    qd.linalg.MatrixFreeCG(qd.linalg.LinearOperator(product), b, x, maxiter=20, tol=1e-6, quiet=True)
+    return np.round(x.to_numpy(), 4)
+
 # --- times and tools
 
 row = page("profiler")
+
+@row(3, 1, kernel_profiler=True)
+def launches_are_counted(qd):
+    x = qd.field(qd.f32, shape=64)
+    @qd.kernel
+    def k():
+        for i in x:
+            x[i] += 1
+    for _ in range(3):
+        k()
+    qd.sync()
+    return [3, x[0] == 3]
 
 @row(1)
 def the_time_of_a_clock(qd):
@@ -84,6 +266,32 @@ def times_of_launches_and_of_the_compiler(qd):
     qd.profiler.clear_scoped_profiler_info()
     return [k(), qd.profiler.CuptiMetric("a", "b", "{}").scale]
 
+@row(0, 16, 4)
+def addresses_of_elements(qd):
+    x, y = qd.field(qd.f32, shape=(4, 4)), qd.field(qd.u64, shape=3)
+    @qd.kernel
+    def k():
+        for i in range(1):
+            y[0] = qd.get_addr(x, [0, 1])
+            y[1] = qd.get_addr(x, [1, 1])
+            y[2] = qd.get_addr(x, [0, 2])
+    k()
+    return [0, y[1] - y[0], y[2] - y[0]]
+
+row = page("tools")
+
+@row(1, 1)
+def points_are_written(qd):
+    x = qd.Vector.field(3, qd.f32, shape=4)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "points.ply")
+        writer = qd.tools.PLYWriter(num_vertices=4)
+        a = x.to_numpy()
+        writer.add_vertex_pos(a[:, 0], a[:, 1], a[:, 2])
+        writer.export_ascii(path)
+        text = open(path).read()
+    return [text.startswith("ply"), "element vertex 4" in text]
+
 # --- options
 
 row = page("init_options")
@@ -91,6 +299,36 @@ row = page("init_options")
 @row(1, fast_math=False, num_compile_threads=2, cfg_optimization=False)
 def options_of_init(qd):
     return [qd.cfg.fast_math is False]
+
+@row(0.5, 3)
+def default_types(qd):
+    x = qd.field(float, shape=1)
+    y = qd.field(int, shape=1)
+    @qd.kernel
+    def k():
+        x[0] = 1 / 2
+        y[0] = 3
+    k()
+    return [x[0], y[0]]
+
+@row(1)
+def an_option_that_there_is_not(qd):
+    try:
+        qd.init(arch=qd.cpu, no_such_option=1)
+    except KeyError:
+        return [1]
+    return [0]
+
+@row(1, 1)
+def a_version_that_is_too_new(qd):
+    found = []
+    for version in ("1.3.0", "2.0.0"):
+        try:
+            qd.init(arch=qd.cpu, require_version=version)
+            found.append(1)
+        except Exception:
+            found.append(0)
+    return [found[0], 1 - found[1]]
 
 @row(0, 1)
 def an_option_is_changed_later(qd):

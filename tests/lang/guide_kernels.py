@@ -1,13 +1,37 @@
-"""Programs of the user guide: `qd.static`, funcs, Python in kernels, parallel loops, atomics, random numbers."""
+"""Programs of the user guide: `qd.static`, funcs, and what of Python kernels take."""
 
 import enum
 
-import numpy as np
 from lang.user_rows import page
 
 # --- qd.static
 
 row = page("static")
+
+@row(0, 18, 1, 28)
+def a_branch_is_decided_when_compiled(qd):
+    y = qd.field(qd.i32, shape=10)
+    @qd.kernel
+    def k(fast: qd.Template, a: qd.Template) -> None:
+        for i in range(10):
+            if qd.static(fast):
+                a[i] = i * 2
+            else:
+                a[i] = i * 3 + 1
+    k(True, y)
+    first = [y[0], y[9]]
+    k(False, y)
+    return [*first, y[0], y[9]]
+
+@row(0, 10, 20)
+def a_loop_is_unrolled(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.kernel
+    def k(a: qd.Template) -> None:
+        for i in qd.static(range(3)):
+            a[i] = i * 10
+    k(y)
+    return y.to_numpy()
 
 @row(5, 5, 0)
 def a_static_condition_around_a_parallel_loop(qd):
@@ -21,6 +45,30 @@ def a_static_condition_around_a_parallel_loop(qd):
     first = y.to_numpy().sum()
     k(False, 5, y)
     return [first, y.to_numpy().sum(), y[0] - 1]
+
+@row(1)
+def a_value_of_the_run_is_not_static(qd):
+    @qd.kernel
+    def k(v: float) -> None:
+        if qd.static(v > 0.5):
+            pass
+    try:
+        k(1.0)
+    except qd.QuadrantsCompilationError:
+        return [1]
+    return [0]
+
+@row(11, 20)
+def static_loops_in_pairs(qd):
+    y = qd.field(qd.i32, shape=2)
+    @qd.kernel
+    def k():
+        for i, v in qd.static(enumerate((1, 10))):
+            y[i] = v * (i + 1)
+        for a, b in qd.static(zip((2, 3), (5, 0), strict=True)):
+            y[0] += a * b
+    k()
+    return y.to_numpy()
 
 @row(7, 1)
 def an_entry_of_a_dict_by_name(qd):
@@ -48,6 +96,19 @@ def static_assertions_and_prints(qd):
 # --- funcs
 
 row = page("sub_functions")
+
+@row(*range(1, 11))
+def a_func_is_called(qd):
+    y = qd.field(qd.i32, shape=10)
+    @qd.func
+    def add(a: qd.i32, b: qd.i32) -> qd.i32:
+        return a + b
+    @qd.kernel
+    def k(a: qd.Template) -> None:
+        for i in range(10):
+            a[i] = add(i, 1)
+    k(y)
+    return y.to_numpy()
 
 @row(1, 2, peer="")  # an array is no template
 def memory_goes_to_a_func(qd):
@@ -93,9 +154,184 @@ def funcs_at_the_top_alone(qd):
         return [first, y[3], 1]
     return [first, y[3], 0]
 
+@row(0, 2.5)
+def a_real_func_returns_early(qd):
+    @qd.real_func
+    def divided(a: qd.f32, b: qd.f32) -> qd.f32:
+        if b == 0.0:
+            return 0.0
+        return a / b
+    @qd.kernel
+    def k(b: qd.f32) -> qd.f32:
+        return divided(5.0, b)
+    return [k(0.0), k(2.0)]
+
+@row(3, 4, 7)
+def a_func_returns_a_tuple(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.func
+    def both(a, b):
+        return a + 1, b + 1
+    @qd.kernel
+    def k():
+        p, q = both(2, 3)
+        y[0] = p
+        y[1] = q
+        y[2] = p + q
+    k()
+    return y.to_numpy()
+
+@row(120)
+def a_func_calls_itself_with_templates(qd):
+    @qd.func
+    def product(n: qd.template()):
+        r = 1
+        if qd.static(n > 1):
+            r = n * product(n - 1)
+        return r
+    @qd.kernel
+    def k() -> qd.i32:
+        return product(5)
+    return [k()]
+
+@row(7, 12)
+def a_pyfunc_runs_in_both_worlds(qd):
+    @qd.pyfunc
+    def line(x):
+        return 5 * x + 2
+    @qd.kernel
+    def k(x: qd.i32) -> qd.i32:
+        return line(x)
+    return [k(1), line(2)]
+
 # --- Python in kernels
 
 row = page("unsupported_python")
+
+@row(7, 3, 10, 2.5, 2, 1, 25, -5)
+def arithmetic(qd):
+    y = qd.field(qd.f32, shape=8)
+    @qd.kernel
+    def k(a: qd.i32, b: qd.i32):
+        y[0] = a + b
+        y[1] = a - b
+        y[2] = a * b
+        y[3] = a / b
+        y[4] = a // b
+        y[5] = a % b
+        y[6] = a ** b
+        y[7] = -a
+    k(5, 2)
+    return y.to_numpy()
+
+@row(-3, 1, -2)
+def integers_divide_as_in_python(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.kernel
+    def k(a: qd.i32, b: qd.i32):
+        y[0] = a // b
+        y[1] = a % b
+        y[2] = qd.cast(a / b, qd.i32)
+    k(-5, 2)
+    return y.to_numpy()
+
+@row(4, 7, 3, -7, 24, 1)
+def bits(qd):
+    y = qd.field(qd.i32, shape=6)
+    @qd.kernel
+    def k(a: qd.i32, b: qd.i32):
+        y[0] = a & b
+        y[1] = a | b
+        y[2] = a ^ b
+        y[3] = ~a
+        y[4] = a << 2
+        y[5] = a >> 2
+    k(6, 5)
+    return y.to_numpy()
+
+@row(1, 0, 1, 1, 2)
+def comparisons_and_logic(qd):
+    y = qd.field(qd.i32, shape=5)
+    @qd.kernel
+    def k(a: qd.i32):
+        y[0] = 1 < a < 5
+        y[1] = a == 2 and a > 0
+        y[2] = a == 2 or a > 0
+        y[3] = not a == 2
+        y[4] = 2 if a == 3 else 5
+    k(3)
+    return y.to_numpy()
+
+@row(1, 2, 3)
+def arms_of_a_condition(qd):
+    @qd.kernel
+    def k(a: qd.i32) -> qd.i32:
+        r = 0
+        if a < 0:
+            r = 1
+        elif a == 0:
+            r = 2
+        else:
+            r = 3
+        return r
+    return [k(-4), k(0), k(9)]
+
+@row(111, 6)
+def a_loop_whose_end_is_data(qd):
+    y = qd.field(qd.i32, shape=2)
+    @qd.kernel
+    def k(n: qd.i32):
+        for _ in range(1):
+            steps = 0
+            v = n
+            while v != 1:
+                v = v // 2 if v % 2 == 0 else 3 * v + 1
+                steps += 1
+            y[0] = steps
+            s = 0
+            for i in range(10):
+                if i % 2 == 1:
+                    continue
+                if i > 4:
+                    break
+                s += i
+            y[1] = s
+    k(27)
+    return y.to_numpy()
+
+@row(4, 9)
+def an_argument_is_copied_and_changed(qd):
+    @qd.kernel
+    def k(n: int) -> int:
+        m = n
+        m += 1
+        m *= 1
+        return m
+    return [k(3), k(8)]
+
+@row(1)
+def an_argument_is_not_assigned(qd):
+    @qd.kernel
+    def k(n: int) -> int:
+        n += 1
+        return n
+    try:
+        return [k(1) * 0]
+    except qd.QuadrantsCompilationError:
+        return [1]
+
+@row(6, 12, 3)
+def lists_and_comprehensions(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.kernel
+    def k():
+        a = [1, 2, 3]
+        b = [v * 2 for v in a]
+        y[0] = a[0] + a[1] + a[2]
+        y[1] = b[0] + b[1] + b[2]
+        y[2] = len(a)
+    k()
+    return y.to_numpy()
 
 def _refused(qd, *kernels):
     found = []
@@ -106,6 +342,75 @@ def _refused(qd, *kernels):
         except qd.QuadrantsCompilationError:
             found.append(1)
     return found
+
+@row(1, 1, 1, 1)
+def statements_that_kernels_lack(qd):
+    y = qd.field(qd.i32, shape=())
+    @qd.kernel
+    def tries():
+        try:
+            y[None] = 1
+        except ValueError:
+            y[None] = 2
+    @qd.kernel
+    def raises():
+        raise ValueError
+    @qd.kernel
+    def imports():
+        import math  # noqa: F401
+    @qd.kernel
+    def yields():
+        yield 1
+    return _refused(qd, tries, raises, imports, yields)
+
+@row(1, 1, 1, 1)
+def expressions_that_kernels_lack(qd):
+    y = qd.field(qd.i32, shape=())
+    @qd.kernel
+    def sets():
+        a = {1, 2}
+        y[None] = a
+    @qd.kernel
+    def lambdas():
+        f = lambda v: v
+        y[None] = f
+    @qd.kernel
+    def defines():
+        def f():
+            return 1
+        y[None] = f()
+    @qd.kernel
+    def otherwise():
+        for i in range(3):
+            y[None] = i
+        else:
+            y[None] = 5
+    return _refused(qd, sets, lambdas, defines, otherwise)
+
+@row(1)
+def the_outermost_loop_has_no_break(qd):
+    y = qd.field(qd.i32, shape=4)
+    @qd.kernel
+    def k():
+        for i in range(4):
+            if i == 2:
+                break
+            y[i] = 1
+    return _refused(qd, k)
+
+@row(5, 10, 15)
+def arguments_are_unpacked(qd):
+    y = qd.field(qd.i32, shape=3)
+    @qd.func
+    def put(i, a, b):
+        y[i] = a * b
+    @qd.kernel
+    def k():
+        for i in qd.static(range(3)):
+            args = (i + 1, 5)
+            put(i, *args)
+    k()
+    return y.to_numpy()
 
 @row(2, 1)
 def members_of_an_enum(qd):
@@ -146,202 +451,3 @@ def types_of_values(qd):
         y[3] = qd.cast(qd.cast(a * 2, qd.i32) + 254, qd.u8)
     k()
     return y.to_numpy()
-
-# --- parallel loops
-
-row = page("parallelization")
-
-@row(12, 12, 1, 1)
-def the_order_of_the_loops(qd):
-    x, y = qd.field(qd.i32, shape=(2, 3)), qd.field(qd.i32, shape=(2, 3))
-    @qd.kernel
-    def k():
-        for i, j in qd.ndrange(2, 3, axes=(1, 0)):
-            x[i, j] = 10 * i + j
-        for at in qd.grouped(qd.ndrange(2, 3, axes=(1, 0))):
-            y[at] = 10 * at[0] + at[1]
-    def refused(order, error):
-        @qd.kernel
-        def bad():
-            for i, j in qd.ndrange(2, 3, axes=order):
-                x[i, j] = 0
-        try:
-            bad()
-        except error:
-            return 1
-        return 0
-    k()
-    return [
-        x[1, 2], y[1, 2], refused((0, 0), qd.QuadrantsSyntaxError), refused((0, 0.5), qd.QuadrantsTypeError),
-    ]
-
-@row(1024, 64)
-def the_size_of_a_block(qd):
-    y = qd.field(qd.i32, shape=1024)
-    @qd.kernel
-    def k():
-        qd.loop_config(block_dim=64)
-        for i in range(1024):
-            y[i] = 1
-    k()
-    return [y.to_numpy().sum(), y.to_numpy()[:64].sum()]
-
-@row(28)
-def some_threads_are_enough(qd):
-    y = qd.field(qd.i32, shape=8)
-    @qd.kernel
-    def k():
-        qd.loop_config(parallelize=4)
-        for i in range(8):
-            y[i] = i
-    k()
-    return [y.to_numpy().sum()]
-
-# --- atomics
-
-row = page("atomics")
-
-@row(*range(8))
-def each_thread_takes_a_slot(qd):
-    n, y = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=8)
-    @qd.kernel
-    def k():
-        for i in range(8):
-            slot = qd.atomic_add(n[None], 1)
-            y[slot] = i
-    k()
-    return np.sort(y.to_numpy())
-
-@row(8, 15, 15)
-def bits_of_one_number(qd):
-    x = qd.field(qd.i32, shape=3)
-    @qd.kernel
-    def k():
-        for i in range(4):
-            qd.atomic_and(x[0], ~(1 << i) | 8)
-            qd.atomic_or(x[1], 1 << i)
-            qd.atomic_xor(x[2], 1 << i)
-    x.from_numpy(np.array([15, 0, 0], np.int32))
-    k()
-    return x.to_numpy()
-
-@row(5, -1, 7.5)
-def an_exchange(qd):
-    x, y = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=())
-    z = qd.field(qd.f32, shape=())
-    @qd.kernel
-    def k():
-        y[None] = qd.atomic_exchange(x[None], -1)
-        qd.atomic_exchange(z[None], 7.5)
-    x[None] = 5
-    k()
-    return [y[None], x[None], z[None]]
-
-@row(5, 9, 9, 9)
-def compare_and_swap(qd):
-    x, y = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=2)
-    @qd.kernel
-    def k():
-        y[0] = qd.atomic_cas(x[None], 5, 9)
-        y[1] = qd.atomic_cas(x[None], 5, 11)
-    x[None] = 5
-    k()
-    return [y[0], y[1], x[None], x[None]]
-
-@row(63)
-def an_extreme_by_compare_and_swap(qd):
-    x, v = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=64)
-    v.from_numpy(np.random.default_rng(1).permutation(64).astype(np.int32))
-    @qd.kernel
-    def k():
-        for i in range(64):
-            for _ in range(1000):
-                now = x[None]
-                if qd.atomic_cas(x[None], now, qd.max(now, v[i])) == now:
-                    break
-    k()
-    return [x[None]]
-
-@row(1, 1)
-def bits_of_a_fraction_are_refused(qd):
-    x = qd.field(qd.f32, shape=())
-    @qd.kernel
-    def k():
-        qd.atomic_or(x[None], 1)
-    @qd.kernel
-    def h():
-        qd.atomic_cas(x[None], 1.0, 2.0)
-    found = []
-    for kernel in (k, h):
-        try:
-            kernel()
-            found.append(0)
-        except Exception:
-            found.append(1)
-    return found
-
-# --- debugging
-
-row = page("debug")
-
-@row(1, 10, peer=(0, 0))
-def an_assertion_without_debug(qd):
-    a = qd.field(qd.f32, shape=10)
-    @qd.kernel
-    def k() -> None:
-        for i in range(10):
-            assert a[i] > 5, "never looked at"
-            a[i] = 1
-    k()
-    return [a[3], a.to_numpy().sum()]
-
-@row(1, peer=(0,), check_out_of_bound=True)
-def bounds_without_the_rest_of_debug(qd):
-    x = qd.field(qd.i32, shape=8)
-    @qd.kernel
-    def k(j: qd.i32) -> None:
-        x[j] = 1
-    try:
-        k(9)
-        qd.sync()
-    except (RuntimeError, AssertionError, IndexError):
-        return [1]
-    return [0]
-
-# --- random numbers
-
-row = page("random")
-
-@row(1, 1, 1)
-def uniform_numbers(qd):
-    x = qd.field(qd.f32, shape=4096)
-    @qd.kernel
-    def k():
-        for i in x:
-            x[i] = qd.random()
-    k()
-    a = x.to_numpy()
-    return [(a >= 0).all() and (a < 1).all(), abs(a.mean() - 0.5) < 0.05, abs(a.var() - 1 / 12) < 0.02]
-
-@row(1, 1)
-def random_integers(qd):
-    x = qd.field(qd.i32, shape=1024)
-    @qd.kernel
-    def k():
-        for i in x:
-            x[i] = qd.random(qd.i32)
-    k()
-    a = x.to_numpy()
-    return [len(set(a.tolist())) > 1000, (a < 0).any()]
-
-@row(1, random_seed=7)
-def numbers_by_a_seed(qd):
-    x = qd.field(qd.f32, shape=64)
-    @qd.kernel
-    def k():
-        for i in x:
-            x[i] = qd.random()
-    k()
-    first = x.to_numpy()
-    k()
-    return [(first != x.to_numpy()).any()]

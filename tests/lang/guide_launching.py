@@ -2,11 +2,47 @@
 
 import math
 
+import numpy as np
 from lang.user_rows import page
 
 # --- derivatives
 
 row = page("autodiff")
+
+@row(0, 2, 4, 6)
+def a_gradient_step_by_step(qd):
+    x, y = qd.field(qd.f32), qd.field(qd.f32)
+    qd.root.dense(qd.i, 4).place(x, x.grad)
+    qd.root.place(y, y.grad)
+    @qd.kernel
+    def k():
+        for i in x:
+            y[None] += x[i] * x[i]
+    for i in range(4):
+        x[i] = i
+    k()
+    y.grad[None] = 1.0
+    for i in range(4):
+        x.grad[i] = 0
+    k.grad()
+    return x.grad.to_numpy()
+
+@row(3, 3, 3, 5)
+def a_tape_over_two_kernels(qd):
+    x, y, z = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (3, 3, ()))
+    @qd.kernel
+    def triple():
+        for i in x:
+            y[i] = 3 * x[i]
+    @qd.kernel
+    def total():
+        for i in y:
+            z[None] += y[i]
+    x[0] = 5
+    with qd.ad.Tape(loss=z):
+        triple()
+        total()
+    return [*x.grad.to_numpy(), z[None] / 3]
 
 @row(7, peer=(7,))
 def forward_mode(qd):
@@ -20,6 +56,19 @@ def forward_mode(qd):
     with qd.ad.FwdMode(loss=loss, param=x, seed=[0, 0, 0, 1, 1]):
         k()
     return [loss.dual[1]]
+
+@row(-math.sin(0.5), math.exp(0.5))
+def forward_mode_of_one_parameter(qd):
+    t = qd.field(qd.f32, shape=(), needs_dual=True)
+    y = qd.field(qd.f32, shape=2, needs_dual=True)
+    t[None] = 0.5
+    @qd.kernel
+    def k():
+        y[0] = qd.cos(t[None])
+        y[1] = qd.exp(t[None])
+    with qd.ad.FwdMode(loss=y, param=t):
+        k()
+    return y.dual.to_numpy()
 
 @row(4, 4)
 def a_gradient_is_replaced(qd):
@@ -41,6 +90,19 @@ def a_gradient_is_replaced(qd):
     with qd.ad.Tape(loss=total):
         forward(4)
     return [x.grad[0], x.grad[7]]
+
+@row(2, 4, peer=(2, 4))
+def gradients_of_arrays(qd):
+    x, y = qd.ndarray(qd.f32, shape=(2,), needs_grad=True), qd.ndarray(qd.f32, shape=(1,), needs_grad=True)
+    @qd.kernel
+    def k(x: qd.types.NDArray[qd.f32, 1], y: qd.types.NDArray[qd.f32, 1]):
+        for i in range(2):
+            y[0] += x[i] * x[i]
+    x[0], x[1] = 1, 2
+    k(x, y)
+    y.grad[0] = 1
+    k.grad(x, y)
+    return [x.grad[0], x.grad[1]]
 
 def _decay(v, n):
     dv, dtotal = 1.0, 0.0
@@ -66,6 +128,30 @@ def a_loop_that_carries_a_value(qd):
         k()
     return [x.grad[0]]
 
+@row(6, 6, 6)
+def an_unrolled_loop(qd):
+    x, y = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (3, ()))
+    @qd.kernel
+    def k():
+        for i in qd.static(range(3)):
+            y[None] += 6 * x[i]
+    with qd.ad.Tape(y):
+        k()
+    return x.grad.to_numpy()
+
+@row(0, 1)
+def the_arm_that_ran(qd):
+    x, y = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (2, ()))
+    x[0], x[1] = -1, 2
+    @qd.kernel
+    def k():
+        for i in x:
+            if x[i] > 0:
+                y[None] += x[i]
+    with qd.ad.Tape(y):
+        k()
+    return x.grad.to_numpy()
+
 @row(5, 2)
 def read_and_write_in_two_kernels(qd):
     x, b, loss = (qd.field(qd.f32, shape=s, needs_grad=True) for s in (2, (), ()))
@@ -81,6 +167,32 @@ def read_and_write_in_two_kernels(qd):
     compute.grad()
     update()
     return [x.grad[1], b.grad[None]]
+
+@row(0, 12)
+def gradients_are_cleared(qd):
+    x, y = (qd.field(qd.f32, shape=(), needs_grad=True) for _ in range(2))
+    x[None] = 6
+    @qd.kernel
+    def k():
+        y[None] += x[None] ** 2
+    x.grad[None] = 100
+    qd.ad.clear_all_gradients()
+    seen = x.grad[None]
+    for _ in range(2):
+        with qd.ad.Tape(y):
+            k()
+    return [seen, x.grad[None]]
+
+@row(2, 1)
+def gradients_of_vectors(qd):
+    v, y = qd.Vector.field(2, qd.f32, shape=(), needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
+    v[None] = [1, 2]
+    @qd.kernel
+    def k():
+        y[None] += v[None][0] * v[None][1]
+    with qd.ad.Tape(y):
+        k()
+    return [v.grad[None][0], v.grad[None][1]]
 
 # --- graphs
 
@@ -101,6 +213,37 @@ def loops_in_one_launch(qd):
         k(x, y)
     k(z, x)
     return [x[3] - 2, y[7], z[0] + 2]
+
+@row(10, 0)
+def a_body_repeats_while_a_number_is_not_zero(qd):
+    @qd.kernel(graph=True)
+    def k(x: qd.types.ndarray(qd.f32, ndim=1), n: qd.types.ndarray(qd.i32, ndim=0)):
+        while qd.graph_do_while(n):
+            for i in range(x.shape[0]):
+                x[i] = x[i] + 1.0
+            for i in range(1):
+                n[()] = n[()] - 1
+    x, n = qd.ndarray(qd.f32, shape=(4,)), qd.ndarray(qd.i32, shape=())
+    x.fill(0)
+    n.from_numpy(np.array(10, np.int32))
+    k(x, n)
+    return [x[2], n.to_numpy()]
+
+@row(8, 0)
+def a_body_repeats_until_it_converged(qd):
+    @qd.kernel(graph=True)
+    def k(x: qd.types.ndarray(qd.f32, ndim=1), on: qd.types.ndarray(qd.i32, ndim=0)):
+        while qd.graph_do_while(on):
+            for i in range(x.shape[0]):
+                x[i] = 2 * x[i]
+            for i in range(1):
+                if x[0] > 7:
+                    on[()] = 0
+    x, on = qd.ndarray(qd.f32, shape=(2,)), qd.ndarray(qd.i32, shape=())
+    x.fill(1)
+    on.from_numpy(np.array(1, np.int32))
+    k(x, on)
+    return [x[1], on.to_numpy()]
 
 @row(1, 7, 0, 1, 3)
 def a_stage_asks_the_host(qd):
@@ -127,9 +270,74 @@ def a_stage_asks_the_host(qd):
     s = k.resume(x, full, room, from_checkpoint=s.checkpoint)
     return [*first, s.yielded, x[1], x[2]]
 
+@row(1)
+def a_checkpoint_has_a_label_and_a_flag(qd):
+    try:
+        @qd.kernel(graph=True, checkpoints=True)
+        def k(x: qd.types.ndarray(qd.f32, ndim=1)):
+            with qd.checkpoint():
+                for i in range(1):
+                    x[0] += 1
+        k(qd.ndarray(qd.f32, shape=(1,)))
+    except qd.QuadrantsSyntaxError:
+        return [1]
+    return [0]
+
+@row(1)
+def a_graph_over_a_field(qd):
+    y = qd.field(qd.i32, shape=())
+    @qd.kernel(graph=True)
+    def k(a: qd.Template):
+        for i in range(1):
+            a[None] = 1
+    k(y)
+    return [y[None]]
+
 # --- streams
 
 row = page("streams")
+
+@row(3, 4, 7)
+def loops_beside_each_other(qd):
+    a, b, c = (qd.field(qd.f32, shape=16) for _ in range(3))
+    @qd.kernel
+    def both():
+        with qd.stream_parallel():
+            for i in range(16):
+                a[i] = 3
+        with qd.stream_parallel():
+            for j in range(16):
+                b[j] = 4
+    @qd.kernel
+    def combine():
+        for i in range(16):
+            c[i] = a[i] + b[i]
+    both()
+    combine()
+    return [a[5], b[6], c[7]]
+
+@row(10, 10)
+def streams_and_events(qd):
+    a, b = qd.field(qd.f32, shape=16), qd.field(qd.f32, shape=16)
+    @qd.kernel
+    def produce():
+        for i in range(16):
+            a[i] = 10.0
+    @qd.kernel
+    def consume():
+        for i in range(16):
+            b[i] = a[i]
+    s, t = qd.create_stream(), qd.create_stream()
+    produce(qd_stream=s)
+    e = qd.create_event()
+    e.record(s)
+    e.wait(qd_stream=t)
+    consume(qd_stream=t)
+    t.synchronize()
+    e.destroy()
+    s.destroy()
+    t.destroy()
+    return [a[0], b[15]]
 
 @row(2)
 def a_stream_for_a_while(qd):
@@ -143,9 +351,46 @@ def a_stream_for_a_while(qd):
         s.synchronize()
     return [a[3]]
 
+@row(1)
+def streams_are_not_mixed_with_loops(qd):
+    a = qd.field(qd.f32, shape=4)
+    @qd.kernel
+    def k():
+        with qd.stream_parallel():
+            for i in range(4):
+                a[i] = 2
+        for i in range(4):
+            a[i] = 3
+    try:
+        k()
+    except qd.QuadrantsCompilationError:
+        return [1]
+    return [0]
+
 # --- the fastest of several kernels
 
 row = page("perf_dispatch")
+
+@row(*[2.0 * i for i in range(4)], 30)
+def the_fastest_of_two(qd):
+    array = qd.types.NDArray[qd.f32, 1]
+    @qd.perf_dispatch(get_geometry_hash=lambda x, y: hash(x.shape + y.shape), warmup=1, active=1)
+    def double(x: array, y: array): ...
+    calls = []
+    @double.register
+    @qd.kernel
+    def first(x: array, y: array) -> None:
+        for i in range(x.shape[0]):
+            y[i] = x[i] * 2
+    @double.register
+    def second(x: array, y: array) -> None:
+        calls.append(1)
+        y.from_numpy(x.to_numpy() * 2)
+    x, y = qd.ndarray(qd.f32, shape=(4,)), qd.ndarray(qd.f32, shape=(4,))
+    x.from_numpy(np.arange(4, dtype=np.float32))
+    for _ in range(30):
+        double(x, y)
+    return [*y.to_numpy(), 30 if 2 <= len(calls) <= 30 else 0]
 
 @row(1, 2)
 def what_is_compatible(qd):
@@ -180,6 +425,41 @@ def a_result_goes_to_the_caller(qd):
 # --- caches
 
 row = page("fastcache")
+
+@row(1, 1, 4)
+def a_pure_kernel(qd):
+    array = qd.types.NDArray[qd.f32, 1]
+    @qd.kernel(fastcache=True)
+    def k(a: array, b: array) -> None:
+        for i in range(a.shape[0]):
+            b[i] = a[i] * 2.0
+    a, b = qd.ndarray(qd.f32, shape=(4,)), qd.ndarray(qd.f32, shape=(4,))
+    a.fill(2)
+    k(a, b)
+    seen = k._primal.src_ll_cache_observations
+    return [seen.cache_key_generated, not seen.cache_loaded, b[3]]
+
+@row(1)
+def a_pure_kernel_captures_nothing(qd):
+    a = qd.ndarray(qd.f32, (10,))
+    @qd.kernel(fastcache=True)
+    def k() -> None:
+        for i in range(10):
+            a[i] = 0.0
+    try:
+        k()
+    except qd.QuadrantsCompilationError:
+        return [1]
+    return [0]
+
+@row(math.pi)
+def a_pure_kernel_may_know_constants(qd):
+    @qd.kernel(fastcache=True)
+    def k(a: qd.types.NDArray[qd.f32, 1]) -> None:
+        a[0] = math.pi
+    a = qd.ndarray(qd.f32, (1,))
+    k(a)
+    return a.to_numpy()
 
 @row(2, 3)
 def values_that_are_part_of_the_key(qd):

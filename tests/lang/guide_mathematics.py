@@ -1,5 +1,6 @@
 """Programs of the user guide: decompositions, mathematics, structs and objects."""
 
+import math
 
 import numpy as np
 from lang.user_rows import page
@@ -22,6 +23,20 @@ def singular_values_give_the_matrix_back(qd):
     k()
     return np.round(y.to_numpy(), 4)
 
+@row(1, 3, 0)
+def eigenvalues_of_a_symmetric_matrix(qd):
+    y = qd.field(qd.f32, shape=3)
+    @qd.kernel
+    def k():
+        for _ in range(1):
+            a = qd.Matrix([[2.0, 1.0], [1.0, 2.0]])
+            values, q = qd.sym_eig(a)
+            y[0] = qd.min(values[0], values[1])
+            y[1] = qd.max(values[0], values[1])
+            y[2] = (a @ q[:, 0] - values[0] * q[:, 0]).norm()
+    k()
+    return np.round(y.to_numpy(), 5)
+
 @row(1, 2, 4, 7)
 def eigenvalues_of_four_rows(qd):
     vec, mat = qd.types.vector(4, qd.f32), qd.types.matrix(4, 4, qd.f32)
@@ -34,6 +49,21 @@ def eigenvalues_of_four_rows(qd):
             values[i], _vectors = qd.sym_eig(a[i])
     k()
     return np.round(values.to_numpy()[1], 3)
+
+@row(0, 2)
+def the_nearest_positive_matrix(qd):
+    y = qd.field(qd.f32, shape=2)
+    @qd.kernel
+    def k():
+        for _ in range(1):
+            a = qd.Matrix.zero(qd.f32, 4, 4)
+            a[0, 0] = -3.0
+            a[1, 1] = 2.0
+            m = qd.make_spd(a)
+            y[0] = m[0, 0]
+            y[1] = m[1, 1]
+    k()
+    return np.round(y.to_numpy(), 5)
 
 @row(0, 0)
 def rotation_times_stretch(qd):
@@ -59,6 +89,21 @@ def complex_eigenvalues(qd):
                 y[i * 2 + j] = values[i, j]
     k()
     return y.to_numpy()
+
+@row(1, 2, 1, -1, 2)
+def systems_of_equations(qd):
+    y = qd.field(qd.f32, shape=5)
+    @qd.kernel
+    def k():
+        for _ in range(1):
+            x = qd.solve(qd.Matrix([[2.0, 1.0], [1.0, 3.0]]), qd.Vector([4.0, 7.0]))
+            z = qd.solve(qd.Matrix([[0.0, 1.0, 0.0], [2.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), qd.Vector([-1.0, 4.0, 2.0]))
+            y[0] = x[0]
+            y[1] = x[1]
+            for i in qd.static(range(3)):
+                y[i + 2] = z[i]
+    k()
+    return np.round(y.to_numpy(), 5)
 
 @row(1, -1)
 def a_reflection_is_made_a_rotation(qd):
@@ -122,6 +167,74 @@ def the_nth_bit_of_a_mask(qd):
     k()
     return y.to_numpy()
 
+@row(10)
+def bits_of_an_array_are_summed(qd):
+    masks, total = qd.ndarray(qd.u32, shape=(4,)), qd.ndarray(qd.i32, shape=(1,))
+    masks.from_numpy(np.array([1, 7, 0, 63], np.uint32))
+    total.fill(0)
+    @qd.kernel
+    def k(m: qd.types.NDArray[qd.u32, 1], total: qd.types.NDArray[qd.i32, 1]) -> None:
+        for i in range(m.shape[0]):
+            qd.atomic_add(total[0], qd.math.popcnt(m[i]))
+    k(masks, total)
+    return total.to_numpy()
+
+@row(*(f(0.5) for f in (math.sin, math.cos, math.tan, math.asin, math.acos, math.exp, math.log, math.sqrt, math.tanh)))
+def elementary_functions(qd):
+    y = qd.field(qd.f32, shape=9)
+    @qd.kernel
+    def k(v: qd.f32):
+        for j, f in qd.static(enumerate((
+            qd.sin, qd.cos, qd.tan, qd.asin, qd.acos, qd.exp, qd.log, qd.sqrt, qd.tanh,
+        ))):
+            y[j] = f(v)
+    k(0.5)
+    return y.to_numpy()
+
+@row(2, 3, 2, -2, 8, math.atan2(1, 2), 0.5)
+def rounding_and_powers(qd):
+    y = qd.field(qd.f32, shape=7)
+    @qd.kernel
+    def k(v: qd.f32):
+        y[0] = qd.floor(v)
+        y[1] = qd.ceil(v)
+        y[2] = qd.round(v)
+        y[3] = qd.floor(-1.5)
+        y[4] = qd.pow(2.0, 3.0)
+        y[5] = qd.atan2(1.0, 2.0)
+        y[6] = qd.rsqrt(4.0)
+    k(2.4)
+    return y.to_numpy()
+
+@row(0.25, 2, 1, 0.5, 0, 1, 0.25)
+def functions_of_shaders(qd):
+    y = qd.field(qd.f32, shape=7)
+    @qd.kernel
+    def k(v: qd.f32):
+        y[0] = qd.math.fract(v)
+        y[1] = qd.math.mix(1.0, 3.0, 0.5)
+        y[2] = qd.math.clamp(v, 0.0, 1.0)
+        y[3] = qd.math.smoothstep(0.0, 2.0, 1.0)
+        y[4] = qd.math.step(3.0, v)
+        y[5] = qd.math.sign(v)
+        y[6] = qd.math.mod(v, 1.0)
+    k(2.25)
+    return y.to_numpy()
+
+@row(5, 3, 0, 1, 90)
+def lengths_distances_and_angles(qd):
+    y = qd.field(qd.f32, shape=5)
+    @qd.kernel
+    def k():
+        a, b = qd.math.vec2(3, 4), qd.math.vec2(3, 1)
+        y[0] = qd.math.length(a)
+        y[1] = qd.math.distance(a, b)
+        y[2] = qd.math.dot(qd.math.vec2(1, 0), qd.math.vec2(0, 1))
+        y[3] = qd.math.normalize(qd.math.vec2(2, 0))[0]
+        y[4] = qd.math.degrees(qd.math.pi / 2)
+    k()
+    return np.round(y.to_numpy(), 4)
+
 @row(0, 1, 1, 1)
 def numbers_that_are_none(qd):
     y = qd.field(qd.i32, shape=4)
@@ -135,6 +248,34 @@ def numbers_that_are_none(qd):
         y[3] = not qd.math.isinf(x[0])
     k()
     return y.to_numpy()
+
+@row(-5, 10, 0, 2)
+def complex_numbers(qd):
+    y = qd.field(qd.f32, shape=4)
+    @qd.kernel
+    def k():
+        z = qd.math.cmul(qd.math.vec2(1, 2), qd.math.vec2(3, 4))
+        y[0] = z[0]
+        y[1] = z[1]
+        r = qd.math.csqrt(qd.math.vec2(-4, 0))
+        y[2] = r[0]
+        y[3] = r[1]
+    k()
+    return np.round(y.to_numpy(), 4)
+
+@row(0, 1, 2, 0, 1)
+def rotations(qd):
+    y = qd.field(qd.f32, shape=5)
+    @qd.kernel
+    def k():
+        v = qd.math.rotation2d(qd.math.pi / 2) @ qd.math.vec2(1, 0)
+        y[0] = v[0]
+        y[1] = v[1]
+        w = qd.math.translate(2.0, 0.0, 1.0) @ qd.math.vec4(0, 0, 0, 1)
+        for i in qd.static(range(3)):
+            y[i + 2] = w[i]
+    k()
+    return np.round(y.to_numpy(), 5)
 
 @row(1069547520, 1.5, 3)
 def the_bits_of_a_number(qd):
@@ -152,6 +293,39 @@ def the_bits_of_a_number(qd):
 
 row = page("compound_types")
 
+@row(7.5)
+def structs_with_a_method(qd):
+    @qd.dataclass
+    class Particle:
+        velocity: qd.types.vector(3, qd.f32)
+        mass: qd.f32
+        @qd.func
+        def energy(self):
+            return 0.5 * self.mass * self.velocity.dot(self.velocity)
+    p = Particle.field(shape=2)
+    for i in range(2):
+        p[i].mass = 1 + i
+        p[i].velocity = [2 - i, 1, i]
+    @qd.kernel
+    def k() -> qd.f32:
+        s = 0.0
+        for i in range(2):
+            s += p[i].energy()
+        return s + 2.0
+    return [k()]
+
+@row(3, 5, 1)
+def a_type_of_structs_is_made_by_a_call(qd):
+    vec = qd.types.vector(3, qd.f32)
+    Particle = qd.types.struct(position=vec, mass=qd.f32)
+    p = Particle.field(shape=3)
+    @qd.kernel
+    def k():
+        for i in p:
+            p[i] = Particle(position=vec(i, i + 1, 0), mass=i + 3)
+    k()
+    return [p[0].mass, p[2].mass, p.position[0][1]]
+
 @row(1, 2, 3, 4)
 def members_apart_and_side_by_side(qd):
     S = qd.types.struct(a=qd.f32, b=qd.f32)
@@ -164,6 +338,35 @@ def members_apart_and_side_by_side(qd):
         y[1].b = 4
     k()
     return [x[1].a, x.b[1], y[1].a, y.b[1]]
+
+@row(1, 2, 7)
+def structs_in_structs(qd):
+    Ball = qd.types.struct(center=qd.math.vec2, radius=qd.f32)
+    Pair = qd.types.struct(first=Ball, second=Ball)
+    y = qd.field(qd.f32, shape=3)
+    @qd.kernel
+    def k():
+        p = Pair(first=Ball(center=qd.math.vec2(1, 2), radius=3), second=Ball(center=qd.math.vec2(0, 0), radius=4))
+        y[0] = p.first.center[0]
+        y[1] = p.first.center[1]
+        y[2] = p.first.radius + p.second.radius
+    k()
+    return y.to_numpy()
+
+@row(3, 5)
+def a_dataclass_holds_arrays(qd):
+    from dataclasses import dataclass
+    @dataclass
+    class Both:
+        a: qd.types.NDArray[qd.i32, 1]
+        b: qd.types.NDArray[qd.i32, 1]
+    @qd.kernel
+    def k(s: Both) -> None:
+        s.a[35] += 3
+        s.b[37] += 5
+    a, b = qd.ndarray(qd.i32, shape=(55,)), qd.ndarray(qd.i32, shape=(57,))
+    k(Both(a=a, b=b))
+    return [a[35], b[37]]
 
 @row(2, 10)
 def a_part_of_a_dataclass_goes_to_a_func(qd):
@@ -210,6 +413,63 @@ def a_dataclass_with_numbers(qd):
     y.fill(0)
     k(Settings(2, 1.5, y))
     return [first, y[0]]
+
+@row(2, 2, 2)
+def an_object_holds_every_kind_of_tensor(qd):
+    @qd.data_oriented
+    class State:
+        def __init__(self, n):
+            self.n = n
+            self.a = qd.field(qd.f32, shape=n)
+            self.b = qd.ndarray(qd.f32, shape=(n,))
+            self.c = qd.tensor(qd.f32, shape=(n,))
+        @qd.kernel
+        def step(self):
+            for i in range(self.n):
+                self.a[i] += 1.0
+                self.b[i] += 1.0
+                self.c[i] += 1.0
+    s = State(3)
+    s.step()
+    s.step()
+    return [s.a[1], s.b[2], s.c[0]]
+
+@row(3, 5)
+def each_number_of_an_object_is_baked_in(qd):
+    @qd.data_oriented
+    class Sum:
+        def __init__(self, n):
+            self.n = n
+            self.y = qd.field(qd.i32, shape=())
+        @qd.kernel
+        def step(self):
+            for _ in range(self.n):
+                self.y[None] += 1
+    found = []
+    for n in (3, 5):
+        s = Sum(n)
+        s.step()
+        found.append(s.y[None])
+    return found
+
+@row(6)
+def an_object_in_an_object(qd):
+    @qd.data_oriented
+    class Inner:
+        def __init__(self):
+            self.x = qd.field(qd.f32, shape=3)
+    @qd.data_oriented
+    class Outer:
+        def __init__(self):
+            self.inner = Inner()
+            self.scale = 2.0
+    @qd.kernel
+    def k(o: qd.template()):
+        for i in o.inner.x:
+            o.inner.x[i] = o.scale * i
+    o = Outer()
+    k(o)
+    return [o.inner.x.to_numpy().sum()]
 
 @row(1, 4)
 def an_array_of_an_object_is_replaced(qd):
