@@ -19,10 +19,10 @@ from typing import Any
 from quadrants_lab.widgets.graph import STANDALONE
 from quadrants_lab.widgets.live import esc, write
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
-from quadrants_lab.widgets.panes import PANES, answer
+from quadrants_lab.widgets.panes import answer, known
 from quadrants_lab.widgets.tree import empty, requests
 
-PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
+PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
@@ -59,11 +59,11 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
     out requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
-        for pane in sorted(PANES, key=LAST.__contains__)
+        for pane in sorted(known(view), key=lambda pane: (pane != view.open, pane in LAST))
         for k, kernel in enumerate(view.kernels)
         if pane not in LARGE or _statements(kernel) <= most
     ]
-    todo += [request for _, request in view.findings]
+    todo += [step for k in view.kernels[:1] if k.check for step in k.check[1] if step]
     done: set[str] = set()
     panes = len(todo)
     for request in todo:  # grows
