@@ -8,7 +8,19 @@ from math import log10
 from typing import TYPE_CHECKING
 
 from quadrants_lab.widgets.model import KernelView
-from quadrants_lab.widgets.tree import Block, Fold, Picture, Table, Tree, Word, bold, button, count, empty, muted
+from quadrants_lab.widgets.tree import (
+    Block,
+    Fold,
+    Picture,
+    Table,
+    Tree,
+    Word,
+    bold,
+    button,
+    count,
+    empty,
+    muted,
+)
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.cause import Cause
