@@ -107,10 +107,11 @@ export function mount(host, shape, ask) {
   /** Starts everything in the part that draws itself, and makes one item of every group reachable with Tab.
       */
   function settle(part) {
-    const hooks = { uid, point, marked: () => state.mark };
+    const hooks = { uid, point, ask, marked: () => state.mark };
     parts = parts.filter((x) => panel.contains(x.host));
     const made = [];
-    for (const [name, make] of [["lines", lines], ["graph", graph], ["sizes", whatIf]]) {
+    for (const [name, make] of [["lines", lines], ["graph", graph], ["timeline", timeline],
+      ["sizes", whatIf]]) {
       for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(make(x, hooks));
     }
     parts.push(...made);

@@ -13,6 +13,7 @@ from quadrants_lab.widgets import diff, graph
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.model import Line, SizeView
 from quadrants_lab.widgets.tree import (
+    COLOURS,
     Block,
     Control,
     Difference,
@@ -23,12 +24,13 @@ from quadrants_lab.widgets.tree import (
     SizeTree,
     Slot,
     Table,
+    Timeline,
     Tree,
     Word,
 )
 
 # first word of a kind -> element; others are paragraphs
-BLOCKS = {"h4": "h4", "pre": "pre", **dict.fromkeys(("bar", "kids", "div", "card"), "div")}
+BLOCKS = {"h4": "h4", **dict.fromkeys(("pre", "file"), "pre"), **dict.fromkeys(("bar", "kids", "div", "card"), "div")}
 WORDS = {"b": "b", "code": "code", "br": "br"}  # others are spans
 
 
@@ -140,7 +142,15 @@ class Html:
             drawing = graph.drawing(x.view)
             nodes = ",\n".join(map(data, drawing.pop("nodes")))
             x.view.drawn = f"{data(drawing)[:-1]},&quot;nodes&quot;:[\n{nodes}\n]}}"
-        return f'\n<div class="graph" data-graph="{x.view.drawn}"></div>'
+        dot = f' data-dot="{x.dot}"' if x.dot else ""
+        return f'\n<div class="graph"{dot} data-graph="{x.view.drawn}"></div>'
+
+    def timeline(self, x: Timeline) -> str:
+        v = x.view
+        bars = ",\n".join(data([t, *(float(f"{w:.7g}") for w in (a, b)), *rest]) for t, a, b, *rest in v.bars)
+        told = {"title": v.title, "tracks": v.tracks, "names": v.names, "timed": v.timed, "cuts": v.cuts}
+        told |= {"colours": [COLOURS[n % len(COLOURS)] for n in range(len(v.names))], "file": x.file}
+        return f'\n<div class="graph time" data-timeline="{data(told)[:-1]},&quot;bars&quot;:[\n{bars}\n]}}"></div>'
 
     def sizetree(self, x: SizeTree) -> str:
         return "\n" + element("div", self.look("tree"), self.size(x.size, "0"))

@@ -46,7 +46,7 @@ class PassView:
 
 @dataclass(slots=True)
 class NodeView:
-    """A box of a graph: a title line and text lines."""
+    """A box of a graph: a title line and text lines in a ``language``."""
 
     id: str
     title: str
@@ -54,13 +54,17 @@ class NodeView:
     kind: str = ""  # "entry", "exit", "branch", "loop", "push", ...: a CSS class
     line: int = 0
     note: str = ""
+    language: str = "ir"
 
 
 @dataclass(slots=True)
 class EdgeView:
+    """``kind``: "back" for a loop's back edge; "exit"; between a column and its side "use", "both" (a derivative flows
+    back) or "kept" (so does one, of values that a Tape keeps)."""
+
     src: str
     dst: str
-    kind: str = ""  # "back" for a loop's back edge; "exit"
+    kind: str = ""
     label: str = ""
 
 
@@ -78,11 +82,31 @@ Part: TypeAlias = "str | ClusterView | tuple[list[Part], list[Part]]"
 
 @dataclass(slots=True)
 class GraphView:
+    """``side``: nodes that stand beside the column ``body``. ``drawn``: cache of the data for the browser."""
+
     title: str
     nodes: list[NodeView]
     edges: list[EdgeView]
     body: list[Part]
-    drawn: str = ""  # cache of the data for the browser
+    side: list[str] = field(default_factory=list)
+    drawn: str = ""
+
+
+Bar: TypeAlias = "tuple[int, float, float, int, int, int]"
+
+
+@dataclass(slots=True)
+class TimelineView:
+    """Bars on ``tracks`` over a common axis, and what was kept meanwhile. ``bars``: track, begin, end, index in
+    ``names``, bytes kept, index of the launch whose gradient it is (-1: none). ``timed``: the axis has seconds, else
+    launches. ``cuts``: (place, seconds) of pauses that were cut out."""
+
+    title: str
+    tracks: list[str]
+    names: list[str]
+    bars: list[Bar]
+    timed: bool
+    cuts: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

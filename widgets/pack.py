@@ -22,7 +22,7 @@ from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotRea
 from quadrants_lab.widgets.panes import answer, known
 from quadrants_lab.widgets.tree import empty, requests
 
-PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
+PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
@@ -181,6 +181,7 @@ header button{{font:inherit;color:inherit;
 background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
 #view [role=tabpanel]{{max-height:none}}
 </style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
+{above}
 <main id="view"></main>
 <script type="text/plain" id="data">{data}</script>
 <script type="module">{loader}
@@ -195,11 +196,12 @@ mount(document.getElementById("view"), shape, async (request) => answers(request
 """
 
 
-def page(shape: dict[str, Any], answers: dict[str, str]) -> str:
-    """A self-contained page with the inspector of this shape and all its answers."""
+def page(shape: dict[str, Any], answers: dict[str, str], above: str = "") -> str:
+    """A self-contained page with the inspector of this shape and all its answers. ``above``: HTML to stand above it."""
     data = bundle(answers, shape=shape)
     return _PAGE.format(
         title=esc(shape["title"]),
+        above=above,
         loader=loader(),
         missing=json.dumps(write(empty("this page does not contain this: run the cell in a notebook"))),
         data=base64.b64encode(data).decode(),

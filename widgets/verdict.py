@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.widgets.model import KernelView
 from quadrants_lab.widgets.tree import (
+    BLUE,
+    GREY,
+    ORANGE,
     Block,
     Fold,
     Picture,
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BELOW = 300, 110, 46, 8, 30
 _LEAST, _MOST = -16.0, 1.0  # powers of ten at the ends of the vertical axis
-_GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"  # readable on white and on dark grey
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """The verdict on the cell's gradients."""
@@ -107,14 +109,14 @@ def picture(v: Verdict) -> Picture:
         return _LEFT + _WIDTH * across, _TOP + _HEIGHT * (_MOST - y) / (_MOST - _LEAST)
 
     places = [at(x, y) for x, y in zip(widths, errors, strict=True)]
-    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{_BLUE}"/>' for x, y in places)
-    floor = _line([at(x, y) for x, y in zip(widths, noise, strict=True)], f'{_ORANGE}" stroke-dasharray="4 3')
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{BLUE}"/>' for x, y in places)
+    floor = _line([at(x, y) for x, y in zip(widths, noise, strict=True)], f'{ORANGE}" stroke-dasharray="4 3')
     marks = "".join(_text(_LEFT - 6, at(low, y)[1] + 4, f"1e{y:.0f}", "end") for y in (0.0, -8.0, -16.0))
     ends = "".join(_text(at(x, 0)[0], _TOP + _HEIGHT + 13, f"1e{x:.0f}", "middle") for x in (low, high))
     says = _text(_LEFT + _WIDTH / 2, _TOP + _HEIGHT + 26, "step size", "middle")
-    axes = _line([at(low, _LEAST), at(high, _LEAST)], _GREY) + _line([at(low, _LEAST), at(low, _MOST)], _GREY)
-    parts = f"{axes}{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}"
-    parts = f'<g font-family="sans-serif" font-size="12" fill="{_GREY}">{parts}</g>'
+    axes = _line([at(low, _LEAST), at(high, _LEAST)], GREY) + _line([at(low, _LEAST), at(low, _MOST)], GREY)
+    parts = f"{axes}{floor}{_line(places, BLUE)}{dots}{marks}{ends}{says}"
+    parts = f'<g font-family="sans-serif" font-size="12" fill="{GREY}">{parts}</g>'
     alt = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(errors, v.moves, strict=True))
     name = f"{v.field}: relative distance of the gradient from finite differences (dots), and from rounding (dashed)"
     return Picture.drawn(alt, _LEFT + _WIDTH + 16, _TOP + _HEIGHT + _BELOW, parts, name)

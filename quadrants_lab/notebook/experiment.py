@@ -34,6 +34,7 @@ from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import report
+from quadrants_lab.runtime.tape.tracing import Tracing
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions
@@ -73,6 +74,8 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     __tracebackhide__ = True
     ensure_session(options)
     launches = CellLaunches(repeatable=options.check)
+    if session.current().backend.CAPABILITIES.on_host:
+        launches.tracing = Tracing(launches.account, False)
     checked: Report | None = None
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.tell) as recorder, remembered(recorder):

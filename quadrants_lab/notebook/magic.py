@@ -28,7 +28,7 @@ from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.record.recorder import Recorder
 from quadrants_lab.runtime.tape import report as tape
 from quadrants_lab.widgets.static import static
-from quadrants_lab.widgets.timeline import timeline
+from quadrants_lab.widgets.timeline import shown
 from quadrants_lab.widgets.tree import seconds
 from quadrants_lab.widgets.verdict import verdict
 
@@ -236,7 +236,7 @@ def load(shell: Any) -> None:
     shell.register_magics(magics)
     if shell.display_formatter is not None:
         as_html = shell.display_formatter.formatters["text/html"]
-        as_html.for_type(tape.Report, lambda report: static(timeline(report)))
+        as_html.for_type(tape.Report, lambda report: static(shown(report)))
         as_html.for_type(Report, lambda report: static(verdict(report)))
     matchers = shell.Completer.custom_matchers
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]

@@ -292,7 +292,8 @@ NAMES = """() => [...document.querySelectorAll(
 
 def test_text_is_readable_controls_have_names_and_listboxes_hold_options(page: Page):
     for _ in ("light", "dark"):
-        for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "History", "Backends"):
+        for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "Tape", "History",
+                     "Backends"):
             panel = show(page, pane)
             if pane == "Linked":
                 panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()
@@ -386,7 +387,7 @@ def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp
 def test_a_wide_table_is_a_list_in_a_narrow_window(page: Page, width: int):
     page.set_viewport_size({"width": width, "height": 900})
     try:
-        for pane in ("Passes", "Stacks", "Run", "History", "Backends"):
+        for pane in ("Passes", "Stacks", "Run", "Tape", "History", "Backends"):
             panel = show(page, pane)
             assert panel.evaluate("x => x.scrollWidth <= x.clientWidth"), pane
         cells = show(page, "History").locator("tbody tr").first.locator("td")
