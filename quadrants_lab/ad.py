@@ -462,6 +462,10 @@ def __getattr__(name: str) -> object:
     return missing_attribute("qd.ad", name, globals())
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def _checked_loss(loss: Any) -> Dense:
     """The loss of a Tape as a field or ndarray; an error for what is none."""
     loss = loss if isinstance(loss, Dense) else _as_dense(loss)
