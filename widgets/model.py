@@ -275,7 +275,7 @@ class LaunchView:
 class EditView:
     """One run of a cell in the history of a kernel. ``parts``: seconds of compilation by part. ``launches``: mode ->
     seconds of a launch, the median of several. ``code``, ``stacks``: bytes. ``error``: relative error of the gradient,
-    None if it was not checked."""
+    None if it was not checked. ``near``: mode -> roofline, of the last two runs."""
 
     digest: str
     source: list[Line]
@@ -284,6 +284,7 @@ class EditView:
     code: int
     stacks: int
     error: float | None = None
+    near: dict[str, Lazy[RooflineView]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView, RooflineView
+from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView
+from quadrants_lab.widgets.roofline import limits, near
 from quadrants_lab.widgets.tree import (
     Block,
     Picture,
-    Slot,
     Table,
     Tree,
     Word,
     bold,
-    button,
     chips,
     code,
     empty,
@@ -32,14 +31,15 @@ STACK_BYTES = ("stacks per thread", "stack heap")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``n``: the roofline of launch n."""
+    """``""``: everything; ``near``: the roofline of its launches."""
     if not view.launches:
         return empty("this kernel was not launched in the cell")
-    match rest:
-        case [n] if n.isdigit() and int(n) < len(view.launches) and (later := view.launches[int(n)].roofline):
-            return roofline(later.make())
-    shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
-    return [Block(answer(view), "answer"), shown, foot(view.cost) if view.cost else ()]
+    if rest == ["near"]:
+        return limits(view)
+    shown = [launch(x) for x in view.launches]
+    known = any(x.roofline for x in view.launches)
+    offer = near(view, f"{prefix}/near") if known else ()
+    return [Block(answer(view), "answer"), shown, offer, foot(view.cost) if view.cost else ()]
 
 
 def answer(view: KernelView) -> str:
@@ -62,8 +62,8 @@ def took_of(view: LaunchView) -> float:
     return next((t for t in (*repeated, *(t for name, t in view.times if "warm" in name))), view.seconds)
 
 
-def launch(view: LaunchView, request: str = "") -> Tree:
-    """One launch: times, what the device does with its tasks, scalars and arrays. ``request``: for its roofline."""
+def launch(view: LaunchView) -> Tree:
+    """One launch: times, what the device does with its tasks, scalars and arrays."""
     where = f" on {view.place}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
     given = [Word([code(k), f" = {v}"], "chip") for k, v in view.arguments]
@@ -75,32 +75,7 @@ def launch(view: LaunchView, request: str = "") -> Tree:
         backends(view.compared) if view.compared else (),
         arrays(view.arrays, view.compared[1:]) if view.arrays else (),
         chips(view.sizes),
-        _near(view, request) if view.roofline else (),
     ]
-
-
-def _near(view: LaunchView, request: str) -> Slot:
-    """The roofline if it was made, else a button that makes it."""
-    slot = f"near{request.rpartition('/')[2]}"
-    known = view.roofline.known if view.roofline else None
-    ask = button("how near the launch is to the device's limits", request, slot)
-    return Slot(slot, roofline(known) if known else ask)
-
-
-def roofline(view: RooflineView) -> Block:
-    """A sentence with the figures of a roofline."""
-    if view.problem:
-        return foot(f"how near the launch is to the device's limits is not known: {view.problem}")
-    memory, computing = view.least
-    by = "memory" if memory >= computing else "computing"
-    share = f"{view.share:.0%}" if view.share >= 0.01 else f"{100 * view.share:.1g}%"
-    text = (
-        f" of the device's limit, which is {by}: about {size(int(view.bytes))} must move, which "
-        f"takes {seconds(memory) or '0 s'} at {view.bandwidth / 1e9:.3g} GB/s; "
-        f"about {view.operations:,.0f} operations take {seconds(computing) or '0 s'} at "
-        f"{view.rate / 1e9:.3g} Gop/s ({view.dtype}); the launch took {seconds(view.seconds)}"
-    )
-    return Block([bold(share), text], "limit")
 
 
 def backends(runs: Sequence[BackendRun]) -> Tree:
