@@ -77,9 +77,10 @@ def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
     parts = [f'<polyline fill="none" stroke="{GREY}" stroke-width="2" points="{line}"/>']
     parts.append(f'<path fill="none" stroke="{GREY}" d="M{LEFT},{TOP}v{HEIGHT}h{WIDTH}"/>')
     parts.append(_text(roof[1][0] + 6, roof[1][1] - 6, f"computing, {_of(rate)}op/s"))
-    x, y = (0.4 * a + 0.6 * b for a, b in zip(roof[0], roof[1], strict=True))
-    over = x > LEFT + 130  # the line rises: its text stands above it, or, without room there, below
-    parts.append(_text(x - 8 if over else x + 14, y - 4 if over else y + 12, f"memory, {_of(bandwidth)}B/s", "end" * over))
+    tx, ty = (0.4 * a + 0.6 * b for a, b in zip(roof[0], roof[1], strict=True))
+    over = tx > LEFT + 130  # the line rises: its text stands above it, or, without room there, below
+    place = (tx - 8, ty - 4) if over else (tx + 14, ty + 12)
+    parts.append(_text(*place, f"memory, {_of(bandwidth)}B/s", "end" if over else ""))
     for k in range(x0, x1 + 1):
         parts.append(_text(at(10.0**k, 1.0)[0], TOP + HEIGHT + 16, f"{10.0**k:g}", "middle"))
     for k in range(y0, y1 + 1, 1 + (y1 - y0) // 6):
