@@ -65,7 +65,7 @@ def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
     fast = {name: x.share * min(rate, bandwidth * dense[name]) or 1.0 for name, x, _ in points}
     ridge = rate / bandwidth
     x0, x1 = floor(log10(min(ridge, *dense.values()) / 2)), ceil(log10(max(ridge, *dense.values()) * 2))
-    y0, y1 = floor(log10(min(fast.values()) / 2)), ceil(log10(rate * 1.5))
+    y0, y1 = floor(log10(min(fast.values()) / 3)), ceil(log10(rate * 1.5))
 
     def at(x: float, y: float) -> tuple[float, float]:
         across, up = (log10(x) - x0) / (x1 - x0), (log10(y) - y0) / (y1 - y0)
@@ -86,16 +86,16 @@ def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
     for k in range(y0, y1 + 1, 1 + (y1 - y0) // 6):
         parts.append(_text(LEFT - 6, at(1.0, 10.0**k)[1] + 4, f"{_of(10.0**k)}op/s", "end"))
     parts.append(_text(LEFT + WIDTH / 2, TOP + HEIGHT + 34, "operations a byte", "middle"))
-    taken: list[float] = []
-    for name, x, colour in points:
+    taken: list[tuple[float, float]] = []
+    for name, view, colour in points:
         cx, cy = at(dense[name], fast[name])
         ly = cy + 4
-        while any(abs(ly - other) < 14 for other in taken):  # labels do not lie on each other
+        while any(abs(cx - x) < 150 and abs(ly - y) < 14 for x, y in taken):  # labels do not lie on each other
             ly += 14
-        taken.append(ly)
+        taken.append((cx, ly))
         parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="5" fill="{colour}"/>')
         right = cx < LEFT + WIDTH - 150
-        parts.append(_text(cx + (9 if right else -9), ly, f"{name} {x.share:.1%}", "" if right else "end"))
+        parts.append(_text(cx + (9 if right else -9), ly, f"{name} {view.share:.1%}", "" if right else "end"))
     alt = "roofline: " + "; ".join(f"{name} reaches {x.share:.1%} of the device's limit" for name, x, _ in points)
     body = f'<g font-family="sans-serif" font-size="12" fill="{GREY}">{"".join(parts)}</g>'
     return Picture.drawn(alt, LEFT + WIDTH + 12, TOP + HEIGHT + BELOW, body)

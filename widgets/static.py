@@ -95,7 +95,7 @@ STYLE = {
     "hf": f"color:{BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{GREY};font-style:italic",
     **dict.fromkeys(("hc", "same", "muted", "foot", "hint", "cure", "badge", "grey", "ms"), f"color:{GREY}"),
     "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold", "blue": f"color:{BLUE}",
-    **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "num": "text-align:right",
+    **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "lost": "color:#6e6e6e", "num": "text-align:right",
     **{colour_of(n): f"color:{colour}" for n, colour in enumerate(COLOURS)},
     "kids": "margin-left:20px", "leaf": "margin-left:14px", "sub": "margin-left:14px", "tree": _MONO,
     "chip": "margin-right:12px", "pre": f"{_MONO};white-space:pre-wrap;background:none;color:inherit",
