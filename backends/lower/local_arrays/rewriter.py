@@ -103,8 +103,7 @@ class Rewriter:
                 b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
             return
         self.ensure({slots[place]: v for place, v in g.elements.items()})
-        last = tuple(n - 1 for n in g.shape)
-        at = self.where(g, g.number(last))
+        at = self.where(g, g.number(tuple(n - 1 for n in g.shape)))
         b.add(N.Load(g.last.id, g.last.type, name, (at,), name=g.last.name, span=g.last.span))
 
     def where(self, g: Group, beyond: int) -> int:
