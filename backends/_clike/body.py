@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 from quadrants_lab.backends._clike import expr as X
 from quadrants_lab.backends._clike.expr import Expr
-from quadrants_lab.backends._clike.names import Names
 from quadrants_lab.backends._clike.source import Source
-from quadrants_lab.backends._clike.variables import Variables
+from quadrants_lab.backends._clike.variables import Names, Variables
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import end_of, uses

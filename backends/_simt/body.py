@@ -22,7 +22,7 @@ from quadrants_lab.backends._llvm.text import Function, Module, constant, memory
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.block_memory import own_memory
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
