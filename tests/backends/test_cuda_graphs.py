@@ -7,7 +7,7 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends._simt.graph_cache import AFTER
+from quadrants_lab.backends._simt.executable import AFTER
 from quadrants_lab.backends.cuda import driver
 
 session = session_of(sessions("cuda"))

@@ -11,7 +11,7 @@ from rigs import cuda_rig
 from rigs.cuda_stand_in import StandIn
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cuda import driver, shape
+from quadrants_lab.backends.cuda import driver
 from quadrants_lab.backends.launch import ArrayParam, ScalarParam
 
 pytestmark = pytest.mark.skipif(not driver.probe(), reason="a device is here; the stand-in is for machines without")
@@ -92,7 +92,7 @@ def test_group_counts_follow_the_shapes(stand_in: StandIn) -> None:
 
 
 def test_frames_longer_than_a_parameter(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shape.SHAPE, "by_value", 8)
+    monkeypatch.setattr(driver.SHAPE, "by_value", 8)
     k = axpy(stand_in)
     for a in (1.0, 10.0):
         k.entry(a, k.x, k.y)
@@ -169,10 +169,10 @@ def test_large_adstacks_are_for_fewer_threads() -> None:
     """A heap above `LARGE_HEAP` bytes has room for `FEW` threads of each multiprocessor, a smaller one for all."""
     device = cuda_rig.fresh()
     most, few = device.stack_threads, device.few_threads
-    assert few == min(most, shape.FEW * device.driver.multiprocessors)
+    assert few == min(most, driver.FEW * device.driver.multiprocessors)
     exe = cuda_rig.load(stacked("f32", 10**6).replace("{OP}", "sin %9"))
     frame = exe.frame(device)
-    fits = shape.LARGE_HEAP // (4 * most)
+    fits = driver.LARGE_HEAP // (4 * most)
     assert frame.heap_bytes([fits]) == 4 * most * fits
     assert frame.heap_bytes([fits + 1]) == 4 * few * (fits + 1)
 

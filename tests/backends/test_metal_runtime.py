@@ -15,8 +15,8 @@ from rigs import metal_rig
 from sessions import NIGHT
 
 from quadrants_lab.backends.metal import apple, simulator
+from quadrants_lab.backends.metal.apple import ERROR
 from quadrants_lab.backends.metal.device import Device, open_device
-from quadrants_lab.backends.metal.system import ERROR
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
