@@ -74,4 +74,5 @@ class _Table(Mapping[str, Builtin]):
         return sum(1 for _ in self)
 
 
-OPS = _Table("builtins", "sparse", "static", "spaces", "numbers", "constructors", "linalg", "simt", "library")
+# what most kernels call first
+OPS = _Table("builtins", "spaces", "static", "numbers", "constructors", "linalg", "library", "sparse", "simt")
