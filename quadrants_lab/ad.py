@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.check.report import Report as Checked
 
 __all__ = [
-    "FwdMode", "Tape", "check", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "hessian_vector",
-    "no_grad", "program",
+    "FwdMode", "Tape", "check", "checkpoint", "clear_all_gradients", "export", "grad_for", "grad_replaced",
+    "hessian_vector", "no_grad", "program",
 ]  # fmt: skip
 
 _Open = tuple[AbstractContextManager[None], Any, AbstractContextManager[None] | None]
@@ -427,6 +427,18 @@ def check(
 
     tape = Tape(loss)
     return doctor.check(partial(program, *args), tape.loss, wrt, seconds, progress)
+
+
+def export(program: Callable[..., object], loss: Any, path: str | Path, *, args: Sequence[Any] = ()) -> Path:
+    """Writes a page (.html) in which a program and its gradient run, in any browser and without network, on numbers
+    that its reader changes.
+
+    ``program(*args)`` launches kernels, as under a `Tape`; ``loss`` starts from 0. The program runs once, and what it
+    writes is put back. The page repeats its launches, up to 1,000, and what Python wrote between them.
+    """
+    from quadrants_lab.notebook.saved import export_program  # the only import upwards
+
+    return export_program(partial(program, *args), Tape(loss).loss, path)
 
 
 def _check_grad_check(x: Any) -> None:

@@ -43,14 +43,6 @@ export function mount(host, shape, ask) {
     tabs.append(element("button", { ...named, role: "tab", "aria-controls": panel.id }, text));
   }
 
-  if (shape.findings?.length) {
-    const list = element("div", { class: "finds" }, "The check found, to be followed step by step:");
-    for (const [text, get] of shape.findings) list.append(element("button", {
-      type: "button", class: "ch", "data-get": get
-    }, text));
-    panel.before(list);
-  }
-
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
   /** The element inside the slot that has the focus, else null. */
   const focusIn = (into) => {

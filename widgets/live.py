@@ -29,14 +29,8 @@ from quadrants_lab.widgets.tree import (
     Word,
 )
 
-BLOCKS = {
-    "h4": "h4",
-    "pre": "pre",
-    "bar": "div",
-    "kids": "div",
-    "div": "div",
-    "file": "pre",
-}  # kind -> element; others are paragraphs
+# first word of a kind -> element; others are paragraphs
+BLOCKS = {"h4": "h4", **dict.fromkeys(("pre", "file"), "pre"), **dict.fromkeys(("bar", "kids", "div", "card"), "div")}
 WORDS = {"b": "b", "code": "code", "br": "br"}  # others are spans
 
 
@@ -85,7 +79,7 @@ class Html:
 
     def block(self, x: Block) -> str:
         inner, tied = self.write(x.body), self.tied(Line("", x.line))
-        return "\n" + element(BLOCKS.get(x.kind, "p"), self.look(x.kind) | tied, inner) if inner else ""
+        return "\n" + element(BLOCKS.get(x.kind.split()[0], "p"), self.look(x.kind) | tied, inner) if inner else ""
 
     def tied(self, line: Line) -> dict[str, str]:
         return ties(line)

@@ -20,6 +20,7 @@ from quadrants_lab.ir.text import statement_lines
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow
     from quadrants_lab.autodiff.explain import Note
+    from quadrants_lab.runtime.check.report import Report as CheckReport
     from quadrants_lab.runtime.tape.report import Report
 
 
@@ -423,6 +424,7 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     steps: StepsView | str = ""  # a str says why there are none
     tapes: list[Report] = field(default_factory=list)  # of the whole cell
+    check: tuple[CheckReport, list[str]] | None = None  # of the whole cell; a request for the step of each cause, or ""
     cost: str = ""  # what recording the whole cell cost, in words
     edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
     devices: Callable[[], list[tuple[str, str]]] | None = None  # pairs: a backend, its devices or why it has none
@@ -450,13 +452,11 @@ class KernelView:
 
 @dataclass(slots=True)
 class CellView:
-    """Everything that one widget shows. ``open``: the pane that is shown first. ``findings``: of the gradient doctor,
-    as (text, request for the step)."""
+    """Everything that one widget shows. ``open``: the pane that is shown first."""
 
     title: str
     kernels: list[KernelView]
     open: str = "source"
-    findings: list[tuple[str, str]] = field(default_factory=list)
 
 
 def span_line(span: Span | None, file: str) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline
+from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline, verdict
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.live import Html, esc
@@ -90,12 +90,17 @@ _GROW = (
 _FRAME = f"border:1px solid {GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
+LEVELS = {"good": "#1a7f37", "warning": "#946000", "bad": "#c62f3a"}  # of verdicts
 STYLE = {
     "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": f"color:{ORANGE}", "hv": "",
     "hf": f"color:{BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{GREY};font-style:italic",
     **dict.fromkeys(("hc", "same", "muted", "foot", "hint", "cure", "badge", "grey", "ms"), f"color:{GREY}"),
     "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold", "blue": f"color:{BLUE}",
     **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "lost": "color:#6e6e6e", "num": "text-align:right",
+    **{f"verdict {level}": f"background:{colour};color:#fff;border-radius:4px;padding:0 8px;font-weight:600"
+       for level, colour in LEVELS.items()},
+    **{f"card {level}": f"border-left:4px solid {colour};padding:2px 10px;margin:6px 0"
+       for level, colour in LEVELS.items()},
     **{colour_of(n): f"color:{colour}" for n, colour in enumerate(COLOURS)},
     "kids": "margin-left:20px", "leaf": "margin-left:14px", "sub": "margin-left:14px", "tree": _MONO,
     "chip": "margin-right:12px", "pre": f"{_MONO};white-space:pre-wrap;background:none;color:inherit",
@@ -227,8 +232,10 @@ def static_html(view: CellView, uid: str = "") -> str:
             html = pen.write(empty(f"this pane failed: {type(e).__name__}: {e}"))
         return pen.folded(pane, html, pane == opened) if html else ""
 
+    checked = next((k.check for k in view.kernels if k.check), None)
+    body = Static().write(verdict.verdict(checked[0])) if checked and view.open != "steps" else ""
     parts = {(n, p): folded(n, p, LIMITS[-1]) for n in range(len(view.kernels)) for p in shown}
-    left = MOST_TEXT - sum(map(len, parts.values()))
+    left = MOST_TEXT - len(body) - sum(map(len, parts.values()))
     growing = [(n, p) for p in sorted(shown, key=_GROW.index) for n in range(len(view.kernels))]
     for limits in reversed(LIMITS[:-1]):
         for n, p in list(growing):
@@ -239,7 +246,6 @@ def static_html(view: CellView, uid: str = "") -> str:
                 left -= more
             else:
                 growing.remove((n, p))
-    body = ""
     for n, k in enumerate(view.kernels):
         body += f'<div style="{_FRAME}"><b>{esc(k.name)}</b>{"".join(parts[n, p] for p in shown)}</div>'
     return f'<div data-qd-static="{esc(uid)}" style="font-size:14px">{body}</div>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -90,7 +91,8 @@ class Session:
     default one, the paths are suspended. ``epoch`` counts the tasks of launches that watch for races, and starts again
     with each ``generation`` of their marks.
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
-    `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
+    `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels; ``holders``: what else holds the device or its
+    memory. The method ``session_ended`` of plans and holders drops it. ``placements`` grows when fields that
     kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
     ``unreachable``: at most so many bytes of fields that have ended wait for Python to free them.
     ``before_end``: what is called before it ends. ``ended_error`` makes the error for using an object, described in
@@ -107,7 +109,7 @@ class Session:
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: Table[int, Callable[[], Any]] = Table()
         self.set_aside: list[list[tuple[Any, Any]]] = []  # those from before `other_fast_paths`
-        self.fields, self.differentiable, self.plans = Members(), Members(), Members()
+        self.fields, self.differentiable, self.plans, self.holders = Members(), Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.before_end: list[Callable[[], None]] = []
         self.taping: list[Any] = []
@@ -143,11 +145,18 @@ class Session:
         with self.lock, _opening:  # drivers are opened one after the other
             self.must_live()
             if self._device is None:
-                which = {} if self.settings.device is None else {"number": self.settings.device}
-                device = self.backend.open_device(self.settings.threads, self.cache, **which)
+                try:
+                    device = self._opened()
+                except Exception:  # a driver may refuse another device while those of ended sessions wait for Python
+                    gc.collect()
+                    device = self._opened()
                 device.set_seed(self.settings.random_seed)
                 self._device = device
             return self._device
+
+    def _opened(self) -> Device:
+        which = {} if self.settings.device is None else {"number": self.settings.device}
+        return self.backend.open_device(self.settings.threads, self.cache, **which)
 
     @property
     def backend(self) -> Backend:
@@ -216,8 +225,12 @@ class Session:
             self.alive = self.unobserved = False
             self.forget_fast_paths()
             device, self._device = self._device, None
-            if device is not None:
-                device.finish()
+            try:
+                if device is not None:
+                    device.finish()
+            finally:
+                for one in [*self.plans, *self.holders, *([] if device is None else [device])]:
+                    one.session_ended()
 
     def forked(self) -> None:
         """Called in the child of a fork, where the session of a GPU has ended, because its driver does not work

@@ -183,6 +183,8 @@ class Keeper:
     def _track(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Tracked:
         found = self.tracked.get(id(memory))
         if found is None:
+            if not self.tracked:
+                memory.session.holders.add(self)
             room = partial(_room, WeakMethod(self.room), name)
             found = self.tracked[id(memory)] = follow(memory, name, self.trusted, room)
         if reader and not found.reader:

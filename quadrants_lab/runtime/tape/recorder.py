@@ -70,9 +70,13 @@ class Launches(Keeper):
         self.clear()
 
     def ended(self) -> None:
-        """To be called when something has ended that the recording needs for another run."""
+        """To be called when something has ended that the recording needs for another run. Reports have its steps."""
         if self.free:
+            for part in [part for step in self.leaves() for part in step.changes]:
+                del part.values
             self.clear()
+
+    session_ended = ended
 
     def take_up(self) -> bool:
         """Whether a Tape may record into it, of which there is one at a time, until `put_down`."""
