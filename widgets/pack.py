@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,12 +95,17 @@ def _statements(view: KernelView) -> int:
     return max((steps[-1].after.next_id for steps in view.traces.values() if steps), default=0)
 
 
-def answers(view: CellView) -> dict[str, str]:
-    """All answers, after making all lazy values."""
+def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> dict[str, str]:
+    """All answers, after making all lazy values. ``say`` is told what is made."""
     for kernel in view.kernels:
         for later in kernel.later():
+            say(f"{later.name} of {later.backend}")
             later.make()
-    return dict(offered(view))
+    found: dict[str, str] = {}
+    for request, markup in offered(view):
+        say(f"pane {request.split('/')[1]}, {len(found):,} parts are done")
+        found[request] = markup
+    return found
 
 
 def small_answers(view: CellView) -> dict[str, str]:
