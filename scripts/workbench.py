@@ -278,14 +278,22 @@ def graphs() -> Iterator[Figure]:
 
 
 ZOOM = """async () => {
-  const svg = document.querySelector(".time svg"), start = performance.now();
+  const svg = document.querySelector(".time svg");
   for (let n = 0; n < 90; n++) {
     svg.dispatchEvent(new KeyboardEvent("keydown", { key: n % 30 < 15 ? "+" : "-", bubbles: true }));
     svg.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", shiftKey: true, bubbles: true }));
     await new Promise(requestAnimationFrame);
   }
-  return 90000 / (performance.now() - start);
 }"""
+
+
+def busy(page: Any) -> float:
+    """Seconds that the page's main thread has run."""
+    if not hasattr(page, "asks"):
+        page.asks = page.context.new_cdp_session(page)
+        page.asks.send("Performance.enable", {"timeDomain": "threadTicks"})
+    metrics = page.asks.send("Performance.getMetrics")["metrics"]
+    return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
 
 
 def program() -> Iterator[Figure]:
@@ -317,7 +325,9 @@ def program() -> Iterator[Figure]:
             page.locator(".qdi").wait_for()
             drawn = page.evaluate(SWITCH, "Tape") / 1000
             yield f"{what}: timeline and graph made in {made_in:.2f} s, and drawn", made_in + drawn, 1, "s"
-            yield f"{what}: a frame of zoom and pan", 1000 / page.evaluate(ZOOM), 33, "ms"
+            before = busy(page)
+            page.evaluate(ZOOM)
+            yield f"{what}: a frame of zoom and pan, of the page's thread", (busy(page) - before) / 90 * 1000, 33, "ms"
 
 
 def browser() -> Iterator[Figure]:

@@ -226,6 +226,8 @@ def static_html(view: CellView, uid: str = "") -> str:
 
     def folded(n: int, pane: str, limits: Limits) -> str:
         pen = Static(limits)
+        if n and pane == "Tape":  # of the whole cell
+            return ""
         try:
             html = pen.write(PANES[pane](view.kernels[n], limits))
         except Exception as e:  # the other panes can still be shown
