@@ -42,6 +42,8 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that
     "history": ("History", history.pane),
     "matrix": ("Backends", matrix.pane),
 }
+# what users call a pane, from its title: "stack-sizes" -> its id
+NAMES = {title.partition(" (")[0].lower().replace(" ", "-"): pane for pane, (title, _) in PANES.items() if title}
 NEEDS = {"tape": "tapes", "check": "check"}  # panes of cells that have these data
 
 
