@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quadrants_lab.widgets import (
+    beside,
     code,
     graph,
     history,
@@ -41,6 +42,7 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that
     "tape": ("Tape", timeline.pane),
     "history": ("History", history.pane),
     "matrix": ("Backends", matrix.pane),
+    "beside": ("Beside", beside.pane),
 }
 NEEDS = {"tape": "tapes", "check": "check"}  # panes of cells that have these data
 
