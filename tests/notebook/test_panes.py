@@ -64,15 +64,17 @@ def test_panes_say_what_the_trace_holds(view, pane, says):
 
 def test_two_kernels_edits_and_backends_stand_side_by_side(view):
     (kernel,) = view.kernels
-    slow = replace(kernel, name="slow", launches=[replace(x, seconds=1.0, compared=[]) for x in kernel.launches], cell=[])
+    launches = [replace(x, seconds=1.0, compared=[]) for x in kernel.launches]
+    slow = replace(kernel, name="slow", launches=launches, cell=[])
     slow.source = [replace(x, text=x.text.replace("def k", "def slow").replace("0.1", "0.2")) for x in kernel.source]
-    edited = replace(kernel, before=slow, past=[("launch 1, forward", replace(slow.launches[0], arguments=[("n", "7")]))])
+    past = [("launch 1, forward", replace(launches[0], arguments=[("n", "7")]))]
+    edited = replace(kernel, before=slow, past=past)
     edited.cell = [edited, slow]
     both = CellView("cell", [edited, slow])
     menu = re.findall(r'data-req="0/beside/(\w+)"', render(both, "0/beside"))
     assert menu[:4] == ["kernel1", "edit", "launch0", "metal"]
     said = [text_of(render(both, f"0/beside/{key}")) for key in menu[:4]]
-    assert "k beside slow: 4 of " in said[0]
+    assert "k beside slow: 6 of 13" in said[0]
     assert "and the source is another" in said[0]
     assert "the last edit beside this edit" in said[1]
     assert re.search(r"n, forward\s*7\s*50\s*differs", said[2])
