@@ -9,6 +9,7 @@ from functools import partial
 
 from quadrants_lab.widgets import code
 from quadrants_lab.widgets.diff import ranges
+from quadrants_lab.widgets.history import ratio
 from quadrants_lab.widgets.model import BackendRun, KernelView, LaunchView, Line, view_lines
 from quadrants_lab.widgets.run import took_of
 from quadrants_lab.widgets.source import last_unlowered
@@ -108,7 +109,9 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
     for name in dict.fromkeys((*left, *right)):
         (one, x), (two, y) = left.get(name, ("–", None)), right.get(name, ("–", None))
         kind = "" if one == two else "val"
-        apart = f"{y / x:.3g} times" if x and y and kind else "differs" if kind else ""
+        apart = "differs" if kind else ""
+        if x and y and kind:
+            apart = ratio(y / x) if name.startswith("launch") else f"{y / x:.3g} times"
         rows.append([name, *(Word(text, kind) if kind else text for text in (one, two)), apart])
     differing = sum(bool(row[-1]) for row in rows)
     texts = {what: make for what, make in listings(a).items() if what in listings(b)}

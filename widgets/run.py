@@ -34,7 +34,7 @@ STACK_BYTES = ("stacks per thread", "stack heap")
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``n``: the roofline of launch n."""
     if not view.launches:
-        return empty("this kernel was not launched in the cell")
+        return empty("none of its launches was recorded: launch it in a %%qdkernel cell")
     match rest:
         case [n] if n.isdigit() and int(n) < len(view.launches) and (later := view.launches[int(n)].roofline):
             return roofline(later.make())

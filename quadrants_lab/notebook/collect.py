@@ -58,15 +58,16 @@ FRONT_END = "The front end: the Python function as IR, loops and branches as the
 
 RECORDED: WeakKeyDictionary[Dispatcher, model.KernelView] = WeakKeyDictionary()
 """Forward dispatcher of a living kernel -> its last recorded view."""
-STEPS: WeakKeyDictionary[Dispatcher, model.StepsView | str] = WeakKeyDictionary()
-"""Forward dispatcher -> the steps of recorded launches of which no view was made."""
+LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[model.LaunchView]]] = WeakKeyDictionary()
+"""Forward dispatcher -> the steps and the launches of a recording of which no view was made."""
 
 
 def remember(recorder: Recorder) -> None:
-    """Keeps the steps of launches without making a view, in case a view is asked for later."""
+    """Keeps what launches did without making a view, in case a view is asked for later."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner.root, None)
-        STEPS[owner.root] = steps_view(records, owner.of.source.file, recorder.past)
+        launches = [replace(launch_view(record), roofline=None) for record in records.values()]
+        LAUNCHES[owner.root] = steps_view(records, owner.of.source.file, recorder.past), launches
 
 
 @contextmanager
@@ -351,7 +352,7 @@ def last_view(kernel: Kernel) -> model.KernelView | None:
     if not plans:
         return None
     view = kernel_view(plans, {}, {})
-    view.steps = STEPS.get(kernel.dispatcher, view.steps)
+    view.steps, view.launches = LAUNCHES.get(kernel.dispatcher, (view.steps, []))
     return view
 
 

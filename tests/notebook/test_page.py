@@ -326,7 +326,7 @@ def test_two_edits_and_two_backends_stand_side_by_side_by_keyboard_alone(page: P
     assert [x.inner_text() for x in panel.locator(".lines mark").all()] == ["0.1", "0.2"]
     page.keyboard.press("ArrowDown")
     panel.get_by_text("cpu beside metal").wait_for()
-    assert "16.7 times" in panel.locator("table").inner_text()
+    assert "16.7 times as long" in panel.locator("table").inner_text()
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")  # from the code of forward to that of the gradient
     page.keyboard.press("ArrowLeft")

@@ -78,7 +78,7 @@ def test_two_kernels_edits_and_backends_stand_side_by_side(view):
     assert "and the source is another" in said[0]
     assert "the last edit beside this edit" in said[1]
     assert re.search(r"n, forward\s*7\s*50\s*differs", said[2])
-    assert re.search(r"launch, forward\s*12 µs\s*200 µs\s*16.7 times", said[3])
+    assert re.search(r"launch, forward\s*12 µs\s*200 µs\s*16.7 times as long", said[3])
     assert "off by 3e-08" in said[3]
     told = render(both, "0/beside/kernel1/source")
     assert '"h":[["change",1,2,1,2]' in html.unescape(told)  # of the cell the kernel's own lines alone
