@@ -96,6 +96,7 @@ wave()
 wave()
 ends()
 energy()
+y[None]
 """
 
 COMPILE = """
@@ -493,6 +494,7 @@ def screenshots(folder: Path) -> None:
             page.on("console", lambda m: print("console:", m.text))
             page.on("pageerror", lambda e: print("error:", e))
             page.goto(f"file://{file}")
+            page.locator(".qdi").wait_for()
             for tab in page.get_by_role("tab").all():
                 tab.click()
                 page.wait_for_function("() => !document.querySelector('.qdi [aria-busy]')")
