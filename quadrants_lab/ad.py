@@ -170,7 +170,7 @@ class Tape:
                 rested = self._finish_again(launches)
                 if not rested:
                     reaches = self._finish()
-                    once = self.validation or self.traces or self._finds_lost
+                    once = self.validation or self.traces or self.loss._memory.session.finds_lost
                     rested = not once and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
@@ -255,13 +255,8 @@ class Tape:
         return self._report()
 
     @property
-    def _finds_lost(self) -> bool:
-        """Whether the session looks for gradients that are lost, see `qd.init`."""
-        return self.loss._memory.session.settings.options.get("check") == "gradients"  # type: ignore[no-any-return]
-
-    @property
     def _repeatable(self) -> bool:
-        return bool(self.grad_check) or self._finds_lost
+        return bool(self.grad_check) or self.loss._memory.session.finds_lost
 
     @property
     def _launches(self) -> Launches:
@@ -315,7 +310,7 @@ class Tape:
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
         self._differentiate(forget=self.memory is not None and not self._repeatable)
         self.kept = launches.report()
-        if self._finds_lost and reaches:
+        if loss.session.finds_lost and reaches:
             # imported here, because it loads the compiler
             from quadrants_lab.runtime.check.checked_session import tell_lost_gradients
 

@@ -129,9 +129,9 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
             assert made.gradient_options is not None
             found[name] = describe(kernel, made.gradient_options, file)
     kernels = [made.forward, *([made.gradient] if made.gradient is not None else [])]
+    found["passive"] = not any(b.grad for b in compiled.lowered.kernel.buffers.values())
     found["source"] = source_lines(compiled.source)
     found["uses"] = kernels  # taken out before the page is written
-    found["returned"] = len(compiled.lowered.returns)
     return found
 
 
@@ -337,8 +337,8 @@ def _arguments(plan: Plan, known: Sequence[Any] | None, case: Any) -> list[Any]:
     return args
 
 
-def of_launches(launches: Launches, title: str, loss: Any) -> dict[str, Any]:
-    """A recorded program. ``loss``: the field that is differentiated."""
+def of_launches(launches: Launches, title: str) -> Program:
+    """A recorded program."""
 
     def before(it: Any, name: str) -> Array | None:
         known = launches.initial.get(id(it))
@@ -353,23 +353,23 @@ def of_launches(launches: Launches, title: str, loss: Any) -> dict[str, Any]:
             program.write(*step.write)
         elif step.gradient is not None or step.repeat is not None:
             raise not_live(title, "a function with a gradient in Python has no page", "write it as kernels")
-    number = program.numbers.get(loss._memory.serial)
-    if number is None:
-        raise not_live(title, "no launch touches the loss")
-    return program.data(loss=number)
+    return program
 
 
 def of_program(program: partial[object], loss: Any) -> dict[str, Any]:
     """The launches of a program, which runs once for that; what it writes is put back."""
     launches = Launches(repeatable=True)
+    name = str(getattr(program.func, "name", "") or getattr(program.func, "__name__", "program"))
     try:
         loss.fill(0)
         with unwatched(), watch(launches):
             program()
             record_python_writes(launches)
-        name = str(getattr(program.func, "name", "") or getattr(program.func, "__name__", "program"))
-        found = of_launches(launches, "program" if name == "<lambda>" else name, loss)
+        found = of_launches(launches, "program" if name == "<lambda>" else name)
+        number = found.numbers.get(loss._memory.serial)
+        if number is None:
+            raise not_live(name, "no launch touches the loss")
         restore(launches)
-        return found
+        return found.data(number)
     finally:
         launches.clear()

@@ -42,6 +42,9 @@ const VECTORS = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0
 
 class LaunchError extends Error {}
 
+/** Whether each kernel has a gradient, or touches nothing that has one. */
+const differentiable = ({ kernels }) => kernels.some((k) => k.reverse) && kernels.every((k) => k.reverse || k.passive);
+
 class Machine {
   constructor(program) {
     this.program = program;
@@ -119,10 +122,10 @@ class Machine {
     for (const [name, number] of Object.entries(step.bind)) {
       const a = this.arrays[number];
       a.shape.forEach((n, axis) => { leaf[`@${name}.shape[${axis}]`] = n; });
-      Object.defineProperty(arrays, name, { get: () => ({ data: machine.read(number), shape: a.shape }), configurable: true });
+      if (!a.shape.length) leaf[name] = this.read(number)[0];
+      else arrays[name] = { shape: a.shape, get data() { return this.read ??= machine.read(number); } };
     }
-    const kept = {};
-    return { leaf, arrays: new Proxy(arrays, { get: (all, name) => kept[name] ??= all[name] }) };
+    return { leaf, arrays };
   }
 
   size(tree, given, what) {
@@ -213,7 +216,7 @@ class Machine {
     const filled = message.replace(/\{[^}]*\}/g, () => String(value()));
     const said = of === "assert" ? `assertion failed in kernel ${kernel.name}${filled && `: ${filled}`}`
       : `${filled} (kernel ${kernel.name})`;
-    return new LaunchError(`${said}; line ${line}: ${label}${cure && `. ${cure}`}`);
+    return new LaunchError(`${said}; line ${line}: ${label}${cure && `. ${cure[0].toUpperCase()}${cure.slice(1)}.`}`);
   }
 
   // --- the program
@@ -278,7 +281,7 @@ class Machine {
     out.loss = this.lossNow(job);
     out.returned = this.returned;
     this.arrays.forEach((a, n) => { if (a.output) out.values[n] = this.read(n); });
-    if (this.kernels.some((k) => !k.reverse)) return out;
+    if (!differentiable(this.program)) return out;
     const back = performance.now();
     for (const [n, seed] of Object.entries(job.seeds)) this.write(this.arrays[n].grad, seed);
     for (let k = trail.length - 1; k >= 0; k--) {
@@ -287,7 +290,7 @@ class Machine {
       if ("write" in step) {
         const grad = this.arrays[step.write].grad;
         if (grad >= 0) { const bits = this.bits(this.arrays[grad]); for (const at of step.at) bits[at] = 0; }
-      } else {
+      } else if (this.kernels[step.kernel].reverse) {
         depths[step.kernel] = this.backwards(step, scalars, scratch, depths[step.kernel]);
       }
       for (const [number, bits] of saved) this.bits(this.arrays[number]).set(bits);

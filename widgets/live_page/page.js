@@ -219,8 +219,8 @@ class Panel {
     this.fresh = make("button", { type: "button", click: () => this.reset() }, "as recorded");
     this.said = make("p", { class: "said", role: "status" });
     const launches = program.steps.filter((s) => "kernel" in s).length;
-    const what = launches > 1 ? `${launches} launches of ${names.length} kernels and their gradients run`
-      : program.kernels[0].reverse ? "This kernel and its gradient run" : "This kernel runs";
+    const what = launches > 1 ? `${launches} launches of ${names.length} kernel${names.length > 1 ? "s" : ""}, and their gradients, run`
+      : differentiable(program) ? "This kernel and its gradient run" : "This kernel runs";
     this.inputs = make("div", { class: "col" }, make("h4", {}, "Change what it reads"));
     this.results = make("div", { class: "col" }, make("h4", {}, "What follows"));
     this.more = make("div", { class: "more" });
@@ -236,7 +236,9 @@ class Panel {
     this.host.querySelector(".two").classList.add("three");
     this.scalarControls();
     this.plots = [];
-    program.arrays.forEach((a, n) => { if (a.input) this.inputControl(a, n); });
+    const order = ([a]) => (a.grad >= 0 ? 0 : isFloat(a.dtype) ? 1 : 2) - (a.shape.length ? 0 : 0.5);
+    const inputs = program.arrays.map((a, n) => [a, n]).filter(([a]) => a.input).sort((p, q) => order(p) - order(q));
+    for (const [a, n] of inputs) this.inputControl(a, n);
     if (this.inputs.children.length === 1) this.inputs.append(make("p", {}, "It reads nothing that can be changed."));
     this.resultViews();
     this.moreViews();
@@ -384,8 +386,7 @@ class Panel {
       (this.returned ??= []).push(out);
     });
     this.numbers = {};
-    program.arrays.forEach((a, n) => {
-      if (!a.output) return;
+    const value = (a, n) => {
       if (!a.shape.length) {
         this.numbers[n] = make("output", { class: "big", "data-value": a.name });
         this.results.append(make("div", { class: "number" }, make("code", {}, a.name), " = ", this.numbers[n]));
@@ -394,9 +395,10 @@ class Panel {
       const plot = new Plot(a.shape, BLUE, a.name);
       this.plots.push([plot, () => this.found?.values[n]]);
       this.results.append(this.figure(plot, a.name, `${a.dtype}[${a.shape.join(", ")}]`));
-    });
+    };
+    if (program.loss >= 0) value(program.arrays[program.loss], program.loss);
     program.arrays.forEach((a, n) => {
-      if (!a.input || a.grad < 0) return;
+      if (!a.input || a.grad < 0 || !differentiable(program)) return;
       const title = `d${program.loss >= 0 ? program.arrays[program.loss].name : "(outputs)"}/d${a.name}`;
       if (!a.shape.length) {
         this.numbers[`g${n}`] = make("output", { class: "big", "data-gradient": a.name });
@@ -407,8 +409,9 @@ class Panel {
       this.plots.push([plot, () => this.found?.gradients[n]]);
       this.results.append(this.figure(plot, title, `how ${loss} change${program.loss >= 0 ? "s" : ""} with each element`, "grad"));
     });
-    const none = program.kernels.find((k) => !k.reverse)?.none;
-    if (none) this.results.append(make("p", { class: "ms" }, `No gradient: ${none}`));
+    program.arrays.forEach((a, n) => { if (a.output && n !== program.loss) value(a, n); });
+    const none = program.kernels.find((k) => !k.reverse && !k.passive) ?? program.kernels[0];
+    if (!differentiable(program)) this.results.append(make("p", { class: "ms" }, `No gradient: ${none.none}`));
   }
 
   figure(plot, title, note, kind = "") {
@@ -429,14 +432,14 @@ class Panel {
   }
 
   moreViews() {
-    const { program } = this, differentiable = program.arrays.some((a) => a.input && a.grad >= 0) && program.kernels.every((k) => k.reverse);
+    const { program } = this, checks = program.arrays.some((a) => a.input && a.grad >= 0) && differentiable(program);
     const fold = (title, kind, ...body) => {
       const x = make("details", { open: "", class: kind }, make("summary", {}, title), ...body);
       x.addEventListener("toggle", () => this.redraw());
       this.more.append(x);
       return x;
     };
-    if (differentiable) {
+    if (checks) {
       this.verdict = make("span", { class: "verdict", role: "status" }, "…");
       this.errors = make("canvas", { class: "errors", role: "img", "aria-label": "error of the gradient over the width of the steps" });
       const what = make("p", { class: "ms" }, "All inputs move at once, by steps of many widths. The change that the gradient predicts is compared with the one "
@@ -447,7 +450,7 @@ class Panel {
       this.direction = Object.fromEntries(this.checked.map((n) => [n, Float64Array.from({ length: count(program.arrays[n].shape) },
         () => 0.5 + 0.5 * draw())]));
     }
-    if (differentiable && program.loss >= 0) this.descent(fold);
+    if (checks && program.loss >= 0) this.descent(fold);
     const stacks = program.kernels.flatMap((k, n) => (k.reverse?.stacks ?? []).map((s, at) => [n, at, s, k]));
     if (stacks.length) {
       this.depths = stacks.map(([kernel, at, s]) => ({ kernel, at, s, depth: make("b", { "data-depth": s.name }), held: make("td"), note: make("span", { class: "ms" }) }));

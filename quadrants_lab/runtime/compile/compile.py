@@ -202,7 +202,7 @@ def elsewhere(compiled: C.Compiled, able: Capabilities) -> Elsewhere:
         warnings.simplefilter("ignore")  # they were given when the kernel was compiled
         tasks = tasks_ir(compiled.lowered.kernel, options)
         made = Elsewhere(_in_mode(tasks, C.FORWARD, options), options)
-        if not any(b.grad for b in tasks.buffers.values()):
+        if not any(b.grad for b in compiled.lowered.kernel.buffers.values()):
             made.why_none = "nothing that the kernel uses has a gradient (needs_grad=True)"
             return made
         try:

@@ -322,7 +322,10 @@ class Rerun(Recording):
         if self.session.exported and any(memory.foreign for memory in self.memories):
             return False
         for tracked, memory, grad, watcher, writes in self.followed:
-            attach(memory, watcher)
+            if memory.watchers:
+                attach(memory, watcher)
+            else:
+                memory.watchers = watcher
             after.append(memory.version + writes)
             if grad is not None:
                 if memory.unseen > launches.began:
@@ -334,7 +337,10 @@ class Rerun(Recording):
     def unwatch(self) -> None:
         self.after.clear()
         for _, memory, _, watcher, _ in self.followed:
-            detach(memory, watcher)
+            if memory.watchers is watcher:
+                memory.watchers = ()
+            else:
+                detach(memory, watcher)
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
