@@ -109,7 +109,7 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
     for name in dict.fromkeys((*left, *right)):
         (one, x), (two, y) = left.get(name, ("–", None)), right.get(name, ("–", None))
         kind = "" if one == two else "val"
-        apart = "differs" if kind else ""
+        apart = "" if not kind else f"only {a.name}" if name not in right else f"only {b.name}" if name not in left else "differs"
         if x and y and kind:
             apart = ratio(y / x) if name.startswith("launch") else f"{y / x:.3g} times"
         rows.append([name, *(Word(text, kind) if kind else text for text in (one, two)), apart])

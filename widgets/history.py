@@ -34,9 +34,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     modes = list(dict.fromkeys(m for e in edits for m in e.launches))
     parts = list(dict.fromkeys(p for e in edits for p in e.parts))
     columns: list[tuple[str, list[float | None], Callable[[float], str]]] = [
-        (f"compile: {p}", [e.parts.get(p) for e in edits], seconds) for p in parts
+        (f"launch: {m}", [e.launches.get(m) for e in edits], seconds) for m in modes
     ]
-    columns += [(f"launch: {m}", [e.launches.get(m) for e in edits], seconds) for m in modes]
+    columns += [(f"compile: {p}", [e.parts.get(p) for e in edits], seconds) for p in parts]
     columns.append(("code", [float(e.code) for e in edits], _bytes))
     columns.append(("stacks per thread", [float(e.stacks) for e in edits], _bytes))
     columns += [("gradient off by", [e.error for e in edits], _error)]
@@ -44,7 +44,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     rows: list[list[Tree]] = []
     for n, e in enumerate(edits):
         same = bool(n) and edits[n - 1].digest == e.digest
-        text = "not edited" if same else "edited" if n else "as it was first"
+        text = "not edited" if same else "edited" if n else "first"
         changed = button(text, f"{prefix}/{n}", "edit", f"what run {n + 1} changed")
         values = ("–" if v[n] is None else text(v[n] or 0.0) or "–" for _, v, text in columns)
         rows.append([str(n + 1), changed, *values])
@@ -116,6 +116,6 @@ def _edit(edits: Sequence[EditView], n: int, prefix: str) -> Tree:
         return empty(f"Run {n + 1} has the first text of this cell: nothing was edited before it.")
     requests = f"{prefix}/{before}/source", f"{prefix}/{n}/source"
     return [
-        head(f"From run {before + 1} to run {n + 1}"),
+        head(f"What was edited between run {before + 1} and run {n + 1}"),
         Difference(_source(edits, before), _source(edits, n), requests),
     ]

@@ -83,7 +83,7 @@ def test_two_kernels_edits_and_backends_stand_side_by_side(view):
     assert re.search(r"launch, forward\s*12 µs\s*200 µs\s*16.7 times as long", said[3])
     assert "off by 3e-08" in said[3]
     told = render(both, "0/beside/kernel1/source")
-    assert '"h":[["equal",0,1,0,1],["change",1,2,1,2]' in html.unescape(told)  # of the cell the kernel's own lines alone
+    assert '"h":[["equal",0,1,0,1],["change",1,2,1,2]' in html.unescape(told)  # its own lines alone
     assert "0.2" in text_of(render(both, "0/beside/kernel1/source/1"))
     assert "- def k():" in (text := as_text(drawn_text(beside.beside(*beside.others(edited)["kernels"]["kernel1"]))))
     assert "the same: IR of forward" in text
