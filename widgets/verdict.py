@@ -89,7 +89,7 @@ def _measured(c: Card) -> Tree:
         return ()
     rows = [(f"{m.width:.0e}", f"{m.found:.6g}", f"{m.expected:.6g}", f"{m.error:.1e}") for m in v.moves]
     drawn = picture(v) if not v.good and len(v.moves) > 1 else ()
-    table = Table(("step", "the loss changes by", "by the gradient", "apart"), rows, right=range(4))
+    table = Table(("step", "the loss changes by", "by the gradient", "apart beyond noise"), rows, right=range(4))
     return [table, [Block(line, "pre") for line in v.table()[len(v.moves) :]], drawn]
 
 

@@ -139,7 +139,7 @@ class Card:
         if not moves:
             return "no step sizes"
         best = min(moves, key=lambda m: m.error)
-        apart = f"{best.error:.1e} apart" if best.error else "equal"
+        apart = f"{best.error:.1e} apart" if best.error else "equal within the noise"
         return f"{len(moves)} step sizes: at best {apart}, at a step of {best.width:.0e}"
 
     def __str__(self) -> str:
