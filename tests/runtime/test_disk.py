@@ -33,7 +33,7 @@ def on_one_of(*archs: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("arch", in_turn([pytest.param(a, id=a, marks=skips(a)) for a in archs], archs[1:]))
 
 
-on_every_backend = on("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")
+on_every_backend = on_one_of("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")
 
 
 @dataclass
