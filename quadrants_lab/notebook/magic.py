@@ -19,9 +19,9 @@ from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
 from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
-from quadrants_lab.notebook.experiment import Progress
 from quadrants_lab.notebook.inspection import Inspection, as_text, in_notebook
 from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import add_verdict, stepper
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report

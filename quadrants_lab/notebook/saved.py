@@ -14,9 +14,9 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
-from quadrants_lab.notebook.experiment import Progress
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
 from quadrants_lab.notebook.live_page import of_kernel, of_program
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.widgets import live_page
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView
