@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.ad import clear_all_gradients
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning, render
+from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import BoundKernel, Kernel
@@ -53,13 +53,14 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``value`` of the cell's last expression, ``recorder`` with its launches, ``report`` of ``--check``, and ``says``,
-    the result of ``--shards``."""
+    """``value`` of the cell's last expression, ``recorder`` with its launches, ``report`` of ``--check``, ``says``, the
+    result of ``--shards``, and ``live``, the program of ``--live`` with ``--grad``, or why there is none."""
 
     value: Any
     recorder: Recorder
     report: Report | None = None
     says: str = ""
+    live: dict[str, Any] | str = ""
 
 
 def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: Progress) -> Outcome:
@@ -71,10 +72,11 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     """
     __tracebackhide__ = True
     ensure_session(options)
-    launches = CellLaunches(repeatable=options.check)
+    launches = CellLaunches(repeatable=options.check or options.live)
     if session.current().backend.CAPABILITIES.on_host:
         launches.tracing = Tracing(launches.account, False)
     checked: Report | None = None
+    live: dict[str, Any] | str = ""
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.tell) as recorder, remembered(recorder):
         if options.shards:
@@ -93,13 +95,26 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
         target = loss(options.grad, namespace)
         differentiate(target, launches)
         recorder.tapes[target._memory.serial] = report(launches)
+        if options.live:
+            from quadrants_lab.notebook.live_page import of_cell
+
+            with unwatched():
+                live = or_why_not(lambda: of_cell(launches, target))
         if options.check:
             with unwatched():
                 checked = check(launches, target, namespace, progress.checks)
         if pending:
             with watch(NoGradients()), watch(NothingNew()):
                 value = execute(cell.last, namespace)
-        return Outcome(value, recorder, checked)
+        return Outcome(value, recorder, checked, live=live)
+
+
+def or_why_not(make: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
+    """What it makes, or the message of its error."""
+    try:
+        return make()
+    except QuadrantsError as e:
+        return str(e)
 
 
 class NoGradients(Observer):

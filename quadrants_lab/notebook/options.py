@@ -2,6 +2,7 @@
 completion of all magics."""
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ OPTIONS = (
         "the sum of their gradients with that of the whole",
     ),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
+    Option("--live", "", "a panel in which the cell's kernels and gradients run in the browser, on other numbers"),
     Option("--quiet", "", "no inspector"),
     Option("--release", "", "leave out the checks of indices and the asserts"),
 )
@@ -49,6 +51,7 @@ class CellOptions:
     check: bool = False
     time: bool = False
     quiet: bool = False
+    live: bool = False
     release: bool = False
 
 
@@ -90,8 +93,8 @@ def parse(line: str, arches: Sequence[str]) -> CellOptions:
         raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
     if given.shards and (given.grad or not given.shards.isdigit() or int(given.shards) < 2):
         raise UsageError("--shards takes a number from 2 on, and no --grad: fn differentiates by itself")
-    shards = int(given.shards or 0)
-    return CellOptions(arch, given.grad, shards, given.check, given.time, given.quiet, given.release)
+    shards, live = int(given.shards or 0), given.live or bool(os.environ.get("QL_LIVE"))
+    return CellOptions(arch, given.grad, shards, given.check, given.time, given.quiet, live, given.release)
 
 
 STEP_FLAGS = ("--launch", "--step", "--line")

@@ -110,12 +110,22 @@ def test_out_of_memory_is_an_error_and_the_device_lives_on(stand_in: StandIn) ->
     assert y == 1000
 
 
-def test_freed_memory_returns_to_the_device(stand_in: StandIn) -> None:
+def test_freed_memory_is_the_next_array_of_its_size_or_returns_to_the_driver(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = cuda_rig.fresh()
     before = stand_in.used
     for _ in range(3):
         m = device.allocate((1000,), np.int64)
+        np.testing.assert_array_equal(m.read(), np.zeros(1000))
+        m.write(np.ones(1000))
         del m
+    assert stand_in.used - before == 8000
+    monkeypatch.setattr("quadrants_lab.backends._simt.device._MOST_SPARE", 8000)
+    m = device.allocate((1001,), np.int64)
+    del m
+    assert stand_in.used - before == 8000
+    device.drop_spare()
     assert stand_in.used == before
 
 
