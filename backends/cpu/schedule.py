@@ -18,7 +18,7 @@ from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
-from quadrants_lab.ir.walk import map_blocks, rewrite_in, walk
+from quadrants_lab.ir.walk import find, map_blocks, rewrite_in, walk
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
 BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
@@ -112,7 +112,7 @@ def brief(kernel: N.Kernel) -> bool:
 
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
     """The task with its sums into neighbours' elements private, and the colours and steps for that, with the reason."""
-    reaches = [s.distance for s in walk(task.body) if isinstance(s, N.Atomic) and s.distance >= 0]
+    reaches = [s.distance for s in find(task.body, N.Atomic) if s.distance >= 0]
     disjoint = bool(reaches) and max(reaches) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
     alone = task.colours == 1 and not disjoint
 
@@ -136,7 +136,7 @@ def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
 def _steps(body: N.Block) -> int:
     """How many parts of the body each row runs one after the other: the sweeps and the rest. 0 where LLVM cannot
     vectorise the body or too much would be computed again."""
-    if any(isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm for s in walk(body)):
+    if any("@math" in PRIMS[s.prim].llvm for s in find(body, N.Op)):
         return 0
     found = parts(body)
     pays = len(found) > 1 and sum(estimate(b)[0] for b in found) <= STEPPED * estimate(body)[0]
@@ -145,7 +145,7 @@ def _steps(body: N.Block) -> int:
 
 def parts(body: N.Block) -> tuple[N.Block, ...]:
     """The sweeps of a task's body, and last the rest of it."""
-    sweeps = sorted({s.fission for s in walk(body) if isinstance(s, N.Atomic)} - {0})
+    sweeps = sorted({s.fission for s in find(body, N.Atomic)} - {0})
     return tuple(_step(body, n, set()) for n in (*sweeps, 0))
 
 
@@ -189,7 +189,7 @@ def _ends_llvm(task: N.Offload) -> bool:
     """Whether an innermost loop takes the least or greatest of f16, of several floats, or of one beside elementary
     functions. LLVM's two models of costs disagree on the first and the last, and its vectoriser asks with one
     comparison whether any of the second is NaN. Its assertions on these end the process."""
-    bodies = [s.blocks() for s in walk(task.body) if isinstance(s, N.Loop)]
+    bodies = [s.blocks() for s in find(task.body, N.Loop)]
     for blocks in bodies if task.lanes else [(task.body,), *bodies]:
         inside = [s for block in blocks for s in walk(block)]
         if any(isinstance(s, N.Loop) for s in inside):

@@ -23,7 +23,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f32
-from quadrants_lab.ir.walk import end_of, map_blocks, reached, renamed, rewrite_in, types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, find, map_blocks, reached, renamed, rewrite_in, types_of, uses, walk
 
 BOUND = 3.0  # less than pi by more than what intervals, which are not rounded outwards, can be off
 LONGEST = 400  # statements of a loop that is written twice
@@ -58,7 +58,7 @@ def has_near_sines(task: N.Offload) -> bool:
     if not any(map(_is_sine, walk(task.body))):
         return False
     constants = _constants(task)
-    return any(isinstance(s, N.For) and _near(s, constants) is not None for s in walk(task.body))
+    return any(_near(s, constants) is not None for s in find(task.body, N.For))
 
 
 def _constants(task: N.Offload) -> dict[int, Interval]:

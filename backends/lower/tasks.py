@@ -24,7 +24,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
-from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, reading, rename, rewrite, types_of
 
 _SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
@@ -249,7 +249,7 @@ def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ran
 
 def _numbered(task: N.Offload) -> bool:
     """Whether the task uses the number of the iteration."""
-    return any(isinstance(s, N.Builtin) and s.what == "iteration" for s in walk(task.body))
+    return any(s.what == "iteration" for s in find(task.body, N.Builtin))
 
 
 def _renumbered(block: N.Block, number: int, shares: dict[str, str]) -> N.Block:

@@ -9,7 +9,7 @@ from quadrants_lab.backends.lower.adstacks import LowerAdstacks, depths
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1, u32
-from quadrants_lab.ir.walk import map_blocks, walk
+from quadrants_lab.ir.walk import find, map_blocks
 
 
 def lowered(kernel: N.Kernel, layout: LowerAdstacks) -> N.Kernel:
@@ -42,7 +42,7 @@ def _block(t: Task, block: N.Block) -> N.Block:
                 _RULES[type(s)](t, s)
             elif isinstance(s, N.AdStackGuard):
                 # a segment of a checkpointed loop pushes in the reverse, which only the guard behind it checks
-                pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
+                pushes = any(find(s.body, N.AdStackPush))
                 _unless_over(t, s, s.body, [] if t.early_check else _checked(t), not pushes, lower)
             else:
                 out.append(map_blocks(s, lower))
