@@ -34,7 +34,7 @@ class CpuBody(Body):
         """Begins a chunk function of the parallel task with that number, which has a parameter %worker."""
         fn = self.fn
         self.alone = fn.let("icmp slt i64 %worker, 0")
-        self.worker = fn.call("i64", "llvm.smax.i64", ("i64", "%worker"), ("i64", "0"))
+        self.worker = fn.extreme("smax", "%worker", "0")
         self.indices, self.bounds_at = task.indices, self.frame.bounds[number]
         self.device = fn.let("load ptr, ptr %frame")
 
