@@ -50,7 +50,7 @@ def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
     body.offsets = outer
 
 
-def one_place(
+def aggregated(
     wide: CpuBody, pause: int, body: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
     """As `iterations`, of a task that does nothing but add to a place from data, be it to several arrays. The place is
@@ -61,8 +61,8 @@ def one_place(
     fn = body.fn
     for p in task.indices[:-1]:
         wide.define(p.id, p.type, body.values[p.id])
-    head, wide.apart, after, before = fn.label("group"), fn.label("apart"), fn.label("next"), fn.block
-    apart = wide.apart
+    head, wide.scattered, after, before = fn.label("group"), fn.label("apart"), fn.label("next"), fn.block
+    apart = wide.scattered
     fn.enter(head)
     at, line = fn.hole()
     group(wide, task.indices[-1], task.body, at, end)
@@ -79,7 +79,7 @@ def one_place(
     fn.branch(fn.let(f"icmp slt i64 {then}, {end}"), head, done)
 
 
-def without_waiting(
+def adaptive(
     narrow: CpuBody, wide: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
     """As `iterations`, of a task whose trips are data. A group in lanes waits for its longest iteration. So each group

@@ -14,11 +14,11 @@ from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.rows import (
     Row,
+    adaptive,
+    aggregated,
     iterations,
-    one_place,
     rows,
     saturated_product,
-    without_waiting,
 )
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
@@ -32,7 +32,7 @@ from quadrants_lab.ir.options import CompileOptions
 _lower_lanes = lazily("backends.cpu.lanes.functions", "lower_lanes")
 
 PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
-PAUSE = 16  # groups of iterations that run one by one where sums went to several elements, see `rows.one_place`
+PAUSE = 16  # groups of iterations that run one by one where sums went to several elements, see `rows.aggregated`
 BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
@@ -155,11 +155,11 @@ class _Maker:
             if task.aggregate:
                 wide = self._body(fn, task, task.aggregate)
                 self._open(wide, task, number, way)
-                row = partial(one_place, wide, PAUSE * task.aggregate)
+                row = partial(aggregated, wide, PAUSE * task.aggregate)
             if task.wait:
                 narrow = self._body(fn, task, 0)
                 self._open(narrow, task, number, way)
-                row = partial(without_waiting, narrow)
+                row = partial(adaptive, narrow)
             rows(body, task, begin, end, row)
             fn.start("leave")
             shares.close(body, task)
