@@ -135,13 +135,10 @@ def _intervals(block: N.Block, known: dict[int, Interval]) -> dict[int, Interval
 
 def _versions(b: Builder, loop: N.For, near: _Near) -> None:
     b.span = loop.span
-    test = N.NO_ID
-    for init in near.inits:
-        here = b.op("le", b.op("abs", init), b.const(BOUND, f32))
-        test = here if test == N.NO_ID else b.op("and", test, here)
-    if test == N.NO_ID:
+    if not near.inits:
         b.add(_by_unit(b, loop, near.sines))
         return
+    test = b.reduced("and", (b.op("le", b.op("abs", init), b.const(BOUND, f32)) for init in near.inits))
     ids: dict[int, int] = {}
     copy = renamed(loop, b.fresh, ids)
     b.types |= {new: b.types[old] for old, new in ids.items()}

@@ -83,9 +83,7 @@ def _unless_over(
 def _unless(t: Task, id: int, stored: list[Stack], over: list[int], body: N.Block) -> None:
     """Runs the ``body`` where no stack is ``over`` its capacity, else reports the last one that is."""
     b = t.b
-    any_over = over[0]
-    for o in over[1:]:
-        any_over = b.op("or", any_over, o)
+    any_over = b.reduced("or", over)
     with b.block() as report:
         which, deep = b.const(stored[0].number, u32), depths.exceeding(t, stored[0])
         for st, o in zip(stored[1:], over[1:], strict=True):
