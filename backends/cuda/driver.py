@@ -21,18 +21,15 @@ from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
-from quadrants_lab.backends._simt.shape import Shape
+from quadrants_lab.backends._simt.shape import CUDA
 from quadrants_lab.backends.cuda import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-# With this oversubscription most iterations have a thread of their own. Kernels can set flags in pinned host memory.
-SHAPE = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
 # the threads per multiprocessor that suffice for most of the speed where adstacks take more than LARGE_HEAP bytes
 FEW = 640
 LARGE_HEAP = 64 << 20
-
 _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
 _DEFAULT_STREAM = 1  # libraries denote it by 1 or 0; 2 is the default stream of a thread
@@ -69,7 +66,7 @@ class Driver(simt.Driver):
     more = _CALLS
     lost = (700, 702, 709, 710, 714, 715, 716, 717, 718, 719)
     attributes = (16, 39)
-    shape = SHAPE
+    shape = CUDA
 
     def __init__(self, ordinal: int) -> None:
         library = _library()

@@ -11,9 +11,8 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import SimtBody, Target
-from quadrants_lab.backends._simt.shape import Shape
+from quadrants_lab.backends._simt.shape import CUDA, Shape
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
-from quadrants_lab.backends.cuda.driver import SHAPE
 from quadrants_lab.backends.llvm_binding import llvm
 from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -60,7 +59,7 @@ def machine(chip: int) -> Any:
         return target.create_target_machine(cpu=f"sm_{chip}", features=f"+ptx{PTX_VERSIONS[chip]}", opt=3)
 
 
-def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
+def lowering(options: CompileOptions, shape: Shape = CUDA) -> tuple[Pass, ...]:
     """See `lower.devices.simt`."""
     return shape.lowering(options, LowerMath())
 
@@ -80,7 +79,7 @@ class Nvptx(Target):
     """``chip``: a key of `PTX_VERSIONS`."""
 
     warp = 32
-    shape = SHAPE
+    shape = CUDA
     global_space = 1
     block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions use some of the rest
     triple = TRIPLE

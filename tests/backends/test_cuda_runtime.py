@@ -92,7 +92,7 @@ def test_group_counts_follow_the_shapes(stand_in: StandIn) -> None:
 
 
 def test_frames_longer_than_a_parameter(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver.SHAPE, "by_value", 8)
+    monkeypatch.setattr(driver.Driver.shape, "by_value", 8)
     k = axpy(stand_in)
     for a in (1.0, 10.0):
         k.entry(a, k.x, k.y)
