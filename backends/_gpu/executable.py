@@ -62,6 +62,9 @@ class GpuExecutable(Executable):
         made: Built = self._once[device]
         return made
 
+    def unload(self) -> None:
+        self._once.clear()
+
     def built(self, build: Callable[[bytes], Built]) -> Built:
         """What ``build``, a device's compiler, makes of the code. Cached code that it refuses is compiled anew."""
         try:

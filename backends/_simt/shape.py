@@ -58,11 +58,6 @@ class Shape:
         return frame_bytes <= self.by_value
 
 
-# NVIDIA: with this oversubscription most iterations have a thread of their own, and kernels can set flags in pinned
-# memory of the host
-CUDA = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
-
-
 class State:
     """Status and failure, then "temp" and "ret" buffers, then the boxes of tasks. ``zeroed``: the bytes, from the
     start, that are zero when a launch begins; ``size``: all bytes."""

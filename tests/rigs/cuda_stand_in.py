@@ -25,9 +25,10 @@ from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends._simt.kernel import module
-from quadrants_lab.backends._simt.shape import CUDA, Shape
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cuda import driver, nvptx
+from quadrants_lab.backends.cuda.driver import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -99,7 +100,7 @@ class Host(Target):
 class StandIn:
     """See `quadrants_lab.backends.cuda.driver.Driver`. ``launches`` counts; ``waits`` too."""
 
-    shape = replace(CUDA, barriers=False, warp=1)
+    shape = replace(SHAPE, barriers=False, warp=1)
     name = "a stand-in for a CUDA device"
     code_name = "host"
     capability = 90
