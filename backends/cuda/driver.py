@@ -27,7 +27,6 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-# With this oversubscription most iterations have a thread of their own. Kernels can set flags in pinned host memory.
 # the threads per multiprocessor that suffice for most of the speed where adstacks take more than LARGE_HEAP bytes
 FEW = 640
 LARGE_HEAP = 64 << 20
