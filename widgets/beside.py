@@ -84,8 +84,12 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         return empty(NOTHING)
     if not rest:
         first = next(iter(pairs))
-        items = [(g, [(_other(view, *pair), f"{prefix}/{key}") for key, pair in of.items()]) for g, of in groups.items()]
-        many = {request for group, of in items if group == "kernels" for _, request in of[MOST_EXPORTED:]}
+        items = [
+            (group, [(_other(view, *pair), f"{prefix}/{key}") for key, pair in of.items()])
+            for group, of in groups.items()
+        ]
+        kernels = [of for group, of in items if group == "kernels"]
+        many = {request for of in kernels for _, request in of[MOST_EXPORTED:]}
         pick = menu("beside", items, "beside", f"{prefix}/{first}", many)
         bar = Block([f"{view.name} beside ", pick], "bar")
         return [bar, Slot("beside", beside(*pairs[first], f"{prefix}/{first}"))]
@@ -109,7 +113,9 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
     for name in dict.fromkeys((*left, *right)):
         (one, x), (two, y) = left.get(name, ("–", None)), right.get(name, ("–", None))
         kind = "" if one == two else "val"
-        apart = "" if not kind else f"only {a.name}" if name not in right else f"only {b.name}" if name not in left else "differs"
+        apart = "differs" if kind else ""
+        if name not in left or name not in right:
+            apart = f"only {a.name if name in left else b.name}"
         if x and y and kind:
             apart = ratio(y / x) if name.startswith("launch") else f"{y / x:.3g} times"
         rows.append([name, *(Word(text, kind) if kind else text for text in (one, two)), apart])
@@ -127,7 +133,8 @@ def beside(a: Side, b: Side, prefix: str = "") -> Tree:
     if not prefix:
         both = {what: (make(), listings(b)[what]()) for what, make in texts.items()}
         same = [title(what) for what, (x, y) in both.items() if all(h[0] == "equal" for h in ranges(x.lines, y.lines))]
-        folds = [Fold(title(what), Difference(x, y, ("", ""))) for what, (x, y) in both.items() if title(what) not in same]
+        differ = {what: pair for what, pair in both.items() if title(what) not in same}
+        folds = [Fold(title(what), Difference(x, y, ("", ""))) for what, (x, y) in differ.items()]
         return [Block(f"{said}.", "answer"), table, folds, foot(f"the same: {', '.join(same)}") if same else ()]
     items = [(title(what), f"{prefix}/{what}") for what in texts]
     shown = Slot("listing", load=items[0][1] if "source" in texts else "")

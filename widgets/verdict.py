@@ -68,7 +68,8 @@ def card(c: Card, links: Mapping[int, str]) -> Tree:
     said = _cause(c.why, links, [badge, f" {c.of}: "]) if c.why else Block([badge, " ", c.sentence])
     others = Fold(count(len(c.others), "further cause"), [_cause(x, links) for x in c.others]) if c.others else ()
     sizes = Fold(c.summary(), measured) if measured else ()
-    return Block([said, Block(f"{c.sentence[:1].upper()}{c.sentence[1:]}.") if c.why and c.says else (), others, sizes], f"card {c.level}")
+    what = Block(f"{c.sentence[:1].upper()}{c.sentence[1:]}.") if c.why and c.says else ()
+    return Block([said, what, others, sizes], f"card {c.level}")
 
 
 def _cause(why: Cause, links: Mapping[int, str], before: Tree = ()) -> Tree:

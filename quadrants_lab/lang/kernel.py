@@ -212,7 +212,7 @@ class Kernel(Launchable):
         `qd.inspect` opens (.json). ``iterations``: those whose steps the page shows, for instance 3, or (3, 5) of two
         loops; they need a launch in a `%%qdkernel` cell. ``live``: the kernel and its gradient run in the page, on
         numbers that its reader changes."""
-        from quadrants_lab.notebook.saved import export_kernel  # the only import upwards
+        from quadrants_lab.notebook.saved import export_kernel
 
         return export_kernel(self, path, iterations, live)
 

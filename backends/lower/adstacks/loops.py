@@ -56,8 +56,8 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
     """The trips of those of a task's stacks, by id, that nothing touches but the push, the pop, and loads of the top
     before the pop in the same trip."""
     touches: dict[int, int] = {}
-    for s in find(block, N.StackUse):
-        touches[s.stack] = touches.get(s.stack, 0) + 1
+    for use in find(block, N.StackUse):
+        touches[use.stack] = touches.get(use.stack, 0) + 1
     pushing: dict[int, tuple[Nest, N.AdStackPush]] = {}
     popping: dict[int, tuple[Nest, N.AdStackPop, int]] = {}
     for nest in _nests(block):
