@@ -11,7 +11,8 @@ from quadrants_lab.lang.shapes import Shape, check_shape
 from quadrants_lab.lang.snode import SPARSE, axes, root
 from quadrants_lab.lang.struct import StructType
 from quadrants_lab.lang.struct_field import StructField
-from quadrants_lab.runtime.memory.memory import Memory, Paged
+from quadrants_lab.runtime.memory.celled import Celled
+from quadrants_lab.runtime.memory.memory import Memory
 
 __all__ = ["grid", "nbytes", "trim", "usage"]
 
@@ -45,8 +46,8 @@ def trim(x: Any) -> None:
     fields = list(_fields(x))
     relatives = [relative for f in fields for relative in (f.grad, f.dual) if relative]
     for memory in _memories([*fields, *relatives]):
-        if isinstance(memory, Paged):
-            memory.operand.pages.trim()
+        if isinstance(memory, Celled):
+            memory.operand.trim()
 
 
 def _memories(fields: Iterable[Field]) -> list[Memory]:

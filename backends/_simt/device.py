@@ -23,15 +23,16 @@ class MustWait(Exception):
 
 
 class SimtMemory(RemoteMemory):
-    """Memory of an array on the device."""
+    """Memory of an array on the device; ``reserved``: see `Device.reserve`."""
 
-    def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any, reserved: bool = False) -> None:
         self._describe(device, shape, dtype)
         driver = device.driver
         driver.enter()
-        self.address = driver.allocate(-(-self.nbytes // 8) * 8)  # atomics on bytes touch the whole word
+        allocate = driver.reserve if reserved else driver.allocate
+        self.address = allocate(-(-self.nbytes // 8) * 8)  # atomics on bytes touch the whole word
         forks.finalize(self, driver.free, self.address)
-        if self.nbytes:
+        if self.nbytes and not reserved:
             driver.clear(self.address, self.nbytes)
             device.running = True
 

@@ -6,7 +6,7 @@ from math import prod
 from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
-from quadrants_lab.backends._llvm.digits import splits
+from quadrants_lab.backends.lower.digits import splits
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total

@@ -3,6 +3,8 @@
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends.cuda import driver as D, warmup
 from quadrants_lab.backends.cuda.shape import FEW, LARGE_HEAP
@@ -28,6 +30,12 @@ class Device(SimtDevice):
         self.large_heap = LARGE_HEAP
         if isinstance(self.driver, D.Driver):
             warmup.start(self.driver)
+
+    def reserve(self, nbytes: int) -> CudaMemory:
+        """In managed memory: the driver makes a page, of zeros, when it is first used."""
+        made = self.without_spare(lambda: self.memory(self, (nbytes,), np.uint8, reserved=True))
+        assert isinstance(made, CudaMemory)
+        return made
 
     # --- memory of other libraries ------------------------------------------------------------------------------
 

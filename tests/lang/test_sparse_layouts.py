@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from oracle.sparse import LAYOUTS, Held, Layout
-from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
+from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, in_turn, session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends.pages import PAGE
@@ -180,7 +180,7 @@ def activate(x: Any, block: int, anywhere: bool) -> int:
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-@CPU_ALONE
+@pytest.mark.parametrize("session", in_turn(sessions("cpu", "cuda", "wasm", "c")), indirect=True)
 def test_a_grid_of_which_one_percent_is_active_takes_three_percent_of_the_memory(grid: str, session: str) -> None:
     layout, block, anywhere = GRIDS[grid]
     x = qd.field(qd.f32)
@@ -200,7 +200,7 @@ def test_a_grid_of_which_one_percent_is_active_takes_three_percent_of_the_memory
     assert x.to_numpy().sum() == elements
     assert qd.sparse.nbytes(x) <= 0.03 * DENSE  # reading takes no memory
     node.deactivate_all()
-    assert before == qd.sparse.nbytes(x) == 0
+    assert before == qd.sparse.nbytes(x) < 0.02 * DENSE  # a table, where the system has none
 
 
 @CPU_ALONE

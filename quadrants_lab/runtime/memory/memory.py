@@ -20,7 +20,6 @@ from quadrants_lab.backends.host import zeros
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import DType, from_numpy
-from quadrants_lab.runtime.memory.cell_array import CellArray
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -398,47 +397,6 @@ class Imported(HostMirrored):
         super().flush()
 
 
-class Paged(Memory):
-    """Memory of the host in pages, of a field in a sparse layout. ``array`` and `values` are copies in row-major order,
-    and QL2036 where these would be too large; `part` and `put` are not."""
-
-    __slots__ = ("order",)
-    operand: CellArray
-
-    def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
-        super().__init__(session, dtype)
-        self.order = order
-        self.operand = self.on_device = CellArray(shape, dtype.numpy, order)  # `array` is not for writing
-        self.address = self.operand.address
-
-    @property
-    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
-        array = self.operand.read()
-        array.flags.writeable = False
-        return array
-
-    def part(self, where: Any) -> npt.NDArray[Any]:
-        return self.operand[where]
-
-    def any(self) -> bool:
-        return self.operand.pages.any()
-
-    def copy(self) -> npt.NDArray[Any]:
-        return self.operand.read()
-
-    def assign(self, values: Any) -> None:
-        self.operand.write(values)
-
-    def put(self, where: Any, values: Any) -> None:
-        self.operand[where] = values
-
-    def reader(self) -> Callable[[Any], Any]:
-        return self.operand.item
-
-    def truth(self, index: Any) -> int:
-        return int(self.operand.item(index))
-
-
 def _number(where: Any, shape: tuple[int, ...]) -> int | None:
     """The number of the element, row by row; None where the index is another than one of integers within the shape."""
     at, number = where if isinstance(where, tuple) else (where,), 0
@@ -482,7 +440,9 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Orde
 
 def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> Memory:
     if order:
-        return Paged(session, dtype, shape, order)
+        from quadrants_lab.runtime.memory.celled import Celled  # it imports this module
+
+        return Celled(session, dtype, shape, order)
     if session.backend.CAPABILITIES.on_host:  # without opening the device, which loads the code generator
         return Memory.over(session, zeros(shape, dtype.numpy), None)
     with session.lock:  # allocation may wait for launches, or start some

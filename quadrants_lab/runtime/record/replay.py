@@ -61,6 +61,8 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
     """
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
+    if session.settings.backend != plan.session.settings.backend:  # whose memory has no order, or another one
+        kernel = replace(kernel, buffers={name: replace(b, order=()) for name, b in kernel.buffers.items()})
     with session.lock:
         executable = load_cached(kernel, plan.compiled.options, session)
         memories = {
