@@ -143,6 +143,10 @@ class Device(ABC):
         """Call this in the child of a fork: whether the device can be used there. If not, launches on it raise
         `forks.forked` from then on."""
 
+    def session_ended(self) -> None:
+        """Drops the heap, because nothing will be launched any more: its memory may hold the device."""
+        self._heap = None
+
     def need_heap(self, nbytes: int, most: int) -> None:
         """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) only for that. Do
         not call it while a launch runs on this device.
@@ -177,6 +181,9 @@ class Executable(ABC):
 
     @abstractmethod
     def frame(self, device: Any) -> Frame: ...
+
+    def unload(self) -> None:  # noqa: B027  # most devices take the code itself
+        """Drops what devices have made of the code, when no frame of it will be launched any more."""
 
     @forks.lazy
     def types(self) -> dict[int, DType]:

@@ -28,3 +28,7 @@ __all__ = [  # noqa: PLE0604  # the two lists hold strings
 
 def __getattr__(name: str) -> Any:
     return missing_attribute("qd.math", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

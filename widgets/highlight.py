@@ -1,17 +1,9 @@
-"""Syntax colours as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
+"""Syntax colours as HTML, line by line, by one regular expression for each language."""
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-
-from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
-
-_CLASSES = (
-    (Comment, "hc"), (Operator.Word, "hk"), (Keyword.Type, "ht"), (Keyword, "hk"), (String, "hs"), (Number, "hn"),
-    (Name.Decorator, "hf"), (Name.Function, "hf"), (Name.Builtin, "hf"), (Name.Variable, "hv"),
-)  # fmt: skip
 
 IR = re.compile(
     r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.$]+)|(?P<hc>[#!~]\S+)"""
@@ -22,10 +14,45 @@ IR = re.compile(
     r"""|(?P<hn>-?\b\d[\w.]*(?:[eE][-+]?\d+)?)"""
 )
 
-_SPIRV = re.compile(
-    r"""(?P<hs>"[^"]*")|(?P<hv>%[\w.-]+)|(?P<hk>\bOp\w+)|(?P<hc>;.*)|(?P<hn>(?<= )-?\d[\w.]*\b)|(?P<ht>\b[A-Z]\w+)"""
+_WORDS = {
+    "python": "and as assert async await break class continue def del elif else except finally for from global if "
+    "import in is lambda nonlocal not or pass raise return try while with yield None True False",
+    "c": "break case const constant continue default device do else enum extern for goto if inline kernel restrict "
+    "return sizeof static struct switch threadgroup typedef using namespace volatile while",
+}
+_KEYWORD = {name: rf"(?P<hk>\b(?:{'|'.join(words.split())})\b)" for name, words in _WORDS.items()}
+_NUMBER = r"(?P<hn>(?<![\w.])[-$]?(?:0x[\da-fA-F]+|\d[\d_.]*(?:[eE][-+]?\d+)?\w*))"
+_C = re.compile(
+    r"""(?P<hc>//.*|/\*.*?\*/)|(?P<hs>"(?:\\.|[^"\\])*")|(?P<hf>^\s*\#\w+|\b\w+(?=\())|"""
+    rf"""{_KEYWORD["c"]}|(?P<ht>\b(?:void|bool|char|short|half|int|long|float|double|u?int\d*(?:_t)?|\w+_t)\b)|{_NUMBER}"""
 )
-_OURS = {"ir": IR, "spirv": _SPIRV}
+RULES = {
+    "ir": IR,
+    "spirv": re.compile(
+        r"""(?P<hs>"[^"]*")|(?P<hv>%[\w.-]+)|(?P<hk>\bOp\w+)|(?P<hc>;.*)|"""
+        r"""(?P<hn>(?<= )-?\d[\w.]*\b)|(?P<ht>\b[A-Z]\w+)"""
+    ),
+    "llvm": re.compile(
+        r"""(?P<hc>;.*)|(?P<hs>"[^"]*")|(?P<hv>[%!#][\w.$-]+)|(?P<hf>@[\w.$-]+)|"""
+        rf"""(?P<ht>\b(?:i\d+|half|float|double|ptr|void|label)\b)|(?P<hk>(?<![\w.$-])[a-z][a-z_]+\b)|{_NUMBER}"""
+    ),
+    "gas": re.compile(
+        r"""(?P<hc>[#;].*|//.*)|(?P<hs>"[^"]*")|(?P<hf>^[\w.$@]+:)|(?P<ht>(?<![\w.])\.[a-z]\w*)|(?P<hv>%\w+)|"""
+        rf"""(?P<hk>^\s+[a-z]\w*)|{_NUMBER}"""
+    ),
+    "ptx": re.compile(
+        rf"""(?P<hc>//.*)|(?P<hv>%[\w.]+)|(?P<hf>^[\w$]+:)|(?P<ht>\.\w+)|(?P<hk>^\s*(?:@!?%\w+\s+)?[a-z]+)|{_NUMBER}"""
+    ),
+    "c": _C,
+    "cpp": _C,
+    "python": re.compile(
+        r"""(?P<hc>\#[^\n]*)|(?P<hs>[rbfRBF]*(?:\"{3}[\s\S]*?(?:\"{3}|\Z)|'{3}[\s\S]*?(?:'{3}|\Z)"""
+        r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))|(?P<hf>@[\w.]+|(?<=def )\w+|(?<=class )\w+)|"""
+        rf"""{_KEYWORD["python"]}|{_NUMBER}"""
+    ),
+}
+"""Language -> what its pieces look like: hk keywords, ht types, hs texts, hn numbers, hf functions, hv values, hc
+comments."""
 
 
 def _class(kind: str) -> str:
@@ -33,36 +60,21 @@ def _class(kind: str) -> str:
 
 
 def highlight(lines: Sequence[str], language: str, look: Callable[[str], str] = _class) -> list[str]:
-    """HTML for each line, with spans of the kinds hk ht hs hn hf hv hc, to which ``look`` gives attributes. Without a
-    language: escaped text."""
-    if language in _OURS:
-        return [_by_regex(line, language, look) for line in lines]
-    if not language:
+    """HTML for each line, with spans of the kinds of `RULES`, to which ``look`` gives attributes. Without a language:
+    escaped text."""
+    if language not in RULES:
         return [html.escape(line) for line in lines]
-    out: list[list[str]] = [[]]
-    lexer = get_lexer_by_name(language, stripnl=False, stripall=False, ensurenl=False)
-    for kind, text in _tokens(lexer.get_tokens("\n".join(lines))):
-        for n, part in enumerate(text.split("\n")):
-            if n:
-                out.append([])
-            if part:
-                told = html.escape(part)
-                out[-1].append(f"<span {look(kind)}>{told}</span>" if kind else told)
-    done = ["".join(parts) for parts in out]
-    return (done + [""] * len(lines))[: len(lines)]
+    if language == "python":  # a text may be several lines long
+        return _marked("\n".join(lines), language, look).split("\n")
+    return [_marked(line, language, look) for line in lines]
 
 
-def _tokens(tokens: Iterable[tuple[object, str]]) -> Iterator[tuple[str, str]]:
-    for token, text in tokens:
-        assert isinstance(token, type(Token))
-        yield next((name for kind, name in _CLASSES if token in kind), ""), text
-
-
-@lru_cache(maxsize=1 << 13)  # passes change few lines
-def _by_regex(line: str, language: str, look: Callable[[str], str]) -> str:
+@lru_cache(maxsize=1 << 14)  # passes and stages change few lines
+def _marked(text: str, language: str, look: Callable[[str], str]) -> str:
     out, at = [], 0
-    for m in _OURS[language].finditer(line):
-        out.append(html.escape(line[at : m.start()]))
-        out.append(f"<span {look(str(m.lastgroup))}>{html.escape(m.group())}</span>")
+    for m in RULES[language].finditer(text):
+        begin = f"<span {look(str(m.lastgroup))}>"
+        told = html.escape(m.group()).replace("\n", f"</span>\n{begin}")
+        out += [html.escape(text[at : m.start()]), begin, told, "</span>"]
         at = m.end()
-    return "".join(out) + html.escape(line[at:])
+    return "".join(out) + html.escape(text[at:])

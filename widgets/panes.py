@@ -19,6 +19,7 @@ from quadrants_lab.widgets import (
     stacks,
     steps,
     timeline,
+    verdict,
 )
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView, KernelView
@@ -28,6 +29,7 @@ Render = Callable[[KernelView, str, Sequence[str]], Tree]  # view, prefix "kerne
 
 
 PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that only other panes request
+    "check": ("Verdict", verdict.pane),
     "source": ("Linked", source.pane),
     "passes": ("Passes", passes.pane),
     "cfg": ("CFG", graph.pane),
@@ -40,18 +42,22 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that
     "history": ("History", history.pane),
     "matrix": ("Backends", matrix.pane),
 }
+NEEDS = {"tape": "tapes", "check": "check"}  # panes of cells that have these data
+
+
+def known(view: CellView) -> list[str]:
+    """The panes that have something to show."""
+    return [p for p in PANES if p not in NEEDS or any(getattr(k, NEEDS[p]) for k in view.kernels)]
 
 
 def shape(view: CellView) -> dict[str, Any]:
     """The data that the browser needs before its first request: titles of kernels and panes, and the open pane."""
-    taped = any(k.tapes for k in view.kernels)
     return {
         "title": view.title,
         "open": view.open,
         "kernel": max(range(len(view.kernels)), key=lambda n: view.kernels[n].seconds, default=0),
         "kernels": [k.name for k in view.kernels],
-        "panes": [[p, title] for p, (title, _) in PANES.items() if title and (p != "tape" or taped)],
-        "findings": view.findings,
+        "panes": [[p, PANES[p][0]] for p in known(view) if PANES[p][0]],
     }
 
 

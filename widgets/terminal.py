@@ -27,6 +27,7 @@ from quadrants_lab.widgets.tree import (
 
 _STYLES = {
     "b": "bold", "h4": "bold", "answer": "bold", "add": "green", "del": "red", "val": "bold cyan",
+    "verdict good": "reverse green", "verdict bad": "reverse red", "verdict warning": "reverse yellow",
     **dict.fromkeys(("muted", "same", "none", "foot", "hint", "cure"), "dim"),
 }  # fmt: skip
 PASSES = static.Limits(code=0, change=0, ir=sys.maxsize, graph=0)  # only the numbers of changes

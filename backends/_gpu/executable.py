@@ -10,7 +10,7 @@ from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Executable
-from quadrants_lab.backends.reductions import reductions
+from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
@@ -61,6 +61,9 @@ class GpuExecutable(Executable):
             self._once[device] = make()
         made: Built = self._once[device]
         return made
+
+    def unload(self) -> None:
+        self._once.clear()
 
     def built(self, build: Callable[[bytes], Built]) -> Built:
         """What ``build``, a device's compiler, makes of the code. Cached code that it refuses is compiled anew."""

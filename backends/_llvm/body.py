@@ -9,15 +9,15 @@ from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.analysis.effects import shared_arrays
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import ops
-from quadrants_lab.backends.lower.digits import Splits
 from quadrants_lab.backends._llvm.lanes import Lanes
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty, variable_type
 from quadrants_lab.backends.layout import WORD, FrameLayout
+from quadrants_lab.backends.lower.digits import Splits
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import end_of, walk
 
 
 class Scopes:
@@ -223,10 +223,8 @@ class Body(Lanes, ABC):
         for stmt in block[:-1]:
             self.fn.stmt = stmt.id
             self.statement(stmt)
-        last = block[-1]
-        if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
-        values = tuple(self.values[i] for i in last.values) if takers is None else self.given(takers, last.values)
+        ids = end_of(block).values
+        values = tuple(self.values[i] for i in ids) if takers is None else self.given(takers, ids)
         self.offsets = outer
         self.fn.stmt = owner
         return values

@@ -4,9 +4,9 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends.lower.digits import places as places_of
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
+from quadrants_lab.backends.lower.digits import places as places_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order, is_row_major
 from quadrants_lab.ir.types import DType, i32, i64
@@ -27,8 +27,7 @@ def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -
         return base
     if buffer.kind == "heap":
         return _slot(b, buffer, base, index)
-    key = _layout(buffer), index
-    offset = b.once(key, lambda: _offset(b, buffer, index, i64, 1))
+    offset = b.once((_layout(buffer), index), lambda: _offset(b, buffer, index, i64, 1))
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {offset}")
 
 
@@ -62,8 +61,7 @@ def places(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[DType, st
     """A vector of the elements' numbers in the buffer, and its dtype."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
-    key = "each", _layout(buffer), index
-    return t, b.once(key, lambda: _offset(b, buffer, index, t, b.width))
+    return t, b.once(("each", _layout(buffer), index), lambda: _offset(b, buffer, index, t, b.width))
 
 
 def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
@@ -268,8 +266,7 @@ def _fill_slots(b: Body, buffer: N.Buffer, at: str, value: str) -> None:
     fn.jump(on)
     fn.start(few)
     write_lanes(b, t, at, True, value, b.tag(buffer))
-    fn.jump(on)
-    fn.start(on)
+    fn.enter(on)
 
 
 def _slots_tag(b: Body, buffer: N.Buffer) -> str:

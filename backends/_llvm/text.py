@@ -112,6 +112,11 @@ class Function:
     def jump(self, label: str) -> None:
         self.put(f"br label %{label}")
 
+    def enter(self, label: str) -> None:
+        """Goes on in the basic block ``label``, which begins here."""
+        self.jump(label)
+        self.start(label)
+
     def branch(self, cond: str, then: str, orelse: str) -> None:
         self.put(f"br i1 {cond}, label %{then}, label %{orelse}")
 
@@ -152,8 +157,7 @@ class Function:
         yield index
         at, inside = index, self.block
         if latch:
-            self.jump(latch)
-            self.start(latch)
+            self.enter(latch)
             at = self.phi(type, (index, inside), (last, before))
         after = self.let(f"{add} {type} {at}, {step}")
         self.patch(line, f"{index} = phi {type} [{begin}, %{before}], [{after}, %{self.block}]")

@@ -126,8 +126,7 @@ def _arg(b: Body, s: N.ArgLoad) -> None:
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
-    extent = b.extent(b.frame.kernel.buffers[s.buffer], s.axis)
-    b.set(s.id, s.type, X.as_type(extent, X.name(s.type)))
+    b.set(s.id, s.type, X.as_type(b.extent(b.frame.kernel.buffers[s.buffer], s.axis), X.name(s.type)))
 
 
 def _builtin(b: Body, s: N.Builtin) -> None:

@@ -35,8 +35,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
         else:
             body.open(program.block)
             body.block(program.block)
-            fn.jump("leave")
-            fn.start("leave")
+            fn.enter("leave")
         if signals and program is made[-1]:
             host_flag.signal(body)
         fn.put("ret void")
@@ -62,5 +61,4 @@ def _range(body: SimtBody, program: Program) -> None:
     for n, part in enumerate(parts):
         body.block((*part, task.body[-1]) if n < 2 else part)
         if n == 1:
-            fn.jump("leave")
-            fn.start("leave")
+            fn.enter("leave")

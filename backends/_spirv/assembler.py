@@ -299,6 +299,11 @@ class Function:
     def jump(self, label: int) -> None:
         self.put("Branch", label)
 
+    def enter(self, label: int) -> None:
+        """Goes on in the basic block ``label``, which begins here."""
+        self.jump(label)
+        self.start(label)
+
     def branch(self, cond: int, then: int, orelse: int, merge: int = 0) -> None:
         """``merge``: the block where both ways meet again, 0 for a branch that leaves a loop."""
         if merge:

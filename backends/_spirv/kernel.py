@@ -64,8 +64,7 @@ def _report_cut(b: Body, cut: int) -> None:
     fn.branch(cut, bad, join, join)
     fn.start(bad)
     memory.at_once(b, "AtomicOr", u32, b.frame.at(L.STATUS, u32), b.m.const(u32, L.CUT))
-    fn.jump(join)
-    fn.start(join)
+    fn.enter(join)
 
 
 # --- statements -----------------------------------------------------------------------------------------------

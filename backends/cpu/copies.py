@@ -78,8 +78,7 @@ def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
             "void", "qd_add_copies", ("ptr", "%frame"), ("i64", str(_KINDS[t.buffer.dtype.name])), ("ptr", to),
             ("ptr", source), ("i64", count), ("i64", helpers),
         )  # fmt: skip
-    fn.jump(done)
-    fn.start(done)
+    fn.enter(done)
 
 
 def choose(fn: Function, number: int) -> None:

@@ -63,8 +63,7 @@ def one_place(
         wide.define(p.id, p.type, body.values[p.id])
     head, wide.apart, after, before = fn.label("group"), fn.label("apart"), fn.label("next"), fn.block
     apart = wide.apart
-    fn.jump(head)
-    fn.start(head)
+    fn.enter(head)
     at, line = fn.hole()
     group(wide, task.indices[-1], task.body, at, end)
     behind, together = fn.let(f"add i64 {at}, {wide.stride}"), fn.block
@@ -74,8 +73,7 @@ def one_place(
     single = fn.label("single")
     iterations(body, task.indices[-1], task.body, at, far, single)
     fn.start(single)
-    fn.jump(after)
-    fn.start(after)
+    fn.enter(after)
     then = fn.phi("i64", (behind, together), (far, single))
     fn.patch(line, f"{at} = phi i64 [{begin}, %{before}], [{then}, %{after}]")
     fn.branch(fn.let(f"icmp slt i64 {then}, {end}"), head, done)
@@ -139,8 +137,7 @@ def rows(body: CpuBody, task: N.Offload, begin: str, end: str, row_of: Row) -> N
         rest = fn.let(f"udiv i64 {rest}, {extents[n]}")
     starts[0] = rest
     before, row, after = fn.block, "row", "row_end"
-    fn.jump(row)
-    fn.start(row)
+    fn.enter(row)
     done, done_line = fn.hole()
     places = [fn.hole() for _ in range(k)]
     for n in range(k - 1):

@@ -12,7 +12,7 @@ from quadrants_lab.backends.cost import estimate
 from quadrants_lab.backends.cpu.lanes import choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
 from quadrants_lab.backends.lower import sums
-from quadrants_lab.backends.reductions import reductions
+from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.prims import PRIMS

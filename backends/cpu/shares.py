@@ -16,7 +16,7 @@ from quadrants_lab.backends._llvm.body import Partial
 from quadrants_lab.backends._llvm.text import Function, constant, ty, variable_type
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f32, f64

@@ -6,7 +6,6 @@ from math import prod
 from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
-from quadrants_lab.backends.lower.digits import splits
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
@@ -24,6 +23,7 @@ from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
+from quadrants_lab.backends.lower.digits import splits
 from quadrants_lab.backends.pages import PAGE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
@@ -61,8 +61,7 @@ def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: 
             fn.branch(fn.let(f"icmp eq i64 {bits}, 0"), on, "leave")
             fn.start(on)
     fn.stmt = N.NO_ID
-    fn.jump("leave")
-    fn.start("leave")
+    fn.enter("leave")
     fn.put("ret void")
     fn.close()
     mod.helpers = {name: text.replace(") {\n", ") nounwind {\n", 1) for name, text in mod.helpers.items()}
@@ -89,8 +88,7 @@ class _Maker:
         body = CpuBody(fn, self.unit, parallel=False)
         body.open(task.body)
         body.block(task.body)
-        fn.jump("leave")
-        fn.start("leave")
+        fn.enter("leave")
         fn.put("ret void")
         fn.close()
 
@@ -114,8 +112,7 @@ class _Maker:
             total = fn.let(f"udiv i64 {up}, {size}")
             grain = max(1, grain // task.lanes)
         if task.colour_rows:
-            at = self.unit.frame.bounds[number]
-            _in_colours(shared, self.mod, task, number, at)
+            _in_colours(shared, self.mod, task, number, self.unit.frame.bounds[number])
             return
         unit = shared.begin(total, grain if timed else grain * shares.GRAINS)
         helpers = _call_parallel(fn, f"task{number}", total, grain, timed, unit)

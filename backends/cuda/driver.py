@@ -1,22 +1,39 @@
-"""NVIDIA's driver through ctypes, and graphs of launches that start by one call. `current` gives the driver of a
-device. Tests `register` a stand-in where there is no device."""
+"""NVIDIA's driver through ctypes, graphs of launches that start by one call, and a session's device. `current` gives
+the driver of a device. Tests `register` a stand-in where there is no device.
+
+Background threads do what the first kernel of a process would otherwise wait for: they import LLVM, load NVIDIA's
+compiler, make a code generator, and extract the math library's functions.
+"""
 
 from __future__ import annotations
 
 import ctypes as C
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._simt import driver as simt
+from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
-from quadrants_lab.backends.cuda import toolkit, warmup
-from quadrants_lab.backends.cuda.shape import SHAPE
+from quadrants_lab.backends._simt.shape import Shape
+from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+
+# With this oversubscription most iterations have a thread of their own. Kernels can set flags in pinned host memory.
+SHAPE = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
+# the threads per multiprocessor that suffice for most of the speed where adstacks take more than LARGE_HEAP bytes
+FEW = 640
+LARGE_HEAP = 64 << 20
 
 _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
@@ -59,7 +76,7 @@ class Driver(simt.Driver):
 
     def __init__(self, ordinal: int) -> None:
         library = _library()
-        warmup.begin()
+        begin_imports()
         super().__init__(library, ordinal)
         self.launch_graph_call = C.CDLL(library._name).cuGraphLaunch  # see `launch_call`
         self.capability = 10 * self.attribute(_MAJOR) + self.attribute(_MINOR)
@@ -219,3 +236,100 @@ def probe() -> str:
         return "The cuda backend needs NVIDIA's driver (libcuda.so.1), which is not here."
     why = _driver.probe()
     return toolkit.missing_libdevice() if why is None else f"The cuda backend found no device: {why}"
+
+
+# --- a session's device ---------------------------------------------------------------------------------------------
+
+class CudaMemory(SimtMemory):
+    """Memory that other libraries can use as an array through ``__cuda_array_interface__``."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "strides": None,
+            "version": 3, "stream": self.device.driver.stream.value,
+        }  # fmt: skip
+
+
+class Device(SimtDevice):
+    memory = CudaMemory
+
+    def __init__(self, threads: int = 0, number: int | None = None) -> None:
+        super().__init__(current(number), threads)
+        self.few_threads = min(self.few_threads, FEW * self.driver.multiprocessors)
+        self.large_heap = LARGE_HEAP
+        if isinstance(self.driver, Driver):
+            warm_up(self.driver)
+
+    def reserve(self, nbytes: int) -> SimtMemory:
+        """In managed memory: the driver makes a page, of zeros, when it is first used."""
+        return self.without_spare(lambda: self.memory(self, (nbytes,), np.uint8, reserved=True))
+
+    # --- memory of other libraries ------------------------------------------------------------------------------
+
+    @property
+    def stream_number(self) -> int:
+        """The handle of the stream of all launches, for other libraries."""
+        return int(self.driver.stream.value)
+
+    def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> CudaMemory:
+        """Wraps C-contiguous memory of another library. Raises ValueError where it is not on this device."""
+        self.driver.enter()
+        if prod(shape):
+            home = self.driver.home(address)
+            if home != self.driver.ordinal:
+                where = "no GPU" if home < 0 else f"GPU {home}"
+                raise ValueError(f"its memory is on {where}, the session is on GPU {self.driver.ordinal}")
+        return CudaMemory.over(self, address, shape, dtype, keep)  # type: ignore[return-value]  # of this class
+
+    def wait_stream(self, stream: int) -> None:
+        """Makes later launches wait for the work in another library's stream."""
+        self.driver.enter()
+        self.driver.wait_stream(stream)
+        self.running = True
+
+    def signal_stream(self, stream: int) -> None:
+        """Makes another library's stream wait for all launches so far."""
+        self.driver.enter()
+        self.driver.signal_stream(stream)
+
+
+# --- work in background threads -------------------------------------------------------------------------------------
+
+_EMPTY = """\
+.version {version}
+.target sm_{chip}
+.address_size 64
+.visible .entry nothing() {{ ret; }}
+"""
+
+
+@cache
+def begin_imports() -> None:
+    """Starts the work that needs no device."""
+    forks.start(import_module, "quadrants_lab.backends.cuda.nvptx", name="imports")
+
+
+@cache
+def warm_up(driver: Any) -> None:
+    """Starts the rest, once for each driver. Errors are ignored, because they recur where the result is needed."""
+    for work in (_load_compiler, _make_generator):
+        forks.start(work, driver, name="warm-up")
+
+
+def _load_compiler(driver: Any) -> None:
+    from quadrants_lab.backends.cuda.nvptx import PTX_VERSIONS, chip_for
+
+    with suppress(QuadrantsRuntimeError, MemoryError):
+        chip = chip_for(driver.capability)
+        version = f"{PTX_VERSIONS[chip] // 10}.{PTX_VERSIONS[chip] % 10}"
+        driver.enter()
+        driver.unload(driver.load(_EMPTY.format(version=version, chip=chip).encode(), "nothing"))
+
+
+def _make_generator(driver: Any) -> None:
+    from quadrants_lab.backends.cuda import libdevice
+    from quadrants_lab.backends.cuda.nvptx import chip_for, machine
+
+    with suppress(QuadrantsRuntimeError):
+        libdevice.prepare(machine(chip_for(driver.capability)))

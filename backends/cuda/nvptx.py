@@ -13,7 +13,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import SimtBody, Target
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
-from quadrants_lab.backends.cuda.shape import SHAPE
+from quadrants_lab.backends.cuda.driver import SHAPE
 from quadrants_lab.backends.llvm_binding import llvm
 from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.errors import QuadrantsRuntimeError

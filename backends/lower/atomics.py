@@ -68,8 +68,8 @@ class LowerAtomics(Parametrised):
 
 def _slot(b: Builder, table: N.Buffer, word: int, alone: bool) -> int:
     """Gives a stretch its slot, of which it was seen to have none; returns the number. The thread whose change of the
-    word from 0 comes first takes a slot. Others repeat until the word has its number, within one round of that thread's,
-    so threads that run in lockstep do not wait for each other for ever."""
+    word from 0 comes first takes a slot, and others repeat until the word has the number. That thread writes it in the
+    round in which it took the slot, so threads that run in lockstep do not wait for each other for ever."""
     taken = b.const(0, b.types[word])
     if alone:
         before = X(b, b.load(table, (taken,)))
@@ -100,7 +100,8 @@ def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> 
     """A loop that changes the element. Returns the old value where that is ``read``."""
     buffer = buffers[s.buffer]
     word = u64 if s.type.bits == 64 else u32
-    words = buffers[f"{s.buffer}.words"] = N.Buffer(f"{s.buffer}.words", "words", word, 1, None, of=buffer.of or s.buffer)
+    name = f"{s.buffer}.words"
+    words = buffers[name] = N.Buffer(name, "words", word, 1, None, of=buffer.of or s.buffer)
     at, decode, encode = _place(b, buffer, s.index)
     if s.op == "exchange" and s.type.bits >= 32:
         return decode(X(b, b.atomic("exchange", words, (at.id,), encode(X(b, s.value), at).id))).id

@@ -21,7 +21,7 @@ from math import prod
 
 from quadrants_lab.analysis.effects import memory_classes, touched
 from quadrants_lab.backends.lower.blocks import met
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u32

@@ -18,7 +18,7 @@ from math import prod
 from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.backends.boxes import GROUP, inline
 from quadrants_lab.backends.lower.adstacks import stores_slots
-from quadrants_lab.backends.reductions import identity, reductions
+from quadrants_lab.backends.lower.sums import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised

@@ -28,7 +28,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u32, u64
-from quadrants_lab.ir.walk import types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, types_of, uses, walk
 
 PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all other memory begins
 
@@ -261,10 +261,7 @@ class Body:
             self.stmt = s.id if s.id in self.own else outer
             self.handlers[type(s)](self, s)
         self.stmt = outer
-        last = block[-1]
-        if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
-        return last.values
+        return end_of(block).values
 
     def task(self, task: N.Offload) -> None:
         """A function that returns whether an assert has failed."""

@@ -14,7 +14,7 @@ from typing import Any
 from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.lower.math import MATH, function
-from quadrants_lab.backends.wasm.module import OPCODES
+from quadrants_lab.backends.wasm.module import VECTORS
 from quadrants_lab.backends.wasm.ops import LOADS, STORES, TYPES
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -70,7 +70,7 @@ def instructions(prim: str, out: DType, t: DType, lanes: int) -> list[str] | Non
         name = ("lt" if prim == "min" else "gt") + sign
     else:
         name = {"raw_div": "div"}.get(prim, prim) + sign * (prim in _COMPARISONS)
-    return [f"{own}.{name}"] if f"{own}.{name}" in OPCODES else None
+    return [f"{own}.{name}"] if name in VECTORS.get(own, ()) else None
 
 
 # --- emission -------------------------------------------------------------------------------------------------------

@@ -366,6 +366,8 @@ def remember_edit(view: CellView, verdicts: Sequence[Verdict], cell: str = "") -
         rows = EDITS.setdefault((cell, kernel.name, alike[kernel.name]), [])
         rows.append(_row(kernel, worst))
         del rows[:-MOST_EDITS]
+        for row in rows[:-2]:
+            row.near.clear()  # and with it the data of its launches
         kernel.edits = list(rows)
 
 
@@ -391,4 +393,5 @@ def _row(view: KernelView, worst: float | None) -> EditView:
     code = sum(bytes_of(view, backend) for backend in own)
     stacks = sum(s.bytes or 0 for s in view.stacks)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return EditView(digest, list(view.source), parts, launches, code, stacks, worst)
+    near = {x.mode: x.roofline for x in view.launches if x.roofline is not None}
+    return EditView(digest, list(view.source), parts, launches, code, stacks, worst, near)

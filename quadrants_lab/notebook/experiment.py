@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import report
+from quadrants_lab.runtime.tape.tracing import Tracing
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions
@@ -73,6 +74,8 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     __tracebackhide__ = True
     ensure_session(options)
     launches = CellLaunches(repeatable=options.check)
+    if session.current().backend.CAPABILITIES.on_host:
+        launches.tracing = Tracing(launches.account, False)
     checked: Report | None = None
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.tell) as recorder, remembered(recorder):
@@ -234,13 +237,13 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
 
 
 
-
 class Progress(AbstractContextManager["Progress"]):
-    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date. It shows the
-    line after ``patience`` seconds, and polls every ``pause`` seconds."""
+    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date, or on ``out`` if
+    somebody sees that. It shows the line after ``patience`` seconds, and polls every ``pause`` seconds."""
 
-    def __init__(self, patience: float = 1.0, pause: float = 0.25) -> None:
-        self.patience, self.pause = patience, pause
+    def __init__(self, patience: float = 1.0, pause: float = 0.25, out: TextIO | None = None) -> None:
+        self.patience, self.pause, self.out = patience, pause, out
+        self.seen = out is None or out.isatty() or "ipykernel" in sys.modules
         self.now = ""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -269,14 +272,17 @@ class Progress(AbstractContextManager["Progress"]):
                     self._end(what, since, len(shown))
                 what, since, shown = name, perf_counter(), ""
             took = perf_counter() - since
-            if what and took >= self.patience:
+            if what and self.seen and took >= self.patience:
                 line = f"{now}, {took:.0f} s (interrupt to stop)"
-                sys.stdout.write("\r" + line.ljust(len(shown)))
-                sys.stdout.flush()
+                self._write("\r" + line.ljust(len(shown)))
                 shown = line
         if shown:
             self._end(what, since, len(shown))
 
     def _end(self, what: str, since: float, width: int) -> None:
-        sys.stdout.write("\r" + f"{what}: {perf_counter() - since:.1f} s".ljust(width) + "\n")
-        sys.stdout.flush()
+        self._write("\r" + f"{what}: {perf_counter() - since:.1f} s".ljust(width) + "\n")
+
+    def _write(self, text: str) -> None:
+        out = self.out or sys.stdout
+        out.write(text)
+        out.flush()

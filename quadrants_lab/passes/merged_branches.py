@@ -23,8 +23,7 @@ def merged(block: N.Block, written: set[str]) -> N.Block:
             values = dict(zip((p.id for p in first.results), end_of(a).operands(), strict=True))
             arms.append(_idle((*a[:-1], *substitute(b, values))))
         one = replace(first, then=arms[0], orelse=arms[1], results=())
-        rest = block[n + 2 + len(between) :]
-        return merged((*block[:n], *between, one, *rest), written)
+        return merged((*block[:n], *between, one, *block[n + 2 + len(between) :]), written)
     return tuple(map_blocks(s, lambda inner: merged(inner, written)) if isinstance(s, N.If) else s for s in block)
 
 

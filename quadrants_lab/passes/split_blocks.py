@@ -104,8 +104,7 @@ class _Task:
             if self.full:
                 self.threads = b.const(size, i32)
             else:
-                left = b.op("sub", total, self.base)
-                self.threads = b.cast(b.op("min", left, b.const(size, t)), i32)
+                self.threads = b.cast(b.op("min", b.op("sub", total, self.base), b.const(size, t)), i32)
             for x in self.shared:
                 self.clear(x)
             self.region(task.body[:-1], [])

@@ -114,27 +114,6 @@ def test_steps_of_time_by_hand() -> None:
     assert abs(u.grad[0, 0] - d) < 1e-5
 
 
-def test_a_tape_does_not_warn() -> None:
-    x, y = field(name="x"), field(name="y")
-
-    @qd.kernel
-    def square():
-        for _ in range(1):
-            y[None] += x[None] ** 2
-
-    @qd.kernel
-    def double():
-        for _ in range(1):
-            x[None] = x[None] * 2.0
-
-    x[None] = 3.0
-    with qd.ad.Tape(y):
-        square()
-        double()
-        square()
-    assert x.grad[None] == 30.0
-
-
 def test_a_gradient_of_ones_own_finds_what_its_tape_put_back() -> None:
     x, y = field(4), field()
     x.fill(0.5)

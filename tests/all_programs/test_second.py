@@ -26,7 +26,7 @@ KINKS = {
 }
 
 
-@each(DIFFERENTIABLE, every=2)
+@each(DIFFERENTIABLE, every=4)
 def test_it_is_how_the_gradient_changes(program):
     job = job_of(program, program.cases[-1])
     assert not disagreement(interpreted(job), job.oracle(), 0.0 if program.name in KINKS else 1e-5)

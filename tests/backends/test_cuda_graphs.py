@@ -7,9 +7,8 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends._simt.graph_cache import AFTER
+from quadrants_lab.backends._simt.executable import AFTER
 from quadrants_lab.backends.cuda import driver
-from quadrants_lab.runtime.backend import names
 
 session = session_of(sessions("cuda"))
 
@@ -161,23 +160,6 @@ def test_out_of_memory_of_a_graph_leaves_nothing_behind():
         assert x[3] == 1
     qd.reset()
     assert device.used <= before + (1 << 20)
-
-
-@pytest.mark.parametrize("arch", [n for n in names() if n != "cuda"])
-def test_elsewhere_it_simply_runs(arch):
-    for options in sessions(arch):
-        for mark in options.marks:
-            if mark.name == "skip":
-                pytest.skip(mark.kwargs["reason"])
-        qd.init(**options.values[0])
-        x = qd.field(qd.i32, shape=4)
-        @qd.kernel(graph=True)
-        def add(x: qd.template(), y: qd.types.ndarray()) -> qd.i32:
-            for i in x:
-                x[i] += y[i]
-            return 3
-        assert add(x, np.arange(4, dtype=np.int32)) == 3
-        assert x[3] == 3
 
 
 @pytest.mark.parametrize("many", [False, True])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sessions import session_of, sessions
+from sessions import in_turn, session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.ir.sizeexpr import SizeConst
@@ -15,7 +15,7 @@ HERE = [name for name in names() if available(name).runs]
 session = session_of(sessions("cpu"))
 
 
-@pytest.fixture(params=HERE)
+@pytest.fixture(params=in_turn([pytest.param(name, id=name) for name in HERE]))
 def backend(request):
     return request.param
 

@@ -162,8 +162,7 @@ def _stacks_apart(task: N.Offload, found: Divergence) -> set[int | str]:
     that begin at different trips."""
     if not found.per_lane:
         return set()
-    numbered = _by_trips(task.body)
-    levels = {i: (*t.there, *t.back) for i, t in numbered.items()}
+    levels = {i: (*t.there, *t.back) for i, t in _by_trips(task.body).items()}
     alike = {i for i, some in levels.items() if found.divergent.isdisjoint(x for v in some for x in (v.index, v.begin))}
     return found.per_lane - alike
 

@@ -60,6 +60,7 @@ class Plan(F.Buffers):
 
     standing: Mapping[str, Any] | None = None
     summed = checked = False
+    slowly: Launch
     derivatives: tuple[frozenset[str], frozenset[str]] | None = None  # see `tape_numbers`
 
     def __init__(
@@ -118,12 +119,28 @@ class Plan(F.Buffers):
         places |= {grad: (n, of) for n, of, grad in self.gradient_args}
         return Distinct(places | self.fields, self.writes, self.session) or None
 
+    def session_ended(self) -> None:
+        """Drops what holds the device. What was compiled stays, and what is known of the last launch."""
+
+        def over(*args: Any) -> Any:
+            raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
+
+        if self.stacks is not None:
+            self.stacks.session_ended()
+        else:
+            self.frame = F.ended_frame(self.frame)
+        self.entry = self.call = self.fast = self.slowly = over
+        self.closures, self.prepare, self.placed = (over, over), None, None
+        self.noting.clear()
+        self.unbind.clear()
+        self.compiled.executable.unload()
+
     def record(self, by: Recorder | None) -> None:
         """From now on the recording gets the launches of this plan; None: no recording does."""
         for closure in self.noting.values():  # dispatchers may still have it
             closure.end(self._again)
         self.call, self.fast = self.closures
-        self.slowly: Launch = lambda *args: self.launch_slowly(args)
+        self.slowly = lambda *args: self.launch_slowly(args)
         if by is not None:
             self.slowly = partial(by.launch, self, self.slowly)
             if self.call is not refuse:

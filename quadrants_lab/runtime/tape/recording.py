@@ -55,6 +55,10 @@ class Recording:
         self.times = 0
         self.captured: Any = None
         self.arguments: Arguments = []  # that `captured` was made with
+        session.holders.add(self)
+
+    def session_ended(self) -> None:
+        self.capture = self.captured = None
 
     def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
         """Starts the launches of ``ready()()`` as a graph; False, with nothing done, where they have not been repeated

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from operator import attrgetter
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
@@ -32,6 +33,7 @@ from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step, called, uses
+from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
@@ -278,6 +280,8 @@ class Rerun(Recording):
                 plan.scratch.give(step.kept)
             if not summary.recomputable:
                 kept = self.launches.copied(summary, args)[0]
+        tracing = self.launches.tracing
+        began = 0.0 if tracing is None else perf_counter()
         try:
             value = plan.call(*args)
         except BaseException:
@@ -288,6 +292,8 @@ class Rerun(Recording):
         if value is NotImplemented:  # though versions may have grown
             self.end()
             return value
+        if tracing is not None:
+            tracing.note(plan, FORWARD, began, at)
         if summary.keeps:
             step.kept = plan.scratch.take()
         number = 1 if self.lends and not then.draws else plan.frame.launch_number
@@ -316,7 +322,10 @@ class Rerun(Recording):
         if self.session.exported and any(memory.foreign for memory in self.memories):
             return False
         for tracked, memory, grad, watcher, writes in self.followed:
-            attach(memory, watcher)
+            if memory.watchers:
+                attach(memory, watcher)
+            else:
+                memory.watchers = watcher
             after.append(memory.version + writes)
             if grad is not None:
                 if memory.unseen > launches.began:
@@ -328,7 +337,10 @@ class Rerun(Recording):
     def unwatch(self) -> None:
         self.after.clear()
         for _, memory, _, watcher, _ in self.followed:
-            detach(memory, watcher)
+            if memory.watchers is watcher:
+                memory.watchers = ()
+            else:
+                detach(memory, watcher)
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
@@ -379,10 +391,11 @@ class Rerun(Recording):
         """Runs the gradients, last first, each on memory as its launch left it."""
         for part in self.final:
             part.keep()
-        token = PUT_BACK.set(True) if self.calls else None
+        token, tracing = PUT_BACK.set(True) if self.calls else None, self.launches.tracing
         try:
-            for (step, before, found, after), launched in zip(self.way, reversed(self.launched), strict=True):
-                summary, args, number, kept = launched
+            for at, (step, before, found, after) in zip(range(len(self.way) - 1, -1, -1), self.way, strict=True):
+                summary, args, number, kept = self.launched[at]
+                began = 0.0 if tracing is None else perf_counter()
                 if before:
                     restore(before)
                 if summary is None:
@@ -400,6 +413,8 @@ class Rerun(Recording):
                             gradient.launch(reverse, kept)
                     finally:
                         gradient.replays, gradient.kept = 0, None
+                if tracing is not None and summary is not None and summary.reverse is not None:
+                    tracing.note(summary.plan, GRADIENT, began, at)
                 if after:
                     restore(after)
         finally:
