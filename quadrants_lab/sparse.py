@@ -11,8 +11,7 @@ from quadrants_lab.lang.shapes import Shape, check_shape
 from quadrants_lab.lang.snode import SPARSE, axes, root
 from quadrants_lab.lang.struct import StructType
 from quadrants_lab.lang.struct_field import StructField
-from quadrants_lab.runtime.memory.celled import Celled
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Celled, Memory
 
 __all__ = ["grid", "nbytes", "trim", "usage"]
 

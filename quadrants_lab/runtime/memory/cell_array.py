@@ -249,9 +249,7 @@ class SlottedCells(CellArray):
 
     def item(self, index: Any) -> Any:
         stretch, place = divmod(self._number(index if isinstance(index, tuple) else (index,)), self.slots.size)
-        slot = int(self.storage.get(4 + 4 * stretch, 4).view(np.uint32)[0])
-        at = (self.slots.begin + slot * self.slots.size + place) * self.dtype.itemsize
-        return self.storage.get(at, self.dtype.itemsize).view(self.dtype).item()
+        return self._at(self._place(self._word(1 + stretch), place), self.dtype).item()
 
     def take(self, numbers: Any) -> npt.NDArray[Any]:
         table, rows = self._parts(self._used())
@@ -259,6 +257,9 @@ class SlottedCells(CellArray):
         return made
 
     def put(self, numbers: Any, values: Any) -> None:
+        if np.ndim(numbers) == 0 == np.ndim(values):
+            self._put_one(int(numbers), np.asarray(values).astype(self.dtype))
+            return
         numbers = np.asarray(numbers)
         values = np.broadcast_to(np.asarray(values).astype(self.dtype, copy=False), numbers.shape)
         table, used = self._table(), self._used()
@@ -329,12 +330,40 @@ class SlottedCells(CellArray):
         data[:4].view(np.uint32)[0] = len(stretches)
         self.storage.put(0, data)
 
+    def _put_one(self, number: int, value: npt.NDArray[Any]) -> None:
+        stretch, place = divmod(number, self.slots.size)
+        slot = self._word(1 + stretch)
+        if slot < FIRST:
+            if not value.view(self._bits):
+                return
+            slot = FIRST + self._used()
+            self._at(0, np.uint32, slot - FIRST + 1)
+            self._at(4 + 4 * stretch, np.uint32, slot)
+        self._at(self._place(slot, place), self.dtype, value)
+
+    def _at(self, at: int, dtype: Any, value: Any = None) -> npt.NDArray[Any]:
+        """The number at a byte of the memory, which becomes ``value`` if there is one."""
+        data = self.storage.get(at, np.dtype(dtype).itemsize)
+        number = data.view(dtype)
+        if value is not None:
+            number[0] = value
+            self.storage.put(at, data)
+        return number
+
+    def _place(self, slot: int, place: int) -> int:
+        """The byte at which an element of a slot begins."""
+        return int((self.slots.begin + slot * self.slots.size + place) * self.dtype.itemsize)
+
+    def _word(self, n: int) -> int:
+        """A word of the table."""
+        return int(self._at(4 * n, np.uint32)[0])
+
     def _used(self) -> int:
-        return int(self.storage.get(0, 4).view(np.uint32)[0])
+        return self._word(0)
 
     def _end(self, used: int) -> int:
         """The bytes of the memory with that many slots."""
-        return int((self.slots.begin + (FIRST + used) * self.slots.size) * self.dtype.itemsize)
+        return self._place(FIRST + used, 0)
 
     def _table(self) -> npt.NDArray[np.uint32]:
         return self.storage.get(4, 4 * self.slots.count).view(np.uint32)

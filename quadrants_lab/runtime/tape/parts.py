@@ -22,8 +22,7 @@ import numpy.typing as npt
 from quadrants_lab.analysis.regions import Region, volume, whole
 from quadrants_lab.backends.host import empty
 from quadrants_lab.backends.pages import PAGE
-from quadrants_lab.runtime.memory.celled import Celled
-from quadrants_lab.runtime.memory.memory import PUT, HostMirrored, Imported, Memory
+from quadrants_lab.runtime.memory.memory import PUT, Celled, HostMirrored, Imported, Memory
 
 
 class Account:

@@ -1,8 +1,7 @@
-"""The memory of fields in a sparse layout, and where it lies."""
+"""Where the memory of a field in a sparse layout lies: in pages of the host, or on a device."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -13,57 +12,11 @@ from quadrants_lab.backends.pages import Pages
 from quadrants_lab.ir.cell_order import Order, slots_in
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.memory.cell_array import CellArray, PagedCells, SlottedCells, Storage
-from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
 
-class Celled(Memory):
-    """Memory of a field in a sparse layout. ``array`` and `values` are copies in row-major order, and QL2036 where
-    these would be too large; `part` and `put` are not."""
-
-    __slots__ = ("order",)
-    operand: CellArray
-
-    def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
-        super().__init__(session, dtype)
-        self.order = order
-        self.operand = self.on_device = _cells(session, dtype, shape, order)  # `array` is not for writing
-        self.address = self.operand.address
-
-    @property
-    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
-        array = self.copy()
-        array.flags.writeable = False
-        return array
-
-    def part(self, where: Any) -> npt.NDArray[Any]:
-        with self.session.lock:
-            return self.operand[where]
-
-    def any(self) -> bool:
-        with self.session.lock:
-            return self.operand.any()
-
-    def copy(self) -> npt.NDArray[Any]:
-        with self.session.lock:
-            return self.operand.read()
-
-    def assign(self, values: Any) -> None:
-        with self.session.lock:
-            self.operand.write(values)
-
-    def put(self, where: Any, values: Any) -> None:
-        with self.session.lock:
-            self.operand[where] = values
-
-    def reader(self) -> Callable[[Any], Any]:
-        return self.operand.item
-
-    def truth(self, index: Any) -> int:
-        return int(self.operand.item(index))
-
-
-def _cells(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> CellArray:
+def make_cells(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> CellArray:
+    """Zeroed elements in this order, in memory of the session's device."""
     slots = slots_in(order, dtype.nbytes)
     nbytes = (slots.elements if slots else prod(shape)) * dtype.nbytes
     if session.backend.CAPABILITIES.on_host:
