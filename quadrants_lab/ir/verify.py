@@ -25,7 +25,7 @@ ROLES = {
 }  # fmt: skip
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
 REDUCTIONS = {"add", "mul", "min", "max", "and", "or", "xor"}
-ATOMIC_OPS = (*REDUCTIONS, "sub", "exchange", "cas", "slot")
+ATOMIC_OPS = REDUCTIONS | {"sub", "exchange", "cas", "slot"}
 BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "place": u32, "elected": u1,
             "thread": i32, "number": i32, "threads": i32, "clock": i64}
 MODES = ("forward", "reverse", "both", "count", "dual")
