@@ -7,7 +7,7 @@ from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Num, Obj, Struct, Tuple, Value
+from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -169,13 +169,10 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
             return [format(str(value.value), spec)]
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
-    if isinstance(value, (Tuple, Matrix)):
+    if value.brackets is not None:
         begin, end = value.brackets
-        return [begin, *_separated((_shown(cx, v, node, spec) for v in value.entries(cx) or ()), ", "), end]
-    if isinstance(value, (Dict, Struct)):
-        shown_name = str if value.token is None else repr
-        members = ([f"{shown_name(k)}: ", *_shown(cx, part, node, spec)] for k, part in value.members.items())
-        return ["{", *_separated(members, ", "), "}"]
+        pieces = ([before, *_shown(cx, part, node, spec)] for before, part in value.printed(cx))
+        return [begin, *_separated(pieces, ", "), end]
     number = value.number(cx, node)
     if cx.static and isinstance(number, Lit):
         return [format(number.value, spec)]
