@@ -10,8 +10,10 @@ class Capabilities:
     are threads. ``suspects_races``: see `CompileOptions.suspect_races`. ``dlpack``: DLPack's number of the kind of
     device whose arrays kernels use in place, 0 for none. ``many``: there may be several devices, and `open_device`
     takes the number of one. ``blocks``: the threads of a block run at once, with shared memory of 32 KiB.
-    ``checks_bounds``: every kernel is compiled with `CompileOptions.check_out_of_bound`. ``pages``: memory may lie in
-    pages (`backends.pages`), in an order of its own."""
+    ``checks_bounds``: every kernel is compiled with `CompileOptions.check_out_of_bound`. ``pages``: the device's
+    memory is the host's, in pages that the operating system makes where they are written to (`backends.pages`).
+    ``slots``: memory of the device comes into being where it is used (`Device.reserve`), so that a sparse layout takes
+    little where it has a table (`ir.cell_order`)."""
 
     ad_unroll: tuple[int, int] = (1, 1)
     on_host: bool = False
@@ -21,3 +23,4 @@ class Capabilities:
     blocks: bool = False
     checks_bounds: bool = False
     pages: bool = False
+    slots: bool = False

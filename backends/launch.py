@@ -121,6 +121,11 @@ class Device(ABC):
         self.heap_address = 0
         self._heap: Memory | None = None
 
+    def reserve(self, nbytes: int) -> Any:
+        """Zeroed memory of this many bytes, of which a launch may use only the first ones. `allocate` it, unless the
+        device has memory that comes into being where it is used."""
+        return self.allocate((nbytes,), np.uint8)
+
     @abstractmethod
     def finish(self) -> None:
         """Waits until every launch is done."""

@@ -30,6 +30,8 @@ class Pages:
     """``nbytes`` zeroed bytes at ``address``, which begin a page, and end one. ``bytes``: these as an array."""
 
     def __init__(self, nbytes: int) -> None:
+        if nbytes > MOST_BYTES:
+            raise MemoryError(f"there are addresses for {MOST_BYTES >> 30} GiB")
         self.nbytes = nbytes
         size = max(-(-nbytes // PAGE), 1) * PAGE
         try:

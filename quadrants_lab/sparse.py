@@ -11,7 +11,7 @@ from quadrants_lab.lang.shapes import Shape, check_shape
 from quadrants_lab.lang.snode import SPARSE, axes, root
 from quadrants_lab.lang.struct import StructType
 from quadrants_lab.lang.struct_field import StructField
-from quadrants_lab.runtime.memory.memory import Memory, Paged
+from quadrants_lab.runtime.memory.memory import Celled, Memory
 
 __all__ = ["grid", "nbytes", "trim", "usage"]
 
@@ -34,19 +34,20 @@ def usage(x: Any) -> float:
 
 def nbytes(x: Any) -> int:
     """The bytes of memory that a field, or a field of structs, takes now, with those that say which of its cells are
-    active, and without those of gradients. In a sparse layout on the CPU they are whole pages of memory."""
+    active, and without those of gradients. In a sparse layout they are whole pages of memory on the CPU and in C, and a
+    table and the slots that are taken on CUDA and WebAssembly."""
     return sum(memory.operand.nbytes for memory in _memories(_fields(x)))
 
 
 def trim(x: Any) -> None:
     """Gives memory back that holds nothing but zeros, of a field, or of a field of structs, and of its gradients:
     cells that kernels deactivated keep theirs until then. No other thread may launch kernels over it meanwhile. Without
-    effect on other backends than the CPU."""
+    effect on Vulkan, Metal and AMDGPU."""
     fields = list(_fields(x))
     relatives = [relative for f in fields for relative in (f.grad, f.dual) if relative]
     for memory in _memories([*fields, *relatives]):
-        if isinstance(memory, Paged):
-            memory.operand.pages.trim()
+        if isinstance(memory, Celled):
+            memory.operand.trim()
 
 
 def _memories(fields: Iterable[Field]) -> list[Memory]:

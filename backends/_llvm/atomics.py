@@ -8,6 +8,7 @@ from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.ops import COLUMN
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.cell_order import CLAIMED, FIRST
 from quadrants_lab.ir.types import DType
 
 
@@ -22,6 +23,9 @@ def combine(
 
 def atomic(b: Body, s: N.Atomic) -> None:
     """A task that uses the old value does not run in lanes."""
+    if s.op == "slot":
+        _slot(b, s)
+        return
     t, value, loose = s.type, b.value(s.value, b.width), b.fast or "reassoc "
     partial = b.partials.get(s.buffer)
     if partial is not None:
@@ -112,6 +116,35 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
     fn.branch(same, done, loop)
     fn.start(done)
     return old
+
+
+def _slot(b: Body, s: N.Atomic) -> None:
+    """Gives a stretch of elements, or that of each lane, a slot; see `backends.lower.atomics`."""
+    buffer = b.kernel.buffers[s.buffer]
+    base, tag = b.pointer(buffer.name), b.tag(buffer)
+
+    def take(ptr: str) -> str:
+        fn = b.fn
+        again, first, rest, done = (fn.label(name) for name in ("slot", "take", "wait", "done"))
+        fn.jump(again)
+        fn.start(again)
+        before = fn.atomic(f"atomicrmw umax ptr {ptr}, i32 {CLAIMED}", tag=tag)
+        fn.branch(fn.let(f"icmp eq i32 {before}, 0"), first, rest)
+        fn.start(first)
+        number = fn.let(f"add i32 {fn.atomic(f'atomicrmw add ptr {base}, i32 1', tag=tag)}, {FIRST}")
+        fn.atomic(f"atomicrmw umax ptr {ptr}, i32 {number}", tag=tag)
+        fn.jump(rest)
+        fn.start(rest)
+        now = fn.atomic(f"atomicrmw umax ptr {ptr}, i32 {CLAIMED}", tag=tag)
+        fn.branch(fn.let(f"icmp ult i32 {now}, {FIRST}"), again, done)
+        fn.start(done)
+        return now
+
+    if b.uniform(*s.index):
+        b.define(s.id, s.type, take(memory.address(b, buffer, s.index)))
+    else:
+        each = memory.each_address(b, buffer, s.index, base)
+        _one_by_one(b, s.type, each, b.vector(s.value), lambda place, _: take(place))
 
 
 # --- an element for each lane -----------------------------------------------------------------------------------

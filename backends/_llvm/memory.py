@@ -5,9 +5,9 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.digits import places as places_of
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
+from quadrants_lab.backends.lower.digits import places as places_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order, is_row_major
 from quadrants_lab.ir.sizeexpr import SizeConst

@@ -19,7 +19,7 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("c",)
-CAPABILITIES = Capabilities(on_host=True)
+CAPABILITIES = Capabilities(on_host=True, pages=True)
 
 
 def probe() -> str:

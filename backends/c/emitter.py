@@ -116,7 +116,10 @@ class Unit:
         self.members: dict[str, str] = {}
         at = {L.DEVICE: ("Device *device", 8), L.STATUS: ("int64_t status", 8), L.LAUNCH: ("uint64_t launch", 8)}
         for b in kernel.buffers.values():
-            name, t = self._member(b.name), memory_type(b.dtype)
+            name, t = self._member(b.of or b.name), memory_type(b.dtype)
+            self.members[b.name] = self.members[b.of or b.name]
+            if b.of:
+                continue
             if b.kind in ("temp", "ret"):
                 at[layout.buffers[b.name]] = f"{t} {name}", b.dtype.nbytes
             elif b.kind not in ("local", "private"):
@@ -176,6 +179,8 @@ class Body(body.Body):
             return self.once(b.name, t, f"{{}}[{prod(b.shape or ())}]")
         if b.kind == "heap":
             return self.once(b.name, t, f"*{{}} = ({t} *)(frame->device->heap + {member})")
+        if b.of:
+            return self.once(b.name, t, f"*{{}} = ({t} *){member}")
         extents = b.shape if b.shape is not None else [f"{member}_shape[{axis}]" for axis in range(b.ndim)]
         rows = "".join(f"[{n}]" for n in extents[1:])
         return self.once(b.name, t, f"{f'(*{{}}){rows}' if rows else '*{}'} = {member}")

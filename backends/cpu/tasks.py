@@ -6,7 +6,6 @@ from math import prod
 from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
-from quadrants_lab.backends._llvm.digits import splits
 from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.boxes import fixed_total
@@ -24,6 +23,7 @@ from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
+from quadrants_lab.backends.lower.digits import splits
 from quadrants_lab.backends.pages import PAGE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily

@@ -17,6 +17,7 @@ from functools import partial
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.cell_order import CLAIMED, FIRST
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, DType, i32, u1, u32, u64
@@ -49,7 +50,9 @@ class LowerAtomics(Parametrised):
                 return s
             b.span, b.adjoint_of = s.span, s.adjoint_of
             with b.block() as made:
-                if own:
+                if s.op == "slot":
+                    ids[s.id] = _slot(b, buffers[s.buffer], s.index[0], own)
+                elif own:
                     _plain(b, s, s.id in read)
                 elif s.op == "sub" and "add" in has:
                     b.add(replace(s, op="add", value=b.op("neg", s.value)))
@@ -63,6 +66,29 @@ class LowerAtomics(Parametrised):
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
 
 
+def _slot(b: Builder, table: N.Buffer, word: int, alone: bool) -> int:
+    """Gives a stretch its slot, of which it was seen to have none; returns the number. The thread whose change of the
+    word from 0 comes first takes a slot, and others repeat until the word has the number. That thread writes it in the
+    round in which it took the slot, so threads that run in lockstep do not wait for each other for ever."""
+    taken = b.const(0, b.types[word])
+    if alone:
+        before = X(b, b.load(table, (taken,)))
+        b.store(table, (taken,), (before + 1).id)
+        b.store(table, (word,), (before + FIRST).id)
+        return (before + FIRST).id
+    one, first = b.const(1, u32), b.const(0, u32)
+    seen, result = b.param(u32, "slot"), b.param(u32)
+    with b.block() as cond:
+        b.yield_((X(b, seen.id) < FIRST).id)
+    with b.block() as body:
+        before = X(b, b.atomic("max", table, (word,), b.const(CLAIMED, u32)))
+        with b.when((before == 0).id):
+            b.atomic("max", table, (word,), (X(b, b.atomic("add", table, (taken,), one)) + FIRST).id)
+        b.yield_(b.atomic("max", table, (word,), one))
+    b.add(N.While(b.fresh(), (seen,), (first,), tuple(cond), tuple(body), (result,)))
+    return result.id
+
+
 def _plain(b: Builder, s: N.Atomic, read: bool) -> None:
     """A load, an operation and a store. The atomic's id goes to the old value where that is ``read``, else to the
     store."""
@@ -74,7 +100,8 @@ def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> 
     """A loop that changes the element. Returns the old value where that is ``read``."""
     buffer = buffers[s.buffer]
     word = u64 if s.type.bits == 64 else u32
-    words = buffers[f"{s.buffer}.words"] = N.Buffer(f"{s.buffer}.words", "words", word, 1, None, of=s.buffer)
+    name = f"{s.buffer}.words"
+    words = buffers[name] = N.Buffer(name, "words", word, 1, None, of=buffer.of or s.buffer)
     at, decode, encode = _place(b, buffer, s.index)
     if s.op == "exchange" and s.type.bits >= 32:
         return decode(X(b, b.atomic("exchange", words, (at.id,), encode(X(b, s.value), at).id))).id

@@ -6,6 +6,7 @@ Passes for GPUs alone are imported when a GPU asks for them.
 
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
+from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.math import MATH, LowerMath
@@ -40,8 +41,8 @@ def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Pa
 def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
     own = "estimated" if options.fast_math else ""
     return (
-        lower_local_arrays, schedule, LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes,
-        *llvm(LowerMath(), own),
+        lower_local_arrays, schedule, LowerCells(pages=True), LowerAdstacks(u64, lanes=False, numbered=True),
+        lower_lanes, *llvm(LowerMath(), own),
     )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def c() -> Passes:
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        lower_local_arrays, LowerAdstacks(u64, lanes=False), *clike(formulas=("isnan", "isinf")),
+        LowerCells(), lower_local_arrays, LowerAdstacks(u64, lanes=False), *clike(formulas=("isnan", "isinf")),
         LowerAtomics(alone=True),
     )  # fmt: skip
 
@@ -75,8 +76,8 @@ def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pas
     shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
     together = (AggregateAtomics(WIDE, EXCHANGED, warp=warp),) if warp > 1 else ()
     return (
-        *first, *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares), lower_failures, *together,
-        LowerOffsets(wide=True, groups=True),
+        *first, LowerCells(), *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares),
+        lower_failures, *together, LowerOffsets(wide=True, groups=True),
     )  # fmt: skip
 
 
@@ -129,7 +130,7 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
+        LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
         LowerMath(MATH, near=options.fast_math), LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp")),
         LowerDivision(), lower_integers, lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures,
         LowerAtomics(alone=True),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from quadrants_lab.analysis.effects import memory_classes
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.cell_order import slots_of
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import find, uses, walk
@@ -23,14 +24,15 @@ class Target:
 
 
 def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
-    """The targets of a task, except buffers that may be the same array, whose elements would have two copies."""
+    """The targets of a task, except buffers that may be the same array, whose elements would have two copies, and
+    those with slots, of which a copy has none."""
     sums, others = _sums(task)
     if not sums:
         return []
     shared, classes = uniform(task), memory_classes(kernel)
     found = []
     for name, atomics in sums.items():
-        if sum(classes[other] == classes[name] for other in sums) > 1:
+        if sum(classes[other] == classes[name] for other in sums) > 1 or slots_of(kernel.buffers[name]):
             continue
         target = _target(kernel, name, atomics, shared)
         if all(_apart(s, name, target.fixed, shared) for s in others if classes[s.buffer] == classes[name]):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.wasm.device import Device
 
 STAGES = ("wat",)  # the text, with the size of the module's bytes
-CAPABILITIES = Capabilities(checks_bounds=True)
+CAPABILITIES = Capabilities(checks_bounds=True, slots=True)
 stages = lazily("backends.wasm.emitter", "stages")
 lowering = lazily("backends.wasm.emitter", "lowering")
 load = lazily("backends.wasm.executable", "Executable")

@@ -35,7 +35,7 @@ class Buffer:
     - "shared": memory of each block of a task, of static ``shape``, zero when the block begins
     - "frame": words of the head of a GPU's launch frame, or, with ``role`` "prints", the print block to which the frame
       points
-    - "words": the memory of the buffer ``of`` as words of ``dtype``, with one axis
+    - "words": the memory of the buffer ``of`` as elements of ``dtype``, with one axis
 
     ``grad`` and ``dual`` name the buffers of the adjoint and the tangent, "" where there is none. ``first`` has the
     index at which each axis begins in the program, or is () where all axes begin at 0. ``wide``: an axis of the

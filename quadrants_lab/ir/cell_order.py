@@ -1,15 +1,63 @@
-"""The order of elements in memory in pages: the cells of a sparse layout are contiguous, so that pages which no active
-cell touches need no memory.
+"""The order of elements in the memory of a sparse layout: its cells are contiguous, so that memory is needed only
+where some cell is active.
 
 An `Order` is a list of levels (axis, extent), outermost first, like the digits of a number with mixed bases. The levels
 of an axis have its extent as their product. Element (i, j) of the order ((0, 64), (1, 64), (0, 16), (1, 16)) has the
-digits i // 16, j // 16, i % 16, j % 16. () means row-major memory without pages.
+digits i // 16, j // 16, i % 16, j % 16. () means row-major memory that is all there.
+
+An order that ends in (`SLOT`, n) has a table: each stretch of n elements gets a slot of the memory when something is
+first written there. Without it the memory lies in pages of the operating system, which does the same.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
+from typing import TYPE_CHECKING
+
+from quadrants_lab.ir.record import dataclass
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir.buffers import Buffer
 
 Order = tuple[tuple[int, int], ...]
+SLOT = -1  # in place of an axis
+CLAIMED, FIRST = 1, 2  # words of a table: a thread is about to give the stretch a slot; the number of the first slot
+_LINE = 64  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Memory with a table: a u32 with the number of slots that are taken; a u32 for each of ``count`` stretches, 0 or
+    `CLAIMED` for one without a slot, else the slot's number; and from element number ``begin`` on the slots, of
+    ``size`` elements each. Slots 0 and `CLAIMED` stay zero. ``elements``: of the slots and what is before them."""
+
+    size: int
+    count: int
+    begin: int
+
+    @property
+    def elements(self) -> int:
+        return self.begin + (FIRST + self.count) * self.size
+
+
+def slots_of(of: Buffer) -> Slots | None:
+    """The slots of a buffer; None where it has no table."""
+    return slots_in(of.order, of.dtype.nbytes) if of.order else None
+
+
+def slots_in(order: Order, itemsize: int) -> Slots | None:
+    """The slots of memory in this order; None where it has no table."""
+    if not order or order[-1][0] != SLOT:
+        return None
+    size = order[-1][1]
+    count = -(-prod(n for _, n in order[:-1]) // size)
+    return Slots(size, count, -(-4 * (1 + count) // _LINE) * _LINE // itemsize)
+
+
+def levels_of(order: Order) -> Order:
+    """The order without its table."""
+    return order[:-1] if order and order[-1][0] == SLOT else order
 
 
 def order_of(levels: Iterable[tuple[int, int]]) -> Order:
@@ -26,13 +74,14 @@ def order_of(levels: Iterable[tuple[int, int]]) -> Order:
 
 def is_row_major(order: Order) -> bool:
     """Whether the elements follow each other row by row."""
-    axes = [axis for axis, _ in order]
+    axes = [axis for axis, _ in levels_of(order)]
     return axes == sorted(set(axes))
 
 
 def digits(order: Order) -> Iterator[tuple[int, int, int, bool]]:
     """For each level its axis, its extent, the product of the inner extents of the axis, and whether it is the
     axis's outermost."""
+    order = levels_of(order)
     for k, (axis, n) in enumerate(order):
         inner = prod(m for a, m in order[k + 1 :] if a == axis)
         yield axis, n, inner, all(a != axis for a, _ in order[:k])
@@ -41,6 +90,7 @@ def digits(order: Order) -> Iterator[tuple[int, int, int, bool]]:
 def split_shape(order: Order, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """How an array of the elements in memory order becomes one in the order of the indices: the shape with an axis for
     each level, and the permutation that sorts these axes by the axis of the index, outermost first."""
+    order = levels_of(order)
     shape = tuple(n for _, n in order)
     permutation = tuple(sorted(range(len(order)), key=lambda k: (order[k][0], k)))
     assert {axis for axis, _ in order} == set(range(ndim))

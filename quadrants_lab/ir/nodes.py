@@ -100,11 +100,13 @@ class Atomic(Read, Write, Value):
     """``buffer[index] op= value``, atomically. The value of the statement is the old element.
 
     ``op``: add, sub, mul, min, max, and, or, xor, exchange, or cas, which exchanges only if the element is
-    ``expected``. ``private``: no other iteration of the task touches this element at the same time, so reading and
-    then writing it is enough. ``distance``: the largest dependence distance, along the first index, between two
-    iterations that touch the same element; -1 where it is not known. ``fission``: a number other than 0 says that
-    loop fission may give this atomic a loop of its own, which runs for all iterations of a row before anything else.
-    The operands can be computed again, and atomics of the same number touch different elements in one row."""
+    ``expected``; or slot, which gives the word of a table (`ir.cell_order.Slots`) a slot's number if it has none, and
+    whose value is the new element. ``private``: no other iteration of the task touches this element at the same time,
+    so reading and then writing it is enough. ``distance``: the largest dependence distance, along the first index,
+    between two iterations that touch the same element; -1 where it is not known. ``fission``: a number other than 0
+    says that loop fission may give this atomic a loop of its own, which runs for all iterations of a row before
+    anything else. The operands can be computed again, and atomics of the same number touch different elements in one
+    row."""
     form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{distance?}{fission?}"
     op: Word
     expected: MaybeId = field(default=NO_ID, kw_only=True)

@@ -54,7 +54,7 @@ _TOKEN = re.compile(
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
 _ARG = re.compile(r"\s*([^\W\d]\w*(?:\.\w+|\[\d+\])*)")  # an argument, or a part of one: s.a, m[0]
-_ORDER = re.compile(r"\s*(\d+:\d+(?:,\d+:\d+)*)")
+_ORDER = re.compile(r"\s*(\d+:\d+(?:,-?\d+:\d+)*)")
 _FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 

@@ -24,7 +24,8 @@ ROLES = {
     "field": ("", "activity"), "frame": ("", "prints"),
 }  # fmt: skip
 OFFLOAD_KINDS = ("serial", "range_for", "struct_for", "threads")
-ATOMIC_OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange", "cas")
+REDUCTIONS = {"add", "mul", "min", "max", "and", "or", "xor"}
+ATOMIC_OPS = REDUCTIONS | {"sub", "exchange", "cas", "slot"}
 BUILTINS = {"seed": u64, "launch": u64, "iteration": u64, "lanes": u32, "place": u32, "elected": u1,
             "thread": i32, "number": i32, "threads": i32, "clock": i64}
 MODES = ("forward", "reverse", "both", "count", "dual")
@@ -126,7 +127,7 @@ class _Verifier:
         self.need(b.role in ROLES.get(b.kind, ("",)), f"buffer '{name}' has the unknown role '{b.role}'")
         extents = b.ndim if b.kind == "scratch" else 0
         self.need(len(b.extents) == extents, f"buffer '{name}' has {len(b.extents)} extents")
-        words = b.of in self.k.buffers and b.ndim == 1 and b.dtype in (u32, u64)
+        words = b.of in self.k.buffers and b.ndim == 1
         self.need(words if b.kind == "words" else not b.of, f"buffer '{name}' is not made of words of a buffer")
         for what, other in (("adjoint", b.grad), ("tangent", b.dual)):
             if other in self.k.buffers:
@@ -231,7 +232,7 @@ class _Verifier:
         buffers = [self.k.buffers.get(name) for name in (*s.copies, *(name for name, _ in s.shares))]
         self.need(None not in buffers, "the schedule names a buffer that there is not", s)
         ops = {op for _, op in s.shares}
-        self.need(ops <= {*ATOMIC_OPS} - {"sub", "exchange", "cas"}, "the schedule reduces by no such operation", s)
+        self.need(ops <= REDUCTIONS, "the schedule reduces by no such operation", s)
         self.need(s.sums in ("", "serial", "versioned"), f"'{s.sums}' is no way in which sums run", s)
         self.need(not s.sums or bool(s.copies), "the schedule says how sums run, and names no buffer of them", s)
         self.need(not s.aggregate or bool(s.copies), "the schedule aggregates sums, and there are none", s)

@@ -366,7 +366,7 @@ class Field(Dense):
     them, those that were not requested (``needs``) become a `NoDerivative`.
 
     In a sparse layout, a write from Python to an element activates its cell, and a write to the whole field changes
-    the active elements. Gradients and duals are always dense.
+    the active elements. All elements of gradients and duals are active.
     """
 
     __slots__ = ("_dual", "_grad", "needs", "primal", "snode")

@@ -79,7 +79,7 @@ def to_cupy(memory: Memory, shape: tuple[int, ...]) -> Any:
         raise ImportError(
             "to_cupy needs CuPy: python -m pip install cupy-cuda12x, or cupy-cuda13x; to_numpy() needs nothing"
         ) from None
-    if not dlpack.can_import(memory.session):
+    if memory.order or not dlpack.can_import(memory.session):
         return cupy.asarray(memory.copy()).reshape(shape)
     array = cupy.empty(memory.operand.shape, memory.dtype.numpy)
     theirs: Any = dlpack.of_array(array, memory.session, "the copy")

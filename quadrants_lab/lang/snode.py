@@ -1,8 +1,8 @@
 """Placement of fields: `qd.root`, nodes of `dense`, `pointer`, `bitmasked` and `dynamic`, `FieldsBuilder`.
 
-Placement gives fields their shape; the memory of each stays dense and row-major. A node that is not dense has an i32
-field ``activity``: 1 for each active cell, or, for a dynamic node, the length of each list. The ancestors of an active
-cell are active. Inactive elements are 0 in memory, so that reads need no test.
+Placement gives fields their shape, and in a sparse layout the order of their elements in memory. A node that is not
+dense has an i32 field ``activity``: 1 for each active cell, or, for a dynamic node, the length of each list. The
+ancestors of an active cell are active. Inactive elements are read as 0, so that reads need no test.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.backends.pages import MOST_BYTES
+from quadrants_lab.backends.capabilities import Capabilities
+from quadrants_lab.backends.pages import MOST_BYTES, PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.ir.cell_order import Order, order_of
-from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.cell_order import SLOT, Order, order_of
+from quadrants_lab.ir.types import DType, i32
 from quadrants_lab.lang.dense import Field, ScalarField
 from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.elements import Entry
@@ -34,6 +35,8 @@ SPARSE = ("pointer", "bitmasked", "dynamic", "group")  # kinds of nodes whose ce
 MAX_BYTES = 2**33  # of a field in a sparse layout on a device without memory on demand
 MANY_CELLS = 4096  # in a cell of the node above, so many are put into groups
 GROUP = 1024  # the most cells of a group
+SMALL_CELL = 64  # bytes; smaller cells share slots of a page
+LEAST_SLOT, LEAST_MARKS = 256, 64  # bytes of slots: of elements, and of what says which larger cells are active
 
 
 class Axes(tuple[int, ...]):
@@ -164,14 +167,16 @@ class SNode:
 
     def _groups(self, extents: dict[int, int]) -> dict[int, int]:
         """Into how many groups the cells of a child node are put along each axis; {} for none."""
-        if prod(extents.values()) <= MANY_CELLS or not _pages():
+        if prod(extents.values()) <= MANY_CELLS or not (_can().pages or _can().slots):
             return {}
         most = round(GROUP ** (1 / len(extents)))
         return {axis: n // max(k for k in range(1, most + 1) if n % k == 0) for axis, n in extents.items()}
 
-    def order(self, element_shape: tuple[int, ...] = ()) -> Order:
-        """The order of the elements of a field in this node: those of a cell are together. () for row by row."""
-        if self.sparse is None or not _pages():
+    def order(self, dtype: DType, element_shape: tuple[int, ...] = (), least: int = 0) -> Order:
+        """The order of the elements of a field in this node: those of a cell are together. () for row by row.
+        ``least``: the bytes that a slot has at least; by default as many as keep the table small beside the elements,
+        and several cells from sharing a slot."""
+        if self.sparse is None or not (_can().pages or _can().slots):
             return ()
         levels: list[dict[int, int]] = []
         dense = False
@@ -182,7 +187,15 @@ class SNode:
                 levels.append(node._extents)
             dense = node.kind == "dense"
         own = [(self.axes.index(axis), level[axis]) for level in levels for axis in sorted(level)]
-        return order_of([*own, *((len(self.axes) + k, n) for k, n in enumerate(element_shape))])
+        order = order_of([*own, *((len(self.axes) + k, n) for k, n in enumerate(element_shape))])
+        cell = prod(element_shape) * (prod(levels[-1].values()) if dense else 1)
+        nbytes = cell * dtype.nbytes
+        if _can().pages:
+            return order
+        least = least or (LEAST_SLOT if nbytes >= SMALL_CELL else PAGE)
+        while nbytes > PAGE and cell % 2 == 0:
+            cell, nbytes = cell // 2, nbytes // 2
+        return (*order, (SLOT, cell * max(least // nbytes, 1)))
 
     def place(self, *args: Any, offset: Shape | None = None) -> SNode:
         """Gives fields, the members of struct fields, and gradients their shape and memory. ``offset``: the first index
@@ -201,7 +214,7 @@ class SNode:
         for field in placed:
             if not (field.placed and any(isinstance(a, Entry) and a.field is field for a in args)):
                 self._check_size(field)
-                field.allocate(shape, first, self.order(field.element_shape))
+                field.allocate(shape, first, self.order(field.dtype, field.element_shape))
                 field.set_node(self)
                 self._fields.append(field)
         for field in placed:
@@ -245,8 +258,11 @@ class SNode:
         """The i32 field that says what is active. It has the shape of the node; for a dynamic one, of its parent."""
         if self._activity is None:
             assert self._above is not None
+            cells = prod(self.holder.shape)
+            elements = next((prod(node.shape) // cells for node in self._all() if node._fields), 1)
+            least = LEAST_MARKS if elements * i32.nbytes >= SMALL_CELL else PAGE
             self._activity = ScalarField(i32)
-            self._activity.allocate(self.holder.shape, order=self.holder.order())
+            self._activity.allocate(self.holder.shape, order=self.holder.order(i32, least=least))
         return self._activity
 
     @property
@@ -344,7 +360,7 @@ class SNode:
     def _check_size(self, field: Field) -> None:
         size = prod((*self.shape, *field.element_shape)) * field.dtype.bits // 8
         most, help = MAX_BYTES, "there it has memory for all that could be active: use fewer cells, or arch=qd.cpu"
-        if _pages():
+        if _can().pages:
             most, help = MOST_BYTES, "there are not enough addresses for more: use fewer cells"
         if self.sparse is not None and size > most:
             raise QuadrantsRuntimeError(
@@ -452,10 +468,10 @@ _roots: WeakKeyDictionary[session.Session, FieldsBuilder] = WeakKeyDictionary()
 root = Root()
 
 
-def _pages() -> bool:
-    """Whether a sparse layout has memory for what is active alone."""
-    pages: bool = session.current().backend.CAPABILITIES.pages
-    return pages
+def _can() -> Capabilities:
+    """What the session's device can."""
+    can: Capabilities = session.current().backend.CAPABILITIES
+    return can
 
 
 def _fields(arg: Any) -> Iterator[Field]:

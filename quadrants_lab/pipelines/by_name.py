@@ -22,6 +22,7 @@ from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends.lower.atomics import LowerAtomics
 from quadrants_lab.backends.lower.blocks import LowerBlocks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
+from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
@@ -96,7 +97,7 @@ PASSES: dict[str, Pass] = {
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), LaneSchedule(),
-        lower_lanes, LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(),
+        lower_lanes, LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(), LowerCells(),
     )
 }
 

@@ -134,7 +134,12 @@ class StandIn:
     def allocate(self, nbytes: int) -> int:
         if nbytes > self.free_bytes():
             raise MemoryError(f"allocating {nbytes} bytes: out of memory")
-        block = ctypes.create_string_buffer(b"\xcd" * min(nbytes, 1 << 16), nbytes + 256)
+        return self._take(ctypes.create_string_buffer(b"\xcd" * min(nbytes, 1 << 16), nbytes + 256), nbytes)
+
+    def reserve(self, nbytes: int) -> int:
+        return self._take(ctypes.create_string_buffer(nbytes + 256), nbytes)
+
+    def _take(self, block: Any, nbytes: int) -> int:
         address = -(-ctypes.addressof(block) // 256) * 256
         with self._order:
             self._memory[address] = (block, nbytes)

@@ -67,8 +67,12 @@ def test_arrays_scalars_draws_and_the_returned_value(backend) -> None:
     np.testing.assert_array_equal(a, kept)
 
 
-def test_a_gradient_whose_stacks_are_counted(backend) -> None:
-    x, y = qd.field(qd.f32, 50, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_a_gradient_whose_stacks_are_counted(sparse, backend) -> None:
+    x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    (qd.root.pointer if sparse else qd.root.dense)(qd.i, 10).dense(qd.i, 5).place(x, x.grad)
+    for i in range(50) if sparse else ():
+        x[i] = 1
     x.from_numpy(np.linspace(0.05, 3, 50).astype(np.float32))
     with recording() as records:
         halved(x, y)

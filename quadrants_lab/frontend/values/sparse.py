@@ -1,6 +1,6 @@
 """Active cells of sparse layouts: pointer, bitmasked and dynamic nodes.
 
-Memory is dense, and 0 where no cell is active, so loads need no test. Each sparse node has an i32 field ``activity``. A
+Elements are 0 where no cell is active, so loads need no test. Each sparse node has an i32 field ``activity``. A
 cell is active where the number there exceeds the rank of the cell: its position in the list of a dynamic node, else 0.
 A write activates the cell that it falls into and the cells above it, so the ancestors of an active cell are active.
 """

@@ -1,62 +1,96 @@
-"""Arrays in pages: as numpy arrays to those who index them, with the elements of a cell of a sparse layout together."""
+"""The memory of fields in a sparse layout: as numpy arrays to those who index it, with the elements of a cell together.
+
+`PagedCells` lie in pages of the operating system, `SlottedCells` in slots that a table finds (`ir.cell_order`).
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.backends.pages import MOST_BYTES, Pages
+from quadrants_lab.backends.pages import Pages
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.cell_order import Order, digits, is_row_major, split_shape
+from quadrants_lab.ir.cell_order import FIRST, Order, digits, is_row_major, levels_of, slots_in, split_shape
 
 MOST_DENSE = 2**33  # bytes of a dense array that may be made of the elements
+_TOGETHER = 1 << 20  # elements that are copied at a time
 
 
-class CellArray:
+class CellArray(ABC):
     """Zeroed elements of ``dtype`` in this order. ``shape``, ``ndim``, ``size``: as of an array that has all elements;
-    ``nbytes``: the bytes that its pages take now. ``elements``: the elements in memory order."""
+    ``nbytes``: the bytes that it takes now; ``address``: where the device has it."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, order: Order, pages: Pages | None = None) -> None:
+    address: int
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, order: Order) -> None:
         self.shape = shape
         self.ndim = len(shape)
         self.size = prod(shape)
         self.dtype = np.dtype(dtype)
         self.order = order
-        nbytes = self.size * self.dtype.itemsize
-        if nbytes > MOST_BYTES:
-            raise MemoryError(f"there are addresses for {MOST_BYTES >> 30} GiB")
-        self.pages = Pages(nbytes) if pages is None else pages
-        self.address = self.pages.address
-        self.elements: npt.NDArray[Any] = self.pages.bytes[:nbytes].view(self.dtype)
         self._bits = np.dtype(f"u{self.dtype.itemsize}")
-        self._levels = [
-            (axis, n, inner, prod(m for _, m in order[k + 1 :]))
-            for k, (axis, n, inner, _) in enumerate(digits(order))
-        ]
+        levels = levels_of(order)
+        self._split = [n for _, n in levels]
+        self._levels = [(*level[:3], prod(self._split[k + 1 :])) for k, level in enumerate(digits(order))]
 
     @property
-    def nbytes(self) -> int:
-        return self.pages.taken()
+    @abstractmethod
+    def nbytes(self) -> int: ...
 
+    @abstractmethod
     def item(self, index: Any) -> Any:
         """The element as a Python number; ``index``: an int, or one for each axis."""
-        at = index if isinstance(index, tuple) else (index,)
-        return self.elements.item(sum(at[axis] // inner % n * step for axis, n, inner, step in self._levels))
+
+    @abstractmethod
+    def take(self, numbers: Any) -> npt.NDArray[Any]:
+        """The elements with these numbers, in memory order."""
+
+    @abstractmethod
+    def put(self, numbers: Any, values: Any) -> None:
+        """Writes the elements with these numbers."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Sets all elements to 0 and gives the memory back."""
+
+    @abstractmethod
+    def nonzero(self) -> npt.NDArray[np.intp]:
+        """The numbers, in memory order, of the elements that are not all zero bits."""
+
+    @abstractmethod
+    def any(self) -> bool:
+        """Whether some element is not 0."""
+
+    @abstractmethod
+    def trim(self) -> None:
+        """Gives memory back that holds only zeros. Nothing may write to it meanwhile."""
+
+    @abstractmethod
+    def copy(self) -> CellArray:
+        """The elements that are not 0 in other memory, in the same order."""
+
+    @abstractmethod
+    def assign(self, other: Any) -> bool:
+        """Takes over the elements of such a copy; False where a copy has no room for them."""
+
+    @abstractmethod
+    def _read_all(self) -> npt.NDArray[Any]: ...
+
+    @abstractmethod
+    def _write_all(self, values: npt.NDArray[Any]) -> None: ...
 
     def __getitem__(self, where: Any) -> npt.NDArray[Any]:
-        if where is ...:
-            return self.read()
-        made: npt.NDArray[Any] = self.elements[self._numbers(where)]
-        return made
+        return self.read() if where is ... else self.take(self._numbers(where))
 
     def __setitem__(self, where: Any, values: Any) -> None:
         if where is ...:
             self.write(values)
         else:
-            self.elements[self._numbers(where)] = values
+            self.put(self._numbers(where), values)
 
     def read(self) -> npt.NDArray[Any]:
         """All elements, in a new row-major array; QL2036 where that is too large."""
@@ -67,36 +101,20 @@ class CellArray:
                 code="QL2036",
                 help="a loop over the field in a kernel runs over the elements that are active",
             )
-        if 4 * self.nbytes > nbytes:
-            out = np.empty(self.shape, self.dtype)
-            self._view(out)[...] = self.elements.reshape([n for _, n in self.order])
-            return out
-        out = np.zeros(self.shape, self.dtype)
-        numbers = self.nonzero()
-        out[self.indices(numbers)] = self.elements[numbers]
-        return out
+        return self._read_all()
 
     def write(self, values: Any) -> None:
         """Writes all elements. Zeros give the memory back."""
         values = np.asarray(values).astype(self.dtype, copy=False)
-        if values.ndim or values.view(self._bits).any():
-            whole = np.broadcast_to(values, self.shape)
-            there = np.nonzero(whole.view(self._bits)) if values.ndim else ()
-            self.pages.clear()
-            if there and 4 * len(there[0]) < self.size:
-                self[there] = whole[there]
-            else:
-                self.elements.reshape([n for _, n in self.order])[...] = self._view(whole)
+        self.clear()
+        if values.ndim == 0 and not values.view(self._bits).any():
+            return
+        whole = np.broadcast_to(values, self.shape)
+        there = np.nonzero(whole.view(self._bits)) if values.ndim else ()
+        if there and 4 * len(there[0]) < self.size:
+            self[there] = whole[there]
         else:
-            self.pages.clear()
-
-    def copy(self) -> CellArray:
-        """The elements that are not 0 in other pages."""
-        return CellArray(self.shape, self.dtype, self.order, self.pages.copy())
-
-    def nonzero(self) -> npt.NDArray[np.intp]:
-        """The numbers, in memory order, of the elements that are not all zero bits."""
-        return self.pages.nonzero(self._bits)
+            self._write_all(whole)
 
     def indices(self, numbers: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], ...]:
         """The indices along each axis of the elements with these numbers."""
@@ -108,7 +126,7 @@ class CellArray:
     def _view(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """An array of ``shape`` as one with an axis for each level of the order."""
         if is_row_major(self.order):
-            return array.reshape([n for _, n in self.order])
+            return array.reshape(self._split)
         shape, permutation = split_shape(self.order, self.ndim)
         split: npt.NDArray[Any] = array.reshape([shape[k] for k in permutation]).transpose(np.argsort(permutation))
         return split
@@ -129,4 +147,237 @@ class CellArray:
             mesh = [1] * len(sliced)
             mesh[sliced.index(k)] = -1
             at[k] = np.arange(*at[k].indices(self.shape[k])).reshape(mesh)
+        return self._number(at)
+
+    def _number(self, at: Any) -> Any:
+        """The number, in memory order, of the element at an index of one integer, or array, for each axis."""
         return sum(at[axis] // inner % n * step for axis, n, inner, step in self._levels)
+
+
+class PagedCells(CellArray):
+    """``elements``: the elements in memory order."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, order: Order, pages: Pages) -> None:
+        super().__init__(shape, dtype, order)
+        nbytes = self.size * self.dtype.itemsize
+        self.pages = pages
+        self.address = self.pages.address
+        self.elements: npt.NDArray[Any] = self.pages.bytes[:nbytes].view(self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return self.pages.taken()
+
+    def item(self, index: Any) -> Any:
+        return self.elements.item(self._number(index if isinstance(index, tuple) else (index,)))
+
+    def take(self, numbers: Any) -> npt.NDArray[Any]:
+        made: npt.NDArray[Any] = self.elements[numbers]
+        return made
+
+    def put(self, numbers: Any, values: Any) -> None:
+        self.elements[numbers] = values
+
+    def nonzero(self) -> npt.NDArray[np.intp]:
+        return self.pages.nonzero(self._bits)
+
+    def copy(self) -> PagedCells:
+        return PagedCells(self.shape, self.dtype, self.order, self.pages.copy())
+
+    def assign(self, other: PagedCells) -> bool:
+        self.pages.assign(other.pages)
+        return True
+
+    def _read_all(self) -> npt.NDArray[Any]:
+        if 4 * self.nbytes > self.size * self.dtype.itemsize:
+            out = np.empty(self.shape, self.dtype)
+            self._view(out)[...] = self.elements.reshape(self._split)
+            return out
+        out = np.zeros(self.shape, self.dtype)
+        numbers = self.nonzero()
+        out[self.indices(numbers)] = self.elements[numbers]
+        return out
+
+    def _write_all(self, values: npt.NDArray[Any]) -> None:
+        self.elements.reshape(self._split)[...] = self._view(values)
+
+    def any(self) -> bool:
+        return self.pages.any()
+
+    def clear(self) -> None:
+        self.pages.clear()
+
+    def trim(self) -> None:
+        self.pages.trim()
+
+
+class Storage(Protocol):
+    """``room`` zeroed bytes at ``address``, of which only the first ones need memory."""
+
+    address: int
+    room: int
+
+    def get(self, at: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Some of the bytes, or a copy of them."""
+
+    def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
+        """Writes bytes, unless they are what `get` returned, of memory that the host sees."""
+
+    def clear(self, at: int, end: int) -> None:
+        """Sets bytes to 0; ``at`` 0 gives their memory back."""
+
+    def taken(self, nbytes: int) -> int:
+        """The bytes of memory that it takes where the first ``nbytes`` were used."""
+
+    def saved(self, nbytes: int) -> Storage:
+        """A copy of the first bytes."""
+
+    def restore(self, copy: Any, nbytes: int) -> None:
+        """Copies the first bytes back."""
+
+
+class SlottedCells(CellArray):
+    def __init__(self, shape: tuple[int, ...], dtype: Any, order: Order, storage: Storage) -> None:
+        super().__init__(shape, dtype, order)
+        slots = slots_in(order, self.dtype.itemsize)
+        assert slots is not None
+        self.slots, self.storage, self.address = slots, storage, storage.address
+
+    @property
+    def nbytes(self) -> int:
+        return self.storage.taken(self._end(self._used()))
+
+    def item(self, index: Any) -> Any:
+        stretch, place = divmod(self._number(index if isinstance(index, tuple) else (index,)), self.slots.size)
+        return self._at(self._place(self._word(1 + stretch), place), self.dtype).item()
+
+    def take(self, numbers: Any) -> npt.NDArray[Any]:
+        table, rows = self._parts(self._used())
+        made: npt.NDArray[Any] = rows[table[numbers // self.slots.size], numbers % self.slots.size]
+        return made
+
+    def put(self, numbers: Any, values: Any) -> None:
+        if np.ndim(numbers) == 0 == np.ndim(values):
+            self._put_one(int(numbers), np.asarray(values).astype(self.dtype))
+            return
+        numbers = np.asarray(numbers)
+        values = np.broadcast_to(np.asarray(values).astype(self.dtype, copy=False), numbers.shape)
+        table, used = self._table(), self._used()
+        some = np.ascontiguousarray(values).view(self._bits) != 0
+        stretches = np.unique(numbers[some.reshape(numbers.shape)] // self.slots.size)
+        missing = stretches[table[stretches] < FIRST]
+        data = self.storage.get(0, self._end(used + len(missing)))
+        table, rows = self._split_up(data)
+        table[missing] = FIRST + used + np.arange(len(missing))
+        data[:4].view(np.uint32)[0] = used + len(missing)
+        slots = table[numbers // self.slots.size]
+        there = slots >= FIRST
+        rows[slots[there], (numbers % self.slots.size)[there]] = values[there]
+        self.storage.put(0, data)
+
+    def clear(self) -> None:
+        self.storage.clear(0, self._end(self._used()))
+
+    def nonzero(self) -> npt.NDArray[np.intp]:
+        stretches, rows = self._taken()
+        at, inside = np.nonzero(rows.view(self._bits))
+        return stretches[at] * self.slots.size + inside
+
+    def any(self) -> bool:
+        return bool(self._parts(self._used())[1].any())
+
+    def trim(self) -> None:
+        stretches, rows = self._taken()
+        some = rows.view(self._bits).any(axis=1)
+        if not some.all():
+            self._fill(stretches[some], rows[some].copy())
+
+    def copy(self) -> SlottedCells:
+        return SlottedCells(self.shape, self.dtype, self.order, self.storage.saved(self._end(self._used())))
+
+    def assign(self, other: SlottedCells) -> bool:
+        before, end = self._end(self._used()), other._end(other._used())
+        if end > self.storage.room:
+            return False
+        if end < before:
+            self.storage.clear(end, before)
+        self.storage.restore(other.storage, end)
+        return True
+
+    def _read_all(self) -> npt.NDArray[Any]:
+        out = np.zeros(self.shape, self.dtype)
+        stretches, rows = self._taken()
+        each = max(_TOGETHER // self.slots.size, 1)
+        for k in range(0, len(stretches), each):
+            numbers = stretches[k : k + each, None] * self.slots.size + np.arange(self.slots.size)
+            inside = numbers < self.size
+            out[self.indices(numbers[inside])] = rows[k : k + each][inside]
+        return out
+
+    def _write_all(self, values: npt.NDArray[Any]) -> None:
+        whole = np.zeros((self.slots.count, self.slots.size), self.dtype)
+        whole.reshape(-1)[: self.size].reshape(self._split)[...] = self._view(values)
+        some = np.flatnonzero(whole.view(self._bits).any(axis=1))
+        self._fill(some, whole[some])
+
+    def _fill(self, stretches: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
+        """Makes these stretches all that have slots."""
+        self.clear()
+        data = self.storage.get(0, self._end(len(stretches)))
+        table, there = self._split_up(data)
+        table[stretches] = FIRST + np.arange(len(stretches))
+        there[FIRST:] = rows
+        data[:4].view(np.uint32)[0] = len(stretches)
+        self.storage.put(0, data)
+
+    def _put_one(self, number: int, value: npt.NDArray[Any]) -> None:
+        stretch, place = divmod(number, self.slots.size)
+        slot = self._word(1 + stretch)
+        if slot < FIRST:
+            if not value.view(self._bits):
+                return
+            slot = FIRST + self._used()
+            self._at(0, np.uint32, slot - FIRST + 1)
+            self._at(4 + 4 * stretch, np.uint32, slot)
+        self._at(self._place(slot, place), self.dtype, value)
+
+    def _at(self, at: int, dtype: Any, value: Any = None) -> npt.NDArray[Any]:
+        """The number at a byte of the memory, which becomes ``value`` if there is one."""
+        data = self.storage.get(at, np.dtype(dtype).itemsize)
+        number = data.view(dtype)
+        if value is not None:
+            number[0] = value
+            self.storage.put(at, data)
+        return number
+
+    def _place(self, slot: int, place: int) -> int:
+        """The byte at which an element of a slot begins."""
+        return int((self.slots.begin + slot * self.slots.size + place) * self.dtype.itemsize)
+
+    def _word(self, n: int) -> int:
+        """A word of the table."""
+        return int(self._at(4 * n, np.uint32)[0])
+
+    def _used(self) -> int:
+        return self._word(0)
+
+    def _end(self, used: int) -> int:
+        """The bytes of the memory with that many slots."""
+        return self._place(FIRST + used, 0)
+
+    def _table(self) -> npt.NDArray[np.uint32]:
+        return self.storage.get(4, 4 * self.slots.count).view(np.uint32)
+
+    def _parts(self, used: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        """The table, and the slots as the rows of an array."""
+        return self._split_up(self.storage.get(0, self._end(used)))
+
+    def _split_up(self, data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        rows = data[self.slots.begin * self.dtype.itemsize :].view(self.dtype).reshape(-1, self.slots.size)
+        return data[4 : 4 + 4 * self.slots.count].view(np.uint32), rows
+
+    def _taken(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
+        """The stretches that have slots, and their elements."""
+        table, rows = self._parts(self._used())
+        stretches = np.flatnonzero(table >= FIRST)
+        return stretches, rows[table[stretches]]

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -21,10 +21,8 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.memory.cell_array import CellArray
+from quadrants_lab.runtime.memory.cell_storage import make_cells
 from quadrants_lab.runtime.session import Session
-
-if TYPE_CHECKING:
-    pass
 
 TIMES = count(1)
 
@@ -121,8 +119,7 @@ class Memory:
         assert array.flags.c_contiguous
         made = Memory(session, dtype)
         made.array = made.operand = array
-        made.address = array.ctypes.data
-        made.foreign = foreign
+        made.address, made.foreign = array.ctypes.data, foreign
         return made
 
     def before_write(self, where: Any, values: Any) -> None:
@@ -213,7 +210,7 @@ class Memory:
 
     def truth(self, index: Any) -> int:
         """The element, a truth value, as 0 or 1."""
-        return int(self.values()[index])
+        return int(self.reader()(index))
 
     def session_ended(self) -> None:
         """Drops memory of the device, which nobody can read any more (``freed``). Shape and dtype stay."""
@@ -388,8 +385,7 @@ class Imported(HostMirrored):
         assert dtype is not None
         made = cls(session, dtype)
         made.on_device = made.operand = on_device
-        made.address = on_device.address
-        made.foreign = foreign
+        made.address, made.foreign = on_device.address, foreign
         session.holders.add(made)
         return made
 
@@ -401,45 +397,45 @@ class Imported(HostMirrored):
         super().flush()
 
 
-class Paged(Memory):
-    """Memory of the host in pages, of a field in a sparse layout. ``array`` and `values` are copies in row-major order,
-    and QL2036 where these would be too large; `part` and `put` are not."""
+class Celled(Memory):
+    """Memory of a field in a sparse layout. ``array`` and `values` are row-major copies, or QL2036 for large ones."""
 
     __slots__ = ("order",)
     operand: CellArray
 
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
         super().__init__(session, dtype)
-        self.order = order
-        self.operand = self.on_device = CellArray(shape, dtype.numpy, order)  # `array` is not for writing
-        self.address = self.operand.address
+        self.order, self.operand = order, make_cells(session, dtype, shape, order)
+        self.on_device, self.address = self.operand, self.operand.address  # `array` is not for writing
 
     @property
     def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
-        array = self.operand.read()
+        array = self.copy()
         array.flags.writeable = False
         return array
 
     def part(self, where: Any) -> npt.NDArray[Any]:
-        return self.operand[where]
+        with self.session.lock:
+            return self.operand[where]
 
     def any(self) -> bool:
-        return self.operand.pages.any()
+        with self.session.lock:
+            return self.operand.any()
 
     def copy(self) -> npt.NDArray[Any]:
-        return self.operand.read()
+        with self.session.lock:
+            return self.operand.read()
 
     def assign(self, values: Any) -> None:
-        self.operand.write(values)
+        with self.session.lock:
+            self.operand.write(values)
 
     def put(self, where: Any, values: Any) -> None:
-        self.operand[where] = values
+        with self.session.lock:
+            self.operand[where] = values
 
     def reader(self) -> Callable[[Any], Any]:
         return self.operand.item
-
-    def truth(self, index: Any) -> int:
-        return int(self.operand.item(index))
 
 
 def _number(where: Any, shape: tuple[int, ...]) -> int | None:
@@ -485,7 +481,7 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Orde
 
 def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> Memory:
     if order:
-        return Paged(session, dtype, shape, order)
+        return Celled(session, dtype, shape, order)
     if session.backend.CAPABILITIES.on_host:  # without opening the device, which loads the code generator
         return Memory.over(session, zeros(shape, dtype.numpy), None)
     with session.lock:  # allocation may wait for launches, or start some

@@ -61,6 +61,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
     """
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
+    kernel = _ordered(kernel, plan, session)
     with session.lock:
         executable = load_cached(kernel, plan.compiled.options, session)
         memories = {
@@ -119,6 +120,13 @@ def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
         memories[name].assign(array)
 
 
+def _ordered(kernel: N.Kernel, plan: Plan, session: Session) -> N.Kernel:
+    """The kernel of a plan for this session. On another backend than the plan's all elements are row by row."""
+    if session.settings.backend == plan.session.settings.backend:
+        return kernel
+    return replace(kernel, buffers={name: replace(b, order=()) for name, b in kernel.buffers.items()})
+
+
 def _depths(
     record: LaunchRecord, plan: Plan, session: Session, memories: dict[str, Memory]
 ) -> list[int]:
@@ -128,9 +136,10 @@ def _depths(
         return [forced] * len(plan.stacks.sizes)
     counted: dict[int, int] = {}
     if counter is not None:
-        executable = load_cached(counter.kernel, plan.compiled.options, session)
-        frame = frame_of(record, executable, counter.kernel, session, memories)
-        frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
+        kernel = _ordered(counter.kernel, plan, session)
+        executable = load_cached(kernel, plan.compiled.options, session)
+        frame = frame_of(record, executable, kernel, session, memories)
+        frame.set_stacks([0] * len(stack_allocas(kernel)))
         launch(record, frame, session)
         counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
     live = LiveData(record.scalars, {name: memory.values() for name, memory in memories.items()})

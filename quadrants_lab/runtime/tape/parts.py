@@ -22,7 +22,7 @@ import numpy.typing as npt
 from quadrants_lab.analysis.regions import Region, volume, whole
 from quadrants_lab.backends.host import empty
 from quadrants_lab.backends.pages import PAGE
-from quadrants_lab.runtime.memory.memory import PUT, HostMirrored, Imported, Memory, Paged
+from quadrants_lab.runtime.memory.memory import PUT, Celled, HostMirrored, Imported, Memory
 
 
 class Account:
@@ -230,12 +230,12 @@ class WholePart(HostPart):
         return WholePart(self.memory, account)
 
 
-class PagedPart:
-    """A copy of all elements of memory in pages that are not 0, in pages. ``nbytes``: what the copy takes."""
+class CellPart:
+    """A copy of all elements of a sparse layout that are not 0, in the same order. ``nbytes``: what the copy takes."""
 
     is_lent, is_whole = False, True
 
-    def __init__(self, memory: Paged, account: Account) -> None:
+    def __init__(self, memory: Celled, account: Account) -> None:
         self.memory = memory
         self.region = whole(memory.operand.shape)
         self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
@@ -247,14 +247,12 @@ class PagedPart:
         with self.memory.writing():
             if self.memory.recorded is not None:
                 self.memory.recorded(self.memory, PUT, self)
-            self.memory.operand.pages.assign(self.values.pages)
+            self.memory.operand.assign(self.values)
             self.memory.version += 1
 
     def keep(self) -> None:
-        if self.is_lent:
+        if self.is_lent or not self.values.assign(self.memory.operand):
             self.values, self.is_lent = self.memory.operand.copy(), False
-        else:
-            self.values.pages.assign(self.memory.operand.pages)
 
     def lent(self) -> Callable[[npt.NDArray[Any]], None]:
         self.is_lent = True
@@ -266,15 +264,15 @@ class PagedPart:
         """The address of the copy, in which the elements are in the order of the memory's."""
         return self.values.address
 
-    def again(self, account: Account) -> PagedPart:
-        return PagedPart(self.memory, account)
+    def again(self, account: Account) -> CellPart:
+        return CellPart(self.memory, account)
 
-    def changed(self, account_for: Callable[[int], Account]) -> PagedPart:
+    def changed(self, account_for: Callable[[int], Account]) -> CellPart:
         self.hold = account_for(self.nbytes).hold(self.nbytes)
         return self
 
 
-Part = HostPart | DevicePart | PagedPart
+Part = HostPart | DevicePart | CellPart
 
 
 def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> None:
@@ -286,7 +284,7 @@ def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part],
     read such a copy in place of the memory."""
     if memory.order:
         few = volume(region) * memory.dtype.nbytes <= PAGE
-        return (HostPart, region) if few else (PagedPart, whole(memory.operand.shape))
+        return (HostPart, region) if few else (CellPart, whole(memory.operand.shape))
     on_host = memory.session.backend.CAPABILITIES.on_host and not memory.foreign
     on_device = isinstance(memory, HostMirrored) and not isinstance(memory, Imported)
     if (on_host or on_device) and 8 * volume(region) >= (8 if account.exact else 7) * memory.operand.size:
@@ -297,7 +295,7 @@ def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part],
 def bytes_of(memory: Memory, region: Region, account: Account) -> int:
     """The bytes that `part_of` takes."""
     kind, region = _kind(memory, region, account)
-    if kind is PagedPart:
+    if kind is CellPart:
         nbytes: int = memory.operand.nbytes
         return nbytes
     size = volume(region) if kind is not DevicePart else span(memory.operand.shape, region)[1]
@@ -309,9 +307,9 @@ def part_of(memory: Memory, region: Region, account: Account) -> Part:
     kind, region = _kind(memory, region, account)
     if kind is WholePart:
         return WholePart(memory, account)
-    if kind is PagedPart:
-        assert isinstance(memory, Paged)
-        return PagedPart(memory, account)
+    if kind is CellPart:
+        assert isinstance(memory, Celled)
+        return CellPart(memory, account)
     if kind is DevicePart:
         assert isinstance(memory, HostMirrored)
         return DevicePart(memory, *span(memory.operand.shape, region), region, account)

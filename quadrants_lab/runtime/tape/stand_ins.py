@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
-from quadrants_lab.runtime.tape.parts import DevicePart, PagedPart, Part, WholePart
+from quadrants_lab.runtime.tape.parts import CellPart, DevicePart, Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 
-Whole = WholePart | DevicePart | PagedPart
+Whole = WholePart | DevicePart | CellPart
 Found = list[tuple[str, Place, Whole]]  # the copies that stand in for buffers of a gradient
 
 
@@ -37,7 +37,7 @@ class StandIns:
         when they are needed."""
         now: list[Part] = []
         for part in reversed(parts):
-            if isinstance(part, (WholePart, DevicePart, PagedPart)) and part.is_whole and not self.watched:
+            if isinstance(part, (WholePart, DevicePart, CellPart)) and part.is_whole and not self.watched:
                 self.parts[id(part.memory)] = part
             else:
                 now += [*self._needed(part.memory), part]

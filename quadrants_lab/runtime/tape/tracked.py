@@ -13,8 +13,8 @@ from quadrants_lab.analysis.regions import Region
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
-from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory, Paged
-from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, PagedPart, Part, index_bytes, part_at
+from quadrants_lab.runtime.memory.memory import SHARED, Celled, Imported, Memory
+from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, HostPart, Part, index_bytes, part_at
 
 Watcher = tuple[Callable[[Any], None]]  # of one function, as it stands in `Memory.watchers`
 
@@ -56,8 +56,8 @@ class Tracked:
 
     def _saved(self, where: Any) -> Part:
         memory = self.memory
-        if isinstance(memory, Paged) and where is ...:
-            return PagedPart(memory, self.account_for(memory.operand.nbytes))
+        if isinstance(memory, Celled) and where is ...:
+            return CellPart(memory, self.account_for(memory.operand.nbytes))
         return self._part(where, memory.part(where))
 
     def _part(self, where: Any, values: npt.NDArray[Any]) -> HostPart:

@@ -1,0 +1,117 @@
+"""Where the memory of a field in a sparse layout lies: in pages of the host, or on a device."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.backends.pages import Pages
+from quadrants_lab.ir.cell_order import Order, slots_in
+from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.memory.cell_array import CellArray, PagedCells, SlottedCells, Storage
+from quadrants_lab.runtime.session import Session
+
+
+def make_cells(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> CellArray:
+    """Zeroed elements in this order, in memory of the session's device."""
+    slots = slots_in(order, dtype.nbytes)
+    nbytes = (slots.elements if slots else prod(shape)) * dtype.nbytes
+    if session.backend.CAPABILITIES.on_host:
+        pages = Pages(nbytes)
+        if slots is None:
+            return PagedCells(shape, dtype.numpy, order, pages)
+        return SlottedCells(shape, dtype.numpy, order, PagedStorage(pages))
+    with session.lock:  # allocation may wait for launches, or start some
+        device = session.device
+        there = device.reserve(nbytes)
+        storage: Storage = VisibleStorage(device, there) if there.array is not None else RemoteStorage(there)
+    return SlottedCells(shape, dtype.numpy, order, storage)
+
+
+class PagedStorage:
+    """Of the host, in pages of the operating system."""
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages, self.address, self.room = pages, pages.address, pages.nbytes
+
+    def get(self, at: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self.pages.bytes[at : at + nbytes]
+
+    def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
+        """`get` returns the bytes themselves."""
+
+    def clear(self, at: int, end: int) -> None:
+        if at:
+            self.pages.bytes[at:end] = 0
+        else:
+            self.pages.clear()
+
+    def taken(self, nbytes: int) -> int:
+        return self.pages.taken()
+
+    def saved(self, nbytes: int) -> PagedStorage:
+        return PagedStorage(self.pages.copy())
+
+    def restore(self, copy: PagedStorage, nbytes: int) -> None:
+        self.pages.assign(copy.pages)
+
+
+class VisibleStorage:
+    """Of a device whose memory the host sees."""
+
+    def __init__(self, device: Any, memory: Any) -> None:
+        self.device, self.memory = device, memory
+        self.address, self.room = memory.address, memory.array.nbytes
+
+    def get(self, at: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        self.memory.finish()
+        part: npt.NDArray[np.uint8] = self.memory.array[at : at + nbytes]
+        return part
+
+    def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
+        """`get` returns the bytes themselves."""
+
+    def clear(self, at: int, end: int) -> None:
+        self.get(at, end - at)[...] = 0
+
+    def taken(self, nbytes: int) -> int:
+        return nbytes
+
+    def saved(self, nbytes: int) -> VisibleStorage:
+        made = VisibleStorage(self.device, self.device.allocate((nbytes,), np.uint8))
+        made.restore(self, nbytes)
+        return made
+
+    def restore(self, copy: VisibleStorage, nbytes: int) -> None:
+        self.get(0, nbytes)[...] = copy.get(0, nbytes)
+
+
+class RemoteStorage:
+    """Of a device whose memory the host cannot access."""
+
+    def __init__(self, memory: Any) -> None:
+        self.memory, self.address, self.room = memory, memory.address, memory.nbytes
+
+    def get(self, at: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        out = np.empty(nbytes, np.uint8)
+        self.memory._fetch(out.ctypes.data, at, nbytes)
+        return out
+
+    def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
+        self.memory._send(values.ctypes.data, at, values.nbytes)
+
+    def clear(self, at: int, end: int) -> None:
+        self.put(at, np.zeros(end - at, np.uint8))
+
+    def taken(self, nbytes: int) -> int:
+        return nbytes
+
+    def saved(self, nbytes: int) -> RemoteStorage:
+        """With room for some more: the device keeps memory of each size for later copies."""
+        return RemoteStorage(self.memory.save(0, min(1 << (nbytes - 1).bit_length(), self.room)))
+
+    def restore(self, copy: RemoteStorage, nbytes: int) -> None:
+        self.memory._copy(0, copy.memory, 0, nbytes)
