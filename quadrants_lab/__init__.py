@@ -122,11 +122,9 @@ _NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op
 _NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "types.enums")
 
 
-def _operations() -> dict[str, Any]:
-    """The operations of the language by name."""
-    operations: dict[str, Any] = _late("lang.ops").OPERATIONS
-    globals().update(operations)
-    return operations
+def _operations() -> Any:
+    """The operations of the language by name, each of which is made when it is asked for."""
+    return _late("lang.ops").OPERATIONS
 
 
 def _late(name: str) -> Any:
@@ -141,15 +139,16 @@ def __getattr__(name: str) -> Any:
         return found
     if name == "__all__":
         return [*_NAMES, *_operations()]
-    if not name.startswith("_") and name in (operations := _operations()):
-        return operations[name]
+    if not name.startswith("_") and (operation := _operations().get(name)) is not None:
+        globals()[name] = operation
+        return operation
     if name == "sparse_matrix_builder":
         return types.sparse_matrix_builder
-    return missing_attribute("qd", name, globals())
+    return missing_attribute("qd", name, globals() if name.startswith("_") else __dir__())
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_NAMED, *_operations()})
+    return sorted({*_NAMES, *_MODULES, *_NAMED, *_operations(), "__version__"})
 
 
 def inspect(what: Any) -> Any:

@@ -42,7 +42,7 @@ from quadrants_lab.runtime.observe.observers import (
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
-from quadrants_lab.runtime.tape.report import Report, report
+from quadrants_lab.runtime.tape.report import Report, report, timed
 from quadrants_lab.runtime.tape.step import Kept
 from quadrants_lab.runtime.tape.tracing import Tracing, write
 from quadrants_lab.runtime.tape.written import gradient_warning
@@ -170,7 +170,7 @@ class Tape:
                 rested = self._finish_again(launches)
                 if not rested:
                     reaches = self._finish()
-                    once = self.validation or self.traces or self._finds_lost
+                    once = self.validation or self.traces or self.loss._memory.session.finds_lost
                     rested = not once and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
@@ -210,7 +210,7 @@ class Tape:
         self.kept = launches.report() if launches.kept else []
         self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
         if self._tracing is not None:
-            self._report = cache(partial(self._tracing.timed, rerun.report))
+            self._report = cache(partial(timed, self._tracing, rerun.report))
         self._tell_recorder()
         rerun.unwatch()
         rerun.launched.clear()
@@ -255,13 +255,8 @@ class Tape:
         return self._report()
 
     @property
-    def _finds_lost(self) -> bool:
-        """Whether the session looks for gradients that are lost, see `qd.init`."""
-        return self.loss._memory.session.settings.options.get("check") == "gradients"  # type: ignore[no-any-return]
-
-    @property
     def _repeatable(self) -> bool:
-        return bool(self.grad_check) or self._finds_lost
+        return bool(self.grad_check) or self.loss._memory.session.finds_lost
 
     @property
     def _launches(self) -> Launches:
@@ -315,7 +310,7 @@ class Tape:
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
         self._differentiate(forget=self.memory is not None and not self._repeatable)
         self.kept = launches.report()
-        if self._finds_lost and reaches:
+        if loss.session.finds_lost and reaches:
             # imported here, because it loads the compiler
             from quadrants_lab.runtime.check.checked_session import tell_lost_gradients
 
@@ -460,6 +455,10 @@ def clear_all_gradients() -> None:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.ad", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def _checked_loss(loss: Any) -> Dense:

@@ -399,3 +399,7 @@ class PrefixSumExecutor:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.algorithms", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -118,9 +118,8 @@ def drawing(graph: GraphView, live: bool = True) -> dict[str, Any]:
         rest = [f"{x.span_line} {x.stmt} {x.adjoint_of} {x.text}" for x in left]
         nodes.append([*place, n.title, _box(n, sizes[n.id], live), n.line, rest])
     edges = [
-        [e.kind, number[e.src], number[e.dst], _path(p, e.kind), _arrow(p, e.kind), e.label, round(x),
-         round(y) - 10 * (e.kind in BESIDE)]
-        for e, p, (x, y) in at.edges
+        [e.kind, number[e.src], number[e.dst], _path(p, e.kind), _arrow(p, e.kind), e.label, *map(round, label)]
+        for e, p, label in at.edges
     ]
     frames = [[c.label, *(round(v, 1) for v in box), [number[n] for n in _inside(c.body)]] for c, *box in at.frames]
     size = {"w": at.width, "h": at.height}

@@ -111,7 +111,7 @@ export function mount(host, shape, ask) {
     parts = parts.filter((x) => panel.contains(x.host));
     const made = [];
     for (const [name, make] of [["lines", lines], ["graph", graph], ["timeline", timeline],
-      ["sizes", whatIf]]) {
+      ["sizes", whatIf], ["cells", cells]]) {
       for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(make(x, hooks));
     }
     parts.push(...made);
@@ -224,7 +224,7 @@ export function mount(host, shape, ask) {
     const { toggle, ask: asked, then = "", into } = e.target.dataset,
       option = e.target.selectedOptions?.[0]?.dataset;
     const slot = into && panel.querySelector(`[data-slot="${into}"]`);
-    if (asked) load(asked + e.target.value.trim() + then, slot);
+    if (asked && e.target.type !== "range") load(asked + e.target.value.trim() + then, slot);
     if (slot && option) {
       const group = e.target.parentElement.querySelector("[data-group]");
       if (group) group.textContent = e.target.selectedOptions[0].parentElement.label ?? "";
@@ -232,6 +232,10 @@ export function mount(host, shape, ask) {
     }
     if (toggle) { panel.querySelectorAll(".slot").forEach((s) =>
       s.classList.toggle(toggle, e.target.checked)); unify(panel); }
+  });
+  root.addEventListener("input", ({ target: x }) => {
+    if (x.type === "range" && x.dataset.ask) load(x.dataset.ask + x.value, panel.querySelector(
+      `[data-slot="${x.dataset.into}"]`));
   });
   root.addEventListener("keydown", (e) => {
     if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;

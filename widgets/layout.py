@@ -52,7 +52,8 @@ class _Placer:
         for edge in graph.edges:
             points = ports[id(edge)] if id(edge) in ports else self.route(edge)
             (px, py), (qx, qy) = points[len(points) // 2 - 1], points[len(points) // 2]
-            self.out.edges.append((edge, points, ((px + qx) / 2, (py + qy) / 2)))
+            beside = id(edge) in ports  # then the label stands on its begin, where edges lie apart
+            self.out.edges.append((edge, points, (px + 66, py - 7) if beside else ((px + qx) / 2, (py + qy) / 2)))
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from quadrants_lab.ir.nodes import Kernel, Stmt
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import statement_lines
@@ -195,9 +198,24 @@ class StageView(Lazy[CodeView]):
 
 
 @dataclass(slots=True)
+class Pictured:
+    """An array of some ``shape`` as slices of rows and columns. ``slices``: the numbers of those in ``values``, of the
+    axes before the last two. ``values``: slice, row, column; each is the mean of a ``block`` of elements. ``low``,
+    ``high``: the ends of the scale of colours. ``first``: the slice that is shown first."""
+
+    shape: tuple[int, ...]
+    slices: list[int]
+    values: npt.NDArray[np.float32]
+    block: tuple[int, int]
+    low: float
+    high: float
+    first: int
+
+
+@dataclass(slots=True)
 class ArrayView:
     """The values of a buffer at a launch. ``preview``: short text. ``low``, ``high``: least and greatest value.
-    ``difference``: from the home backend. ``image``: the URI of a picture."""
+    ``difference``: from the home backend. ``picture``: None if it has few elements."""
 
     name: str
     dtype: str
@@ -207,7 +225,7 @@ class ArrayView:
     high: str = ""
     note: str = ""
     difference: str = ""
-    image: str = ""
+    picture: Pictured | None = None
 
 
 @dataclass(slots=True)
@@ -276,7 +294,7 @@ class LaunchView:
 class EditView:
     """One run of a cell in the history of a kernel. ``parts``: seconds of compilation by part. ``launches``: mode ->
     seconds of a launch, the median of several. ``code``, ``stacks``: bytes. ``error``: relative error of the gradient,
-    None if it was not checked."""
+    None if it was not checked. ``near``: mode -> roofline, of the last two runs."""
 
     digest: str
     source: list[Line]
@@ -285,6 +303,7 @@ class EditView:
     code: int
     stacks: int
     error: float | None = None
+    near: dict[str, Lazy[RooflineView]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -407,6 +426,9 @@ class KernelView:
     tapes: list[Report] = field(default_factory=list)  # of the whole cell
     check: tuple[CheckReport, list[str]] | None = None  # of the whole cell; a request for the step of each cause, or ""
     cost: str = ""  # what recording the whole cell cost, in words
+    past: list[tuple[str, LaunchView]] = field(default_factory=list)  # (name, earlier launch)
+    before: KernelView | None = None  # the last edit
+    cell: list[KernelView] = field(default_factory=list, repr=False, compare=False)  # the kernels of its cell
     edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
     devices: Callable[[], list[tuple[str, str]]] | None = None  # pairs: a backend, its devices or why it has none
     heap: tuple[int, int] = (0, 0)  # of the launch's stacks: its bytes, and for how many iterations at a time
@@ -438,6 +460,10 @@ class CellView:
     title: str
     kernels: list[KernelView]
     open: str = "source"
+
+    def __post_init__(self) -> None:
+        for kernel in self.kernels:
+            kernel.cell = kernel.cell or self.kernels
 
 
 def span_line(span: Span | None, file: str) -> int:

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def loader() -> str:
 MOST_BYTES = 41 << 9  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
-LARGE = ("passes", "cfg", "code")  # panes that a notebook stores only for small kernels
+LARGE = ("passes", "cfg", "code", "beside")  # panes that a notebook stores only for small kernels
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 
 
@@ -84,7 +84,7 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
             todo[panes:panes] = loaded
             panes += len(loaded)
         page = most == sys.maxsize and statements <= MOST_KEPT_STATEMENTS
-        todo += [r for r in (*loaded, *asked) if page or "/since/" not in r]
+        todo += [r for r in (*loaded, *asked) if page or not ("/since/" in r or "/beside/" in r)]
 
 
 def _is_pane(request: str) -> bool:
@@ -95,12 +95,17 @@ def _statements(view: KernelView) -> int:
     return max((steps[-1].after.next_id for steps in view.traces.values() if steps), default=0)
 
 
-def answers(view: CellView) -> dict[str, str]:
-    """All answers, after making all lazy values."""
+def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> dict[str, str]:
+    """All answers, after making all lazy values. ``say`` is told what is made."""
     for kernel in view.kernels:
         for later in kernel.later():
+            say(f"{later.name} of {later.backend}")
             later.make()
-    return dict(offered(view))
+    found: dict[str, str] = {}
+    for request, markup in offered(view):
+        say(f"pane {request.split('/')[1]}, {len(found):,} parts are done")
+        found[request] = markup
+    return found
 
 
 def small_answers(view: CellView) -> dict[str, str]:

@@ -96,7 +96,7 @@ STYLE = {
     "hf": f"color:{BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{GREY};font-style:italic",
     **dict.fromkeys(("hc", "same", "muted", "foot", "hint", "cure", "badge", "grey", "ms"), f"color:{GREY}"),
     "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold", "blue": f"color:{BLUE}",
-    **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "num": "text-align:right",
+    **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "lost": "color:#6e6e6e", "num": "text-align:right",
     **{f"verdict {level}": f"background:{colour};color:#fff;border-radius:4px;padding:0 8px;font-weight:600"
        for level, colour in LEVELS.items()},
     **{f"card {level}": f"border-left:4px solid {colour};padding:2px 10px;margin:6px 0"
@@ -182,7 +182,7 @@ class Static(Html):
 
     def difference(self, x: Difference) -> str:
         """The two in one column."""
-        return self.pre([self.write(row) for row in _unified(x.before.lines, x.after.lines, self.limits.change)])
+        return self.pre([self.write(row) for row in unified(x.before.lines, x.after.lines, self.limits.change)])
 
     def graph(self, x: Graph) -> str:
         drawn = "" if len(x.view.nodes) > self.limits.graph // 100 else self.image(x.view.title, graph.svg(x.view))
@@ -222,10 +222,12 @@ def static_html(view: CellView, uid: str = "") -> str:
     there. It shows as much as `MOST_TEXT` allows: first every pane with the least limits, then one pane after the
     other with wider limits, as long as they fit."""
     shown = [p for p in PANES if view.open != "steps" or p == "Steps"]
-    opened = "Run" if view.open != "steps" else "Steps"
+    opened = next((p for p in PANES if view.open not in ("source", "check") and view.open in p.lower()), "Run")
 
     def folded(n: int, pane: str, limits: Limits) -> str:
         pen = Static(limits)
+        if n and pane == "Tape":  # of the whole cell
+            return ""
         try:
             html = pen.write(PANES[pane](view.kernels[n], limits))
         except Exception as e:  # the other panes can still be shown
@@ -277,7 +279,7 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> Tree:
     return Fold(head, Difference(before, after, ("", "")))
 
 
-def _unified(before: Sequence[Line], after: Sequence[Line], most: int, context: int = 2) -> Iterator[Tree]:
+def unified(before: Sequence[Line], after: Sequence[Line], most: int, context: int = 2) -> Iterator[Tree]:
     """The rows of a difference in one column: at most ``most`` changes and lines of each, with some lines between."""
     cut = ranges(before, after)
     changes = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]

@@ -143,6 +143,8 @@ class Control:
     body: Tree = ()
 
 
+MOST_OFFERED = 16  # values of a slider whose answers an exported page has
+
 Node: TypeAlias = (
     Word | Block | Fold | Table | Lines | Difference | Graph | Timeline | SizeTree | Picture | Slot | Control
 )
@@ -284,6 +286,9 @@ def requests(tree: Tree) -> tuple[list[str], list[str]]:
             case Control(_, attributes):
                 kept = "data-req" in attributes and "data-live" not in attributes
                 offered += [attributes["data-req"]] if kept else []
+                if attributes.get("type") == "range" and "data-ask" in attributes:
+                    values = range(int(attributes["max"]) + 1)
+                    offered += [f"{attributes['data-ask']}{n}" for n in values] if len(values) <= MOST_OFFERED else []
     return loaded, offered
 
 

@@ -4,7 +4,7 @@
 """
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from quadrants_lab import errors as E
 from quadrants_lab.ir.record import dataclass
@@ -303,6 +303,18 @@ def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
     label = E.Label(span, row.why.format(**parts))
     text = E.render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
     return lambda: E.warn_at(text, span.file, span.line)
+
+
+def owner_of(node: ast.expr) -> ast.expr:
+    """What subscripts and attributes are taken of: ``x`` in ``x[i].pos[0]``."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node
+
+
+def names_in(*nodes: ast.AST) -> Iterator[ast.Name]:
+    """The names in these nodes, at any depth."""
+    return (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
 def name_of(node: ast.AST) -> str:

@@ -45,17 +45,20 @@ PYTHON: dict[Any, str] = {
 
 
 class _Table(Mapping[str, Builtin]):
-    """The rows of ``modules`` of `frontend.ops` by name. A module is imported when a name is not in those before it, or
-    when all names are asked for, since most kernels call few operations."""
+    """The rows of ``modules`` of `frontend.ops` by name, where "library.NAME" is the module NAME of the library. A
+    module is imported when a name is not in those before it, or when all names are asked for, since most kernels call
+    few operations."""
 
     def __init__(self, *modules: str) -> None:
         self.rows: dict[str, Builtin] = {}
         self.rest = modules
 
     def add(self, module: str) -> None:
+        ops, _, of_library = module.partition(".")
         with importing():
-            found = import_module(f"quadrants_lab.frontend.ops.{module}")
-        self.rows.update((row.name, row) for row in found.ROWS)
+            found = import_module(f"quadrants_lab.frontend.ops.{ops}")
+            rows = found.rows_of(of_library) if of_library else found.ROWS
+        self.rows.update((row.name, row) for row in rows)
         self.rest = tuple(other for other in self.rest if other != module)
 
     def __getitem__(self, name: str) -> Builtin:
@@ -74,4 +77,8 @@ class _Table(Mapping[str, Builtin]):
         return sum(1 for _ in self)
 
 
-OPS = _Table("builtins", "sparse", "static", "spaces", "numbers", "constructors", "linalg", "simt", "library")
+# what most kernels call comes first
+OPS = _Table(
+    "builtins", "spaces", "static", "numbers", "constructors", "linalg", "library.linear", "library",
+    "library.scalars", "library.geometry", "library.decompositions", "library.complexes", "sparse", "simt",
+)  # fmt: skip

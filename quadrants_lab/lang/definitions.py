@@ -76,18 +76,16 @@ class Definitions:
         base = _function_of(value)
         if id(value if base is None else base) in self._known:
             return self._known[id(value if base is None else base)][1]
-        if type(value) in (list, tuple, dict):
-            return self._container(value, hint)
-        made = (
-            self._function(value, base, hint) if base is not None and not _is_ours(base)
-            else self._field(value, hint) if isinstance(value, Dense)
-            else self._struct_field(value, hint) if isinstance(value, StructField)
-            else self._module(value, hint, uses) if isinstance(value, ModuleType)
-            else self._type_or_value(value, hint)
-            or self._ours(value)
-            or self._array(value, hint)
-            or self._object(value, hint, uses or {"": {}})
-        )  # fmt: skip
+        if (write := _CONTAINERS.get(type(value))) is not None:
+            return write(self, value, hint)
+        if base is not None and not _is_ours(base):
+            made = self._function(value, base, hint)
+        elif isinstance(value, ModuleType):
+            made = self._module(value, hint, uses)
+        elif (write := next((_KINDS[kind] for kind in type(value).__mro__ if kind in _KINDS), None)) is not None:
+            made = write(self, value, hint)
+        else:
+            made = self._ours(value) or self._tensor(value, hint) or self._object(value, hint, uses or {"": {}})
         self._known[id(value if base is None else base)] = value, made
         return made
 
@@ -201,29 +199,27 @@ class Definitions:
         kind = "vector" if len(element) == 1 else "matrix"
         return f"qd.types.{kind}({', '.join(map(str, element))}, qd.{dtype.name})"
 
-    def _type_or_value(self, value: Any, hint: str) -> str:
-        """The expression for a type of the language, or for a vector, matrix or struct; "" for anything else."""
-        if isinstance(value, DType):
-            return f"qd.{value.name}"
-        if isinstance(value, MatrixType):
-            given = value.given.__name__ if isinstance(value.given, type) else f"qd.{value.given}"
-            shape = ", ".join(map(str, value.shape))
-            kind = "vector" if value.ndim == 1 else "matrix"
-            return f"qd.types.{kind}({shape}, {None if value.given is None else given})"
-        if isinstance(value, StructType):
-            members = [f"{key}={self.expression(type_, key)}" for key, type_ in value._given.items()]
-            methods = [f"{key!r}: {self.expression(fn, key)}" for key, fn in value.methods.items()]
-            members += [f"__struct_methods={{{', '.join(methods)}}}"] * bool(methods)
-            name = self.unique(value.name or hint)
-            self.lines.append(f"{name} = qd.types.struct({', '.join(members)})")
-            return name
-        if isinstance(value, Matrix):
-            dtype = "" if value.dtype is None else f", qd.{value.dtype}"
-            return f"qd.{'Vector' if value.ndim == 1 else 'Matrix'}({_numbers(value.entries)}{dtype})"
-        if isinstance(value, Struct):
-            inner = [f"{key}={self.expression(v, key)}" for key, v in value.items]
-            return f"qd.Struct({', '.join(inner)})"
-        return ""
+    def _matrix_type(self, value: MatrixType, hint: str) -> str:
+        given = value.given.__name__ if isinstance(value.given, type) else f"qd.{value.given}"
+        shape = ", ".join(map(str, value.shape))
+        kind = "vector" if value.ndim == 1 else "matrix"
+        return f"qd.types.{kind}({shape}, {None if value.given is None else given})"
+
+    def _struct_type(self, value: StructType, hint: str) -> str:
+        members = [f"{key}={self.expression(type_, key)}" for key, type_ in value._given.items()]
+        methods = [f"{key!r}: {self.expression(fn, key)}" for key, fn in value.methods.items()]
+        members += [f"__struct_methods={{{', '.join(methods)}}}"] * bool(methods)
+        name = self.unique(value.name or hint)
+        self.lines.append(f"{name} = qd.types.struct({', '.join(members)})")
+        return name
+
+    def _matrix(self, value: Matrix, hint: str) -> str:
+        dtype = "" if value.dtype is None else f", qd.{value.dtype}"
+        return f"qd.{'Vector' if value.ndim == 1 else 'Matrix'}({_numbers(value.entries)}{dtype})"
+
+    def _struct(self, value: Struct, hint: str) -> str:
+        inner = [f"{key}={self.expression(v, key)}" for key, v in value.items]
+        return f"qd.Struct({', '.join(inner)})"
 
     def _ours(self, value: Any) -> str:
         """The expression for something that this package has under a name; "" for anything else."""
@@ -241,14 +237,18 @@ class Definitions:
 
     # --- other objects -------------------------------------------------------------------------------------------
 
-    def _container(self, value: Any, hint: str) -> str:
-        if isinstance(value, dict):
-            pairs = (f"{self.expression(k, hint)}: {self.expression(v, f'{hint}_{k}')}" for k, v in value.items())
-            return f"{{{', '.join(pairs)}}}"
-        parts = [self.expression(v, f"{hint}_{n}") for n, v in enumerate(value)]
-        if isinstance(value, list):
-            return f"[{', '.join(parts)}]"
-        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    def _dict(self, value: dict[Any, Any], hint: str) -> str:
+        pairs = (f"{self.expression(k, hint)}: {self.expression(v, f'{hint}_{k}')}" for k, v in value.items())
+        return f"{{{', '.join(pairs)}}}"
+
+    def _list(self, value: list[Any], hint: str) -> str:
+        return f"[{', '.join(self._parts(value, hint))}]"
+
+    def _tuple(self, value: tuple[Any, ...], hint: str) -> str:
+        return f"({', '.join(self._parts(value, hint))}{',' * (len(value) == 1)})"
+
+    def _parts(self, values: Iterable[Any], hint: str) -> list[str]:
+        return [self.expression(v, f"{hint}_{n}") for n, v in enumerate(values)]
 
     def _module(self, module: ModuleType, hint: str, uses: Uses | None) -> str:
         """A module that any process can import is imported; of another one, the names that are read are defined."""
@@ -267,17 +267,14 @@ class Definitions:
         self.lines.append(f"{name} = __import__('types').SimpleNamespace({', '.join(inner)})")
         return name
 
-    def _array(self, value: Any, hint: str) -> str:
-        if isinstance(value, np.ndarray):
-            return self._data(value, hint)
-        if isinstance(value, np.generic):
-            return f"np.{value.dtype.name}({_literal(value.item())})"
-        if isinstance(value, torch_tensor()):
-            name = self.unique(hint)
-            self.lines += [f"{name} = __import__('torch').from_numpy({self._data(value.detach().cpu().numpy(), hint)})"]
-            self.lines += [f"{name}.requires_grad_()"] * bool(value.requires_grad)
-            return name
-        return ""
+    def _tensor(self, value: Any, hint: str) -> str:
+        """The name of a tensor of torch; "" for anything else."""
+        if not isinstance(value, torch_tensor()):
+            return ""
+        name = self.unique(hint)
+        self.lines += [f"{name} = __import__('torch').from_numpy({self._data(value.detach().cpu().numpy(), hint)})"]
+        self.lines += [f"{name}.requires_grad_()"] * bool(value.requires_grad)
+        return name
 
     def _data(self, values: npt.NDArray[Any], hint: str) -> str:
         if values.size <= MOST_INLINE:
@@ -359,6 +356,23 @@ class Definitions:
         self._means.setdefault(node.name, node.name)
         self.lines += ["", "", *text.rstrip().splitlines(), "", ""]
         return node.name
+
+
+# how an object of each kind is written, by its class; the first class that a subclass has counts
+_KINDS: dict[type, Callable[[Definitions, Any, str], str]] = {
+    Dense: Definitions._field,
+    StructField: Definitions._struct_field,
+    DType: lambda made, value, hint: f"qd.{value.name}",
+    MatrixType: Definitions._matrix_type,
+    StructType: Definitions._struct_type,
+    Matrix: Definitions._matrix,
+    Struct: Definitions._struct,
+    np.ndarray: lambda made, value, hint: made._data(value, hint),
+    np.generic: lambda made, value, hint: f"np.{value.dtype.name}({_literal(value.item())})",
+}
+_CONTAINERS: dict[type, Callable[[Definitions, Any, str], str]] = {
+    dict: Definitions._dict, list: Definitions._list, tuple: Definitions._tuple,
+}  # fmt: skip
 
 
 _MISSING = object()

@@ -48,7 +48,8 @@ class Elsewhere(ModuleType):
         home = self.__qd_home__(sys.modules["quadrants_lab"])
         if name == "__all__":
             return [n for n in getattr(home, "__all__", vars(home)) if not n.startswith("_")]
-        return getattr(home, name) if name in vars(home) else name_of_qd(name)
+        found = getattr(home, name, None)  # which may be made only now
+        return name_of_qd(name) if found is None else found
 
     def __dir__(self) -> list[str]:
         return sorted(self.__all__)

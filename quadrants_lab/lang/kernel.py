@@ -216,6 +216,13 @@ class Kernel(Launchable):
 
         return export_kernel(self, path, iterations, live)
 
+    def beside(self, other: Kernel | str) -> object:
+        """This kernel beside another, or by name: ``"vulkan"``, a backend; ``"launch 3, forward"``, an earlier launch
+        of the cell; ``"edit"``, the cell's last edit. Figures, source, IR and code, with what differs marked."""
+        from quadrants_lab.notebook import beside
+
+        return beside(self, other)
+
     def graph(self, name: str = "cfg") -> Drawing:
         """A graph of the last launches, which a notebook draws; ``.source`` is its DOT text. "cfg": the control flow of
         the forward slice; "scc": its strongly connected components and what they push; "sizes": the expression of each

@@ -1,7 +1,7 @@
 """Names that Quadrants has and quadrants_lab lacks, and the error that says so when one is used."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 OUTSIDE: dict[str, tuple[str, ...]] = {
@@ -16,7 +16,7 @@ class NotSupportedYet(AttributeError, NotImplementedError):
     """A public name of Quadrants that quadrants_lab lacks."""
 
 
-def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> Any:
+def missing_attribute(module: str, name: str, have: Iterable[str]) -> Any:
     """For a module's ``__getattr__``: the inner module of that name (`elsewhere`). Raises the error for any other name;
     ``have``: those that the module has."""
     if (inner := sys.modules.get(f"quadrants_lab{module[2:]}.{name}")) is not None:

@@ -1,7 +1,7 @@
 """The language's operations as Python objects. The front end recognises them by name; Python can call most of them."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NoReturn
 
@@ -146,19 +146,35 @@ _PYTHON: dict[str, Callable[..., Any]] = {
 _NOT_PUBLIC = ("range", "print", "len", "int", "float", "bool")
 
 
-def _operations(home: str) -> dict[str, Operation]:
-    """The public operations of a module of the language."""
-    return {
-        name: Operation(row, _PYTHON.get(name) or _only_in_kernels(f"simt.{name}" if "simt." in home else name))
-        for name, row in OPS.items()
-        if row.home == home and name not in _NOT_PUBLIC
-    }
+class Operations(Mapping[str, Operation]):
+    """The public operations of a module of the language, ``qd.HOME``, by name. Each is made when it is asked for: then
+    only the rows up to its own are imported. ``renamed``: rows of other modules that it has."""
+
+    def __init__(self, home: str, **renamed: str) -> None:
+        self.home, self.renamed = home, renamed
+        self.made: dict[str, Operation] = {}
+
+    def __getitem__(self, name: str) -> Operation:
+        if name not in self.made:
+            row = OPS[self.renamed.get(name, name)]
+            if name not in self.renamed and (row.home != self.home or name in _NOT_PUBLIC):
+                raise KeyError(name)
+            in_python = _PYTHON.get(row.name) or _only_in_kernels(f"{'simt.' * ('simt.' in self.home)}{row.name}")
+            self.made[name] = Operation(row, in_python)
+        return self.made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name, row in OPS.items() if row.home == self.home and name not in _NOT_PUBLIC)
+        yield from self.renamed
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def simt_operations(scope: str) -> dict[str, Operation]:
     """The operations of ``qd.simt.SCOPE`` by their names there."""
-    return {name.partition(".")[2]: operation for name, operation in _operations(f"simt.{scope}").items()}
+    return {name.partition(".")[2]: operation for name, operation in Operations(f"simt.{scope}").items()}
 
 
-OPERATIONS = {**_operations(""), "length": _operations("SNode")["SNode.length"]}  # vectors have qd.math.length
-MATH = _operations("math")
+OPERATIONS = Operations("", length="SNode.length")  # of a list; vectors have qd.math.length
+MATH = Operations("math")

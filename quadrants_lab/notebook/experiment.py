@@ -3,11 +3,8 @@ the progress of what takes longer than a second."""
 
 from __future__ import annotations
 
-import sys
-import threading
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -38,6 +35,7 @@ from quadrants_lab.runtime.tape.tracing import Tracing
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions
+    from quadrants_lab.notebook.progress import Progress
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 TIMED_SECONDS = 0.2
@@ -249,52 +247,3 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
         memories[name].assign(array)
         memories[name].version += 1
     return record.kernel, record.mode, median(took), len(took)
-
-
-
-
-class Progress(AbstractContextManager["Progress"]):
-    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date. It shows the
-    line after ``patience`` seconds, and polls every ``pause`` seconds."""
-
-    def __init__(self, patience: float = 1.0, pause: float = 0.25) -> None:
-        self.patience, self.pause = patience, pause
-        self.now = ""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def tell(self, now: str) -> None:
-        self.now = now
-
-    def checks(self, what: str) -> None:
-        self.now = f"checking {what}"
-
-    def __enter__(self) -> Progress:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        what, since, shown = "", perf_counter(), ""
-        while not self._over.wait(self.pause):
-            now = self.now
-            name = now.partition(":")[0]
-            if name != what:
-                if shown:
-                    self._end(what, since, len(shown))
-                what, since, shown = name, perf_counter(), ""
-            took = perf_counter() - since
-            if what and took >= self.patience:
-                line = f"{now}, {took:.0f} s (interrupt to stop)"
-                sys.stdout.write("\r" + line.ljust(len(shown)))
-                sys.stdout.flush()
-                shown = line
-        if shown:
-            self._end(what, since, len(shown))
-
-    def _end(self, what: str, since: float, width: int) -> None:
-        sys.stdout.write("\r" + f"{what}: {perf_counter() - since:.1f} s".ljust(width) + "\n")
-        sys.stdout.flush()

@@ -20,14 +20,15 @@ from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
 from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
-from quadrants_lab.notebook.experiment import Progress
 from quadrants_lab.notebook.inspection import Inspection, as_text, in_notebook
 from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import add_verdict, stepper
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.record.recorder import Recorder
 from quadrants_lab.runtime.tape import report as tape
+from quadrants_lab.widgets.panes import NAMES, known
 from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.timeline import shown
 from quadrants_lab.widgets.tree import seconds
@@ -48,7 +49,7 @@ class QuadrantsMagics(Magics):
         if text is None:
             print(usage())
             return
-        options = parse(line, names())
+        options = parse(line, names(), self.names("pane"))
         try:
             magic = f"%%qdkernel {line}".rstrip()
             cell = compile_cell(text, magic, self.shell.displayhook.prompt_count, self.shell.compile.flags)
@@ -85,9 +86,9 @@ class QuadrantsMagics(Magics):
             if options.live and recorder.records():
                 _show_live(ran)
         else:
-            self._inspect(cell, ran, compared, options.live)
+            self._inspect(cell, ran, compared, options)
 
-    def _inspect(self, cell: Cell, ran: experiment.Outcome, compared: Compared, live: bool) -> None:
+    def _inspect(self, cell: Cell, ran: experiment.Outcome, compared: Compared, options: CellOptions) -> None:
         recorder, report = ran.recorder, ran.report
         if not recorder.records():
             print(_nothing_to_inspect(self._kernels_of(cell)))
@@ -97,7 +98,9 @@ class QuadrantsMagics(Magics):
             if report is not None:
                 add_verdict(view, report)
             remember_edit(view, report.verdicts if report is not None else (), _cell_id(self.shell))
-            if live:
+            if options.open and NAMES[options.open] in known(view):
+                view.open = NAMES[options.open]
+            if options.live:
                 _show_live(ran)
             Inspection(view).display(self.shell)
         except Exception as e:  # the cell itself succeeded, which a broken view must not hide
@@ -187,6 +190,8 @@ class QuadrantsMagics(Magics):
             return names()
         if kind == "count":
             return ("2", "4", "8")
+        if kind == "pane":
+            return list(NAMES)
 
         def fits(v: Any) -> bool:
             if kind == "loss":

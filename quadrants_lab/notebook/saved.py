@@ -6,6 +6,7 @@
 """
 
 import json
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
 from quadrants_lab.notebook.live_page import of_kernel, of_program
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.widgets import live_page
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView
@@ -49,7 +51,8 @@ class Saved(Displayable):
 
 def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:
     """Everything that the inspector can show, as data for JSON, including the steps of ``iterations``."""
-    found = answers(view)
+    with Progress(out=sys.stderr) as progress:
+        found = answers(view, lambda part: progress.tell(f"exporting {view.title}: {part}"))
     for n, kernel in enumerate(view.kernels):
         for lane in iterations:
             if not isinstance(kernel.steps, str):

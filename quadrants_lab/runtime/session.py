@@ -16,7 +16,6 @@ from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime.backend import Backend, backend
 
 if TYPE_CHECKING:
@@ -86,10 +85,11 @@ class Session:
     notice the numbers that it reads; ``unobserved``: there are none of either, and the session is alive. ``exported``:
     other libraries have got memory of fields or ndarrays, which may come back as arguments.
 
-    ``fast_paths`` are, by id, weak references to objects with a specialised launch path, which ``take_path()`` drops
-    and returns. They are dropped at the end of the session; while launches are observed or another session is the
-    default one, the paths are suspended. ``epoch`` counts the tasks of launches that watch for races, and starts again
-    with each ``generation`` of their marks.
+    ``fast_paths``: objects with a specialised launch path, which ``take_path()`` drops and returns, as the end of the
+    session does. When launches are observed or another session becomes the default one, the paths are suspended; the
+    next call that nobody watches takes its path again. ``awake``: some path is not suspended. ``epoch`` counts the
+    tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
+    ``finds_lost``: it looks for gradients that are lost, see `qd.init`.
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels; ``holders``: what else holds the device or its
     memory. The method ``session_ended`` of plans and holders drops it. ``placements`` grows when fields that
@@ -103,11 +103,11 @@ class Session:
         self.settings = settings
         self.lock = forks.lock()
         self.alive = self.unobserved = True
-        self.exported = False
+        self.exported, self.finds_lost = False, settings.options.get("check") == "gradients"
         self.field_observers: tuple[Callable[[object], None], ...] = ()
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
-        self.fast_paths: Table[int, Callable[[], Any]] = Table()
+        self.fast_paths, self.awake = Members(), False
         self.set_aside: list[list[tuple[Any, Any]]] = []  # those from before `other_fast_paths`
         self.fields, self.differentiable, self.plans, self.holders = Members(), Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
@@ -176,7 +176,7 @@ class Session:
 
     def _take_fast_paths(self) -> list[tuple[Any, Any]]:
         """Drops them; `Specialised.use_path` sets one of them again."""
-        found = [(one, one.take_path()) for one in self._with_fast_paths()]
+        found = [(one, one.take_path()) for one in self.fast_paths]
         self.fast_paths.clear()
         return found
 
@@ -187,20 +187,11 @@ class Session:
         self.differentiable.known = {}
         self.forget_fast_paths()
 
-    def _with_fast_paths(self) -> list[Any]:
-        return [one for of in list(self.fast_paths.values()) if (one := of()) is not None]
-
     def suspend_fast_paths(self) -> None:
-        if self.fast_paths:
-            with self.lock:
-                for one in self._with_fast_paths():
-                    one.suspend()
-
-    def resume_fast_paths(self) -> None:
-        if self.fast_paths:
-            with self.lock:
-                for one in self._with_fast_paths():
-                    one.resume()
+        with self.lock:
+            self.awake = False
+            for one in self.fast_paths:
+                one.suspend()
 
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
@@ -318,8 +309,6 @@ def swap(other: Session | None) -> Session | None:
     before = _exchange(other)
     if before is not None:
         before.suspend_fast_paths()
-    if other is not None:
-        other.resume_fast_paths()
     return before
 
 

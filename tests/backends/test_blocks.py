@@ -58,7 +58,9 @@ def test_tiles(waiting: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [gradients.shifted, gradients.collected, gradients.greatest], ids=lambda f: f.__name__
+    "program",
+    [gradients.shifted, *(pytest.param(f, marks=pytest.mark.slow) for f in (gradients.collected, gradients.greatest))],
+    ids=lambda f: f.__name__,
 )
 def test_gradients(waiting: str, program: Any) -> None:
     gradients.test_gradients_through_barriers(waiting, program)

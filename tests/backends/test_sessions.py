@@ -8,13 +8,13 @@ from weakref import ref
 import numpy as np
 import pytest
 from rigs import parallel
-from sessions import NIGHT, sessions
+from sessions import NIGHT, in_turn, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime import session
 
-WHERE = sessions("cpu", "cuda", "vulkan", "metal", "wasm")
+WHERE = in_turn(sessions("cpu", "cuda", "vulkan", "metal", "wasm"))
 
 
 @pytest.fixture(params=WHERE)

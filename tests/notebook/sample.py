@@ -9,7 +9,9 @@ from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.ir.walk import walk
+from quadrants_lab.notebook.values import array_view
 from quadrants_lab.notebook.views import code_view, pass_views, stack_views, task_graphs
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.runtime.tape.report import Report
@@ -181,7 +183,8 @@ def kernel_view() -> KernelView:
                        [ArrayView("y", "f32", (), "0.4301", "0.43", "0.43")],
                        place="cpu", compared=compared("0.4301"), schedule=[("line 4", "8 lanes: sin")]),
             LaunchView("gradient", 3.1e-5, [("n", "50")],
-                       [ArrayView("x.grad", "f32", (16,), "0.0012 0.0011 0.0009 …", "0.0003", "0.0012")],
+                       [array_view("x.grad", DTYPES["f32"], np.linspace(3e-4, 1.2e-3, 16, dtype=np.float32)),
+                        array_view("u", DTYPES["f32"], np.sin(np.arange(3 * 5 * 4.0)).reshape(3, 5, 4))],
                        [("adstack heap", "3.1 KB")], "cpu", compared("0.4301", 200)),
         ],
     )  # fmt: skip

@@ -96,6 +96,22 @@ def test_a_launch_of_the_graph_is_tied_to_its_kernel(page: Page):
     assert page.locator(".say").inner_text().startswith("line 5")
 
 
+def test_elements_of_an_array_are_chosen_and_its_slices_slid(page: Page):
+    panel = show(page, "Run")
+    row = panel.locator("tr", has=page.locator("code").get_by_text("u", exact=True))
+    cells = row.locator(".cells")
+    cells.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowUp"):
+        cells.press(key)
+    assert cells.locator(".now").inner_text() == "u[2, 0, 1] = -0.158623"
+    cells.locator("img").first.click(position={"x": 3 * 16 + 5, "y": 2 * 16 + 5})
+    assert cells.locator(".now").inner_text() == "u[2, 2, 3] = 0.670229"
+    slider = row.get_by_role("slider", name="slice of u")
+    slider.press("ArrowLeft")
+    panel.locator("tr", has_text="u[1, :, :]").locator(".cells").wait_for()
+    assert slider.evaluate("x => x === document.activeElement")
+
+
 def test_each_step_has_its_time_and_pauses_are_cut():
     report = tape()
     assert {k: [round(1e6 * t) for t in times] for k, times in seconds_of(report).items()} == {

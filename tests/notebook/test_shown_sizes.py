@@ -12,7 +12,7 @@ from quadrants_lab.runtime.tape.step import StepRow
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CodeView, EditView, RooflineView, StageView
 from quadrants_lab.widgets.panes import render
-from quadrants_lab.widgets.run import roofline
+from quadrants_lab.widgets.roofline import sentence
 from quadrants_lab.widgets.static import LIMITS, Static, _tape, static
 from quadrants_lab.widgets.timeline import launches, timeline, timeline_view
 from quadrants_lab.widgets.tree import seconds
@@ -130,8 +130,8 @@ def test_small_times_and_shares_have_digits():
     """"0.0026 µs" and "0% of the limit" say little."""
     assert [seconds(x) for x in (2.62e-9, 2.5e-6, 0.0)] == ["2.62 ns", "2.5 µs", ""]
     near = RooflineView(bytes=72.0, operations=694.0, seconds=20e-6, bandwidth=27.5e9, rate=146e9, dtype="f32")
-    assert "<b>0.02%</b> of the device's limit, which is computing: about 72 B must move" in write(roofline(near))
-    assert "<b>48%</b>" in write(roofline(replace(near, seconds=1e-8)))
+    assert "<b>0.02%</b> of the device's limit, which is computing: about 72 B must move" in write(sentence(near))
+    assert "<b>48%</b>" in write(sentence(replace(near, seconds=1e-8)))
 
 
 def test_a_gradient_that_differs_by_nothing_is_off_by_0(sample):

@@ -1,18 +1,13 @@
-"""Rows of the table of operations for the functions of the library, and for operations that only the library calls."""
+"""Rows of the table of operations for the functions of the library (`rows_of`), and for operations that only the
+library calls (``ROWS``)."""
 
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 
-from quadrants_lab.frontend.library import (  # noqa: F401  # their functions are among FUNCTIONS then
-    complexes,
-    decompositions,
-    geometry,
-    linear,
-    scalars,
-)
 from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction, fill
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
@@ -55,8 +50,10 @@ def _check_vectors(cx: Context, call: ast.Call, f: LibraryFunction, given: Mappi
         want = want or v.shape[0]
 
 
-def _rows() -> Iterator[Builtin]:
-    for f in FUNCTIONS:
+def rows_of(module: str) -> Iterator[Builtin]:
+    """The rows for the functions of a module of the library."""
+    import_module(f"quadrants_lab.frontend.library.{module}")  # puts them into FUNCTIONS
+    for f in (f for f in FUNCTIONS if f.func.fn.__module__.endswith(f".{module}")):
         params = tuple(f"{p}=" if p in f.optional else p for p in f.func.params)
         name = f"{f.home.removeprefix('simt.')}.{f.func.name}" if f.home.startswith("simt.") else f.func.name
         yield Builtin(name, params, _inlined(f), f.func.doc, home=f.home, elementwise=f.elementwise)
@@ -113,7 +110,6 @@ def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
 
 
 ROWS: tuple[Builtin, ...] = (
-    *_rows(),
     Builtin("Field.get_scalar_field", ("x", "i", "j="), _entry_of, "The field of one entry of every element.",
             home="Field"),
     Builtin("Field.fill", ("x", "val"), _fill, "Writes val to every element.", home="Field"),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count, name_of
+from quadrants_lab.frontend.diagnostics import count, name_of, names_in
 from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
@@ -49,8 +49,8 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
         called = cx.expr(value.func) if isinstance(value, ast.Call) and not value.keywords else None
         known = getattr(called, "value", None)
         op = getattr(known, "__qd_op__", None) or next((f.__name__ for f in (min, max) if known is f), "")
-    names = {n.id for n in ast.walk(rest[0]) if isinstance(n, ast.Name)}
-    if op not in (*_REDUCTIONS.values(), "min", "max") or target.id in names:
+    within = any(n.id == target.id for n in names_in(rest[0]))
+    if within or op not in (*_REDUCTIONS.values(), "min", "max"):
         return False
     U.reduce(cx, op, variable(target.id, whole), cx.expr(rest[0]), target, rest[0], node)
     return True
@@ -91,13 +91,12 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         elif source in cx.static_calls:
             lit = isinstance(value, V.Lit)
             env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
-        elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
-            cx.at(node)
-            number = value if isinstance(value, (V.Matrix, V.Struct)) else value.number(cx, source)
-            env[name] = number.map(lambda leaf: cx.own(leaf, source))
-            U.name_values(cx, env[name], name)
         elif value.token is not None:
             env[name] = _named(value)
+        elif value.is_held or getattr(value, "value", 0) is None:
+            cx.at(node)
+            env[name] = value.numbers(cx, source).map(lambda leaf: cx.own(leaf, source))
+            U.name_values(cx, env[name], name)
         elif isinstance(value, (V.Tuple, V.Shape)) or value.is_alias:
             env[name] = value
         else:

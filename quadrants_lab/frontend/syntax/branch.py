@@ -7,7 +7,7 @@ from typing import Any
 
 from quadrants_lab.frontend.values.containers import met, met_locals, outside
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import Container, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.values import Matrix, Num, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -28,7 +28,6 @@ def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[
     return branch(cx, cond, lambda: (then(),), lambda: (orelse(),), node)[0]
 
 
-_COMPOUND = (Matrix, Struct, Container)
 Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm; returns its values, None for none
 
 
@@ -73,7 +72,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     values: list[Value] = []
     for k in range(len(live[0].values) if live else 0):
         ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
-        given: list[Value] = [v if isinstance(v, _COMPOUND) else v.number(cx, node) for v in ends]
+        given: list[Value] = [v.numbers(cx, node) if v.token is None else v for v in ends]
         if isinstance(node, ast.IfExp):
             given = _broadcast(given)
         _check_same_shape(cx, given, node)

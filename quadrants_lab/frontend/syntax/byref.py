@@ -69,7 +69,7 @@ def check_no_alias(cx: Context, name: str, references: References, aliases: Iter
 
 def _overlap(a: Place, b: Place) -> bool:
     """Whether two places may have a number in common."""
-    if not isinstance(a, Local) or not isinstance(b, Local):
+    if not (isinstance(a, Local) and isinstance(b, Local)):
         return False
     if a.whole.token is not None and b.whole.token is not None:
         if a.whole.token is not b.whole.token:  # one may be in the other

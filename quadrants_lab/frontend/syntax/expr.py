@@ -20,6 +20,8 @@ from quadrants_lab.frontend.values.lvalue import read
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import promote, u1
 
+_MEMBERSHIP, _IDENTITY = {ast.In, ast.NotIn}, {ast.Is, ast.IsNot}
+
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Lt: ("lt", operator.lt), ast.LtE: ("le", operator.le), ast.Gt: ("gt", operator.gt),
     ast.GtE: ("ge", operator.ge), ast.Eq: ("eq", operator.eq), ast.NotEq: ("ne", operator.ne),
@@ -38,7 +40,7 @@ def compare(cx: Context, node: ast.Compare) -> Value:
     if any(type(op) in _STATIC_ONLY for op in node.ops):
         values = [cx.expr(n) for n in (node.left, *node.comparators)]
         number, *others = values
-        looks = not cx.static and len(others) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn))
+        looks = not cx.static and len(others) == 1 and type(node.ops[0]) in _MEMBERSHIP
         parts = others[0].entries(cx) if looks else None
         if number.is_number and parts is not None and all(v.is_number for v in parts):
             return _among(cx, node, number.number(cx, node.left), parts)
@@ -86,7 +88,7 @@ def _among(cx: Context, node: ast.Compare, number: Number, parts: Sequence[Numbe
     equal = [_compared(cx, ast.Eq, node, number, part) for part in parts]
     at_run_time = [v for v in equal if v.constant is None]
     sure = any(v.constant for v in equal)
-    wanted = isinstance(node.ops[0], ast.In)
+    wanted = type(node.ops[0]) is ast.In
     if sure or not at_run_time:
         return Lit(sure == wanted, node)
     found = reduce(lambda a, b: emit(cx, "or", u1, a, b, node=node), at_run_time)
@@ -95,9 +97,10 @@ def _among(cx: Context, node: ast.Compare, number: Number, parts: Sequence[Numbe
 
 def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
     """Python's own comparison of objects that are known at compile time."""
-    identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
+    kinds = {*map(type, node.ops)}
+    identity = kinds <= _IDENTITY
     try:
-        keys_only = all(isinstance(o, (ast.In, ast.NotIn)) for o in node.ops)
+        keys_only = kinds <= _MEMBERSHIP
         values = [cx.wrap(tuple(v.members), "") if keys_only and isinstance(v, Dict) else v for v in values]
         known = [v.python(cx) if identity else _frozen(v.python(cx)) for v in values]
     except TypeError:
@@ -121,13 +124,13 @@ def boolop(cx: Context, node: ast.BoolOp) -> Value:
     if first.shape:
         return _elementwise(cx, node, [first, *map(cx.expr, node.values[1:])])
     given = first.number(cx, node.values[0])
-    is_and = isinstance(node.op, ast.And)
+    is_and = type(node.op) is ast.And
     return _first_deciding(cx, node, is_and, lambda k: cx.scalar(node.values[k]) if k else given, node.values)
 
 
 def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
     """``and`` and ``or`` of vectors and matrices, element by element; all operands are evaluated."""
-    prim = "and" if isinstance(node.op, ast.And) else "or"
+    prim = "and" if type(node.op) is ast.And else "or"
 
     def one(*numbers: Number) -> Number:
         truths = [truth(cx, n, at) for n, at in zip(numbers, node.values, strict=True)]
@@ -144,8 +147,8 @@ def _first_deciding(
     first = part(k)
     if k + 1 == len(nodes):
         return first
-    if isinstance(first, Lit):
-        go_on = bool(first.value) == is_and
+    if first.constant is not None:
+        go_on = bool(first.constant) == is_and
         return _first_deciding(cx, node, is_and, part, nodes, k + 1) if go_on else first
     cond = truth(cx, first, nodes[k])
 
@@ -160,9 +163,10 @@ def _first_deciding(
         then, orelse = (rest, lambda: first) if is_and else (lambda: first, rest)
         return choose(cx, cond, then, orelse, node)  # type: ignore[return-value]  # a number, as both arms are
     second = rest()
-    if first.type is u1 and cx.type_of(second) is u1:
+    types = cx.type_of(first), cx.type_of(second)
+    if types == (u1, u1):
         return emit(cx, "and" if is_and else "or", u1, first, second, node=node)
-    t = promote(first.type, cx.type_of(second))
+    t = promote(*types)
     a, b = cx.to(second if is_and else first, t), cx.to(first if is_and else second, t)
     cx.at(node)
     return Num(cx.b.op("select", cond, a, b), t)

@@ -7,6 +7,7 @@ from threading import get_ident
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.source import FunctionSource, attribute, function_source
 from quadrants_lab.frontend.syntax.byref import templates
 from quadrants_lab.frontend.values.context import Context
@@ -52,8 +53,8 @@ def with_references(cx: Context, node: ast.Call, fn: Any, text: str) -> Inlined 
         return None
     if getattr(fn, "__module__", "").startswith("quadrants_lab.") or any(hasattr(fn, mark) for mark in _CALLED):
         return None
-    given = [n.id for part in (*node.args, *node.keywords) for n in ast.walk(part) if isinstance(n, ast.Name)]
-    if not any(name in cx.frame.env and cx.frame.env[name].is_local for name in given):
+    env = cx.frame.env
+    if not any(n.id in env and env[n.id].is_local for n in names_in(*node.args, *node.keywords)):
         return None
     found = inlined(cx, fn, text)
     return found if found is not None and templates(found.source) else None

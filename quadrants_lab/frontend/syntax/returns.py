@@ -18,7 +18,7 @@ from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
 from quadrants_lab.frontend.values.containers import met, outside
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.values import Container, Lit, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.values import Lit, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.types import i32, u1
@@ -121,7 +121,7 @@ def _result_types(cx: Context, found: Returned, node: ast.Return) -> tuple[Value
 
 
 def _without_ids(cx: Context, value: Value, node: ast.Return) -> Value:
-    if not isinstance(value, (Num, Lit, Matrix, Struct, Container)):
+    if not value.is_held or value.is_shared:
         raise cx.fail("QL1805", node, why=f"{value.describe()} is returned before the end")
     return value.map(lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))  # type: ignore[no-any-return]
 

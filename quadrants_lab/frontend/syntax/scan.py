@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.source import FunctionSource
 
 RETURN = "return"  # the hidden local that early returns of a func assign; no program can use this name
@@ -101,18 +102,19 @@ def _first_use(body: Sequence[Any], name: str) -> str:
     """What the statements do with the name first: "read" if some way through them may read it before it is assigned,
     "assigned" if every way assigns it, else ""."""
     for s in body:
-        if isinstance(s, ast.If):
-            arms = [_first_use([s.test], name), *(_first_use(b, name) for b in (s.body, s.orelse))]
-            use = "read" if "read" in arms else "assigned" if arms[1:] == ["assigned"] * 2 else ""
-        elif isinstance(s, (ast.For, ast.While)):
-            inner = _first_use([*_tests(s), *s.body], name)
-            use = "read" if inner == "read" else ""
-        elif isinstance(s, (ast.With, ast.Try)):
-            use = _first_use([*_tests(s), *s.body], name)
-        else:
-            used = [n for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
-            reads = isinstance(s, ast.AugAssign) or any(isinstance(n.ctx, ast.Load) for n in used)
-            use = "read" if used and reads else "assigned" if used else ""
+        match s:
+            case ast.If():
+                arms = [_first_use([s.test], name), *(_first_use(b, name) for b in (s.body, s.orelse))]
+                use = "read" if "read" in arms else "assigned" if arms[1:] == ["assigned"] * 2 else ""
+            case ast.For() | ast.While():
+                inner = _first_use([*_tests(s), *s.body], name)
+                use = "read" if inner == "read" else ""
+            case ast.With() | ast.Try():
+                use = _first_use([*_tests(s), *s.body], name)
+            case _:
+                used = [n for n in names_in(s) if n.id == name]
+                reads = type(s) is ast.AugAssign or any(type(n.ctx) is ast.Load for n in used)
+                use = "read" if used and reads else "assigned" if used else ""
         if use:
             return use
         if isinstance(s, (ast.Break, ast.Continue, ast.Return)):

@@ -20,21 +20,15 @@ def inlined(cx: Context, node: Any, fn: Any, *args: Value) -> None:
 
 def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.expr) -> None:
     """Assigns a tile to a tile or to rows and columns of memory, or these to a tile."""
-    slab = value if isinstance(place, Tile) else place
-    whole = isinstance(slab, Slab) and not slab.is_column and not slab.is_row
-    if isinstance(place, Tile) and whole:
-        _transfer(cx, node, tiles.load, place, slab)
-    elif isinstance(value, Tile) and whole:
-        _transfer(cx, node, tiles.store, value, slab)
-    elif isinstance(place, Tile) and isinstance(value, Tile) and value.size == place.size:
+    to, of = place.tile, value.tile
+    tile, slab, fn = (of, place, tiles.store) if to is None else (to, value, tiles.load)
+    if tile is not None and isinstance(slab, Slab) and not slab.is_column and not slab.is_row:
+        inlined(cx, node, fn, tile.mem, slab.mem, Tuple(slab.at), *slab.rows, *slab.columns)
+    elif to is not None and of is not None and of.size == to.size:
         use_blocks(cx, node)
-        place.overwrite(cx, value)
+        to.overwrite(cx, of)
     else:
         raise cx.fail("QL1722", source, what=value.describe(), target=place.describe())
-
-
-def _transfer(cx: Context, node: ast.expr, fn: Any, tile: Tile, slab: Any) -> None:
-    inlined(cx, node, fn, tile.mem, slab.mem, Tuple(slab.at), *slab.rows, *slab.columns)
 
 
 def update(cx: Context, place: Value, op: type, value: Value, node: ast.stmt, source: ast.expr) -> None:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.frontend.diagnostics import count, name_of
+from quadrants_lab.frontend.diagnostics import count, name_of, names_in
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import MOST_ENTRIES, Context, Env, Loop, check_count
@@ -39,7 +39,7 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 def _own_names(cx: Context, target: ast.expr) -> Iterator[None]:
     """The names of the target mean something of their own in the ``with``, and what they meant before after it."""
     frame, outer = cx.frame, cx.frame.hiding
-    own = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    own = {n.id for n in names_in(target)}
     hidden = {n: v for n, v in frame.env.items() if n in own}
     frame.env, frame.hiding = _without(frame.env, own), {**hidden, **outer}
     yield

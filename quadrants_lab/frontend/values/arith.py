@@ -53,18 +53,18 @@ def operate(
 ) -> Value:
     """``left op right``: of numbers, element by element of matrices, ``@`` of matrices; lists and tuples are
     concatenated by ``+`` and repeated by ``*``; what Python makes of text and other constants."""
-    if isinstance(left, (Num, Lit)) and isinstance(right, (Num, Lit)):
-        return binary(cx, op, left, right, node, lnode, rnode)
+    if left.is_number and right.is_number:
+        return binary(cx, op, left.number(cx, lnode), right.number(cx, rnode), node, lnode, rnode)
     if left.captured is not None or right.captured is not None:
         if (constant := _of_constants(cx, op, left, right, node)) is not None:
             return constant
         left, right = _listed(cx, left), _listed(cx, right)
-    if isinstance(left, Tuple) and isinstance(right, Tuple) and op is ast.Add:
-        return left.made((*left, *right), cx.depth)
-    many, times = (left, right) if isinstance(left, Tuple) else (right, left)
-    if isinstance(many, Tuple) and type(times.constant) is int and op is ast.Mult:
-        check_count(cx, len(many) * times.constant, node)
-        return many.made(many.parts * times.constant, cx.depth)
+    match left, op, right:
+        case Tuple(), ast.Add, Tuple():
+            return left.made((*left, *right), cx.depth)
+        case (Tuple() as many, ast.Mult, times) | (times, ast.Mult, Tuple() as many) if type(times.constant) is int:
+            check_count(cx, len(many) * times.constant, node)
+            return many.made(many.parts * times.constant, cx.depth)
     if op is ast.MatMult and (left.shape or right.shape):
         return cx.operations["Matrix.__matmul__"].lower(cx, node, left, right)
 
@@ -87,10 +87,12 @@ def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AS
 
 def _listed(cx: Context, value: Value) -> Value:
     """The entries of a captured list or tuple; other values as they are."""
-    if not isinstance(value.captured, (list, tuple)):
-        return value
-    found = value.entries(cx) or ()
-    return List(found, cx.depth) if isinstance(value.captured, list) else Tuple(found)
+    match value.captured:
+        case list():
+            return List(value.entries(cx) or (), cx.depth)
+        case tuple():
+            return Tuple(value.entries(cx) or ())
+    return value
 
 
 def binary(
@@ -157,9 +159,10 @@ def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node
 
 def _rounded(cx: Context, exponent: Number, t: DType) -> bool:
     """Whether the exponent is an integer that the floating-point dtype ``t`` may not represent."""
-    if isinstance(exponent, Lit):
-        return bool(convert(exponent.value, t) != exponent.value)
-    return exponent.type.is_int and exponent.type.bits > _PRECISION[t]
+    if (known := exponent.constant) is not None:
+        return bool(convert(known, t) != known)
+    given = cx.type_of(exponent)
+    return given.is_int and given.bits > _PRECISION[t]
 
 
 def _signed_power(cx: Context, x: int, exponent: Num, t: DType, node: ast.AST) -> Num:
@@ -184,10 +187,11 @@ def unary(cx: Context, node: ast.UnaryOp) -> Value:
     value = cx.expr(node.operand)
     if value.is_number:
         return _unary(cx, node, value.number(cx, node.operand))
-    if cx.static and isinstance(value, Obj) and isinstance(node.op, ast.Not):
-        return Lit(not value.value, node)
-    if value.token is not None and isinstance(node.op, ast.Not):
-        return _unary(cx, node, tested(cx, value, node.operand))
+    if type(node.op) is ast.Not:
+        if cx.static and isinstance(value, Obj):
+            return Lit(not value.value, node)
+        if value.token is not None:
+            return _unary(cx, node, tested(cx, value, node.operand))
     return matrix.elementwise(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
 
 
@@ -230,11 +234,10 @@ def truth(cx: Context, value: Number, node: ast.expr) -> int:
     if t.is_float:
         raise cx.fail("QL1405", node, dtype=t, text=ast.unparse(node))
     cx.at(node)
-    if isinstance(value, Lit):
-        return cx.const(bool(value.value), u1)
-    if t is u1:
-        return value.id
-    return cx.b.op("ne", value.id, cx.const(0, t))
+    if value.constant is not None:
+        return cx.const(bool(value.constant), u1)
+    number = cx.to(value, t)
+    return number if t is u1 else cx.b.op("ne", number, cx.const(0, t))
 
 
 def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:

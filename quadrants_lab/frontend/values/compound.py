@@ -27,6 +27,8 @@ class _Tree(Value):
 
     __slots__ = ()
 
+    is_held = True
+
     def structure(self) -> Any:
         return [type(self), list(self.labels()), *(child.structure() for child in self.children())]
 
@@ -44,6 +46,9 @@ class _Numbers(_Tree):
 
     def number(self, cx: Lowering, node: ast.expr) -> Any:
         raise cx.fail("QL1420", node, what=self.describe())
+
+    def numbers(self, cx: Lowering, node: ast.expr) -> Any:
+        return self
 
 
 @dataclass(slots=True, eq=False)
@@ -189,6 +194,7 @@ class Struct(_Numbers):
     type: Any
     members: dict[str, Value]
     fixed: str = ""
+    brackets = ("{", "}")
 
     @property
     def view(self) -> Any:
@@ -206,6 +212,9 @@ class Struct(_Numbers):
 
     def fits(self, new: Value) -> bool:
         return isinstance(new, Struct) and list(new.members) == list(self.members)
+
+    def printed(self, cx: Lowering) -> Iterable[tuple[str, Any]]:
+        return ((f"{name}: ", member) for name, member in self.members.items())
 
     def rebuilt(self, children: Iterable[Any]) -> Struct:
         return Struct(self.type, dict(zip(self.members, children, strict=True)))
@@ -328,6 +337,7 @@ class Dict(Container):
     token: object = None
     fixed: str = ""
     kind = "dict"
+    brackets = ("{", "}")
     copied = property(lambda self: dict(self.members))
     keys = property(lambda self: self.members)
     parts = property(lambda self: tuple(self.members.values()))
@@ -344,6 +354,9 @@ class Dict(Container):
 
     def entries(self, cx: Lowering) -> tuple[Any, ...]:
         return tuple(cx.wrap(key, repr(key)) for key in self.members)
+
+    def printed(self, cx: Lowering) -> Iterable[tuple[str, Any]]:
+        return ((f"{key!r}: ", part) for key, part in self.members.items())
 
     def python(self, cx: Lowering) -> Any:
         return {key: part.python(cx) for key, part in self.members.items()}

@@ -26,7 +26,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType, convert, i32, i64, promote, u1, u32, u64
+from quadrants_lab.ir.types import DType, convert, i32, i64, promote, u1, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.frontend.op_table import Builtin
@@ -383,12 +383,7 @@ class Context:
 
     def type_of(self, value: V.Number) -> DType:
         """The dtype of the number; a literal without one has default_ip, default_fp or u1."""
-        if isinstance(value, V.Num):
-            return value.type
-        kind = type(value.value)
-        if value.dtype is not None and kind is int:
-            return value.dtype
-        return u1 if kind is bool else self.options.default_fp if kind is float else self.options.default_ip
+        return value.dtype_in(self.options)
 
     def common_dtype(self, *values: V.Number) -> DType:
         """The dtype of a choice between these numbers: their dtype if they share one, else the promoted one."""
@@ -396,18 +391,7 @@ class Context:
 
     def to(self, value: V.Number, dtype: DType) -> int:
         """The id of the number cast to ``dtype``."""
-        if isinstance(value, V.Num):
-            return value.id if value.type is dtype else self.b.op("cast", value.id, type=dtype)
-        natural = self.type_of(value)
-        number = self.fit(value, natural)
-        if natural is not dtype:
-            number = convert(number, dtype)
-        span = self.b.span
-        if value.node is not None:
-            self.at(value.node)
-        result = self.b.add(N.Const(self.b.fresh(), dtype, number))
-        self.b.span = span
-        return result
+        return value.to(self, dtype)
 
     def fit(self, lit: V.Lit, dtype: DType, asked: bool = False) -> Any:
         """The literal's value in a dtype that the program ``asked`` for, or that is its default; error QL1402 if an
@@ -454,11 +438,7 @@ class Context:
 
     def index(self, value: V.Number) -> V.Number:
         """The integer in a dtype for indices and loop bounds: narrow ones as i32, u32 as i64."""
-        if isinstance(value, V.Lit):
-            number = int(value.value)
-            return V.Lit(number, value.node, dtype=next((t for t in (i32, i64, u64) if t.holds(number)), None))
-        t = value.type
-        return value if t.bits == 64 else self.num(value, i64 if t is u32 else i32)
+        return value.as_index(self)
 
 
 def check_count(cx: Context, n: int, node: ast.AST) -> None:

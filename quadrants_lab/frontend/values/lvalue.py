@@ -44,7 +44,7 @@ class Local(V.Value):
         later = step.is_dynamic and (not step.shape or self.value.is_shared)
         after = None if later else step.take(cx, self.value, node)
         plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
-        if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.Container)):
+        if after is None or plain or after.is_held:
             return Local(self.name, self.whole, (*self.steps, step), after, self.value)
         return after  # type: ignore[no-any-return]
 
@@ -351,11 +351,11 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
         return None
     if (known := matrix.attribute(name, shape, node)) is not None:
         return known
-    if f"Matrix.{name}" in cx.operations:
-        return V.BoundMethod(f"Matrix.{name}", value.load(cx, node), name_of(node))
     positions = swizzle(name) if len(shape) == 1 else None
     if positions is not None and max(positions) < shape[0]:
         return base.part(cx, Elements(tuple(zip(positions)), (len(positions),) if len(positions) > 1 else ()), node)
+    if f"Matrix.{name}" in cx.operations:
+        return V.BoundMethod(f"Matrix.{name}", value.load(cx, node), name_of(node))
     own = [k.partition(".")[2] for k in cx.operations if k.startswith("Matrix.")]
     cure = "check the name"
     if positions is not None:

@@ -1,4 +1,9 @@
-"""Numbers: those that the kernel computes, literals, arguments, and locals that iterations share."""
+"""Numbers: those that the kernel computes, literals, arguments, and locals that iterations share.
+
+`Num` and `Lit` are numbers that are loaded. Both have a dtype (``dtype_in``: a literal without one has default_ip,
+default_fp or u1), are cast (``to``: the id of the number in a dtype) and serve as an index or a loop bound
+(``as_index``: narrow dtypes as i32, u32 as i64).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,10 @@ from typing import Any
 
 from quadrants_lab.frontend.values.value import Leaf, Lowering
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.types import DType, convert, i32, i64, u1, u32, u64
 
 
 @dataclass(slots=True, eq=False)
@@ -20,7 +26,7 @@ class Num(Leaf):
     id: int
     type: DType
     fixed: str = ""
-    is_number = True
+    is_number = is_held = True
     is_local = property(lambda self: not self.fixed)
 
     def describe(self) -> str:
@@ -28,6 +34,15 @@ class Num(Leaf):
 
     def number(self, cx: Lowering, node: ast.expr) -> Num:
         return self
+
+    def dtype_in(self, options: CompileOptions) -> DType:
+        return self.type
+
+    def to(self, cx: Lowering, dtype: DType) -> int:
+        return self.id if self.type is dtype else cx.b.op("cast", self.id, type=dtype)
+
+    def as_index(self, cx: Lowering) -> Num:
+        return self if self.type.bits == 64 else cx.num(self, i64 if self.type is u32 else i32)
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +56,7 @@ class Lit(Leaf):
     fixed: str = ""
     dtype: DType | None = None
     member: Enum | None = None
-    is_number = True
+    is_number = is_held = True
     constant = static_key = property(lambda self: self.value)
 
     def describe(self) -> str:
@@ -49,6 +64,28 @@ class Lit(Leaf):
 
     def number(self, cx: Lowering, node: ast.expr) -> Lit:
         return self
+
+    def dtype_in(self, options: CompileOptions) -> DType:
+        kind = type(self.value)
+        if self.dtype is not None and kind is int:
+            return self.dtype
+        return u1 if kind is bool else options.default_fp if kind is float else options.default_ip
+
+    def to(self, cx: Lowering, dtype: DType) -> int:
+        natural = self.dtype_in(cx.options)
+        number = cx.fit(self, natural)
+        if natural is not dtype:
+            number = convert(number, dtype)
+        span = cx.b.span
+        if self.node is not None:
+            cx.at(self.node)
+        result: int = cx.b.add(N.Const(cx.b.fresh(), dtype, number))
+        cx.b.span = span
+        return result
+
+    def as_index(self, cx: Lowering) -> Lit:
+        number = int(self.value)
+        return Lit(number, self.node, dtype=next((t for t in (i32, i64, u64) if t.holds(number)), None))
 
     def python(self, cx: Lowering) -> Any:
         return self.value
@@ -84,7 +121,7 @@ class Temp(Leaf):
     iteration: frozenset[int] = frozenset()
     own: str = ""
     words = "a shared local"
-    is_local = is_shared = True
+    is_local = is_shared = is_held = True
 
     def number(self, cx: Lowering, node: ast.expr) -> Any:
         raise cx.fail("QL1705", node, name=self.name)

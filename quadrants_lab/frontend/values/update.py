@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
-from quadrants_lab.frontend.diagnostics import name_of
+from quadrants_lab.frontend.diagnostics import name_of, owner_of
 from quadrants_lab.frontend.values import containers, values as V
 from quadrants_lab.frontend.values.compound import candidates, temps_are_own
 from quadrants_lab.frontend.values.context import Context
@@ -138,9 +138,7 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
     if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):
         raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
-    root = node
-    while isinstance(root, (ast.Subscript, ast.Attribute)):
-        root = root.value
+    root = owner_of(node)
     name = name_of(root)
     if not isinstance(root, ast.Name):
         raise cx.fail("QL1303", root, name=name, what="a value")
@@ -203,8 +201,6 @@ def atomic(
         else:
             old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, amount), t))
     _activate(cx, target)
-    if isinstance(target, V.Element) and target.shape:
-        return V.Matrix(target.shape, tuple(old))
     return target.with_leaves(old)  # type: ignore[no-any-return]
 
 

@@ -19,9 +19,11 @@ class Value:
 
     fixed       "" for a local variable; otherwise the name that has the value cannot be assigned, and it says why
     words       describe the kind, for messages
+    brackets    around its entries, where it is printed
     token       the identity of a list or dict that the kernel makes, and ``depth`` the number of conditions and loops
                 around the place where it was made
     is_number   whether it is a number that is loaded
+    is_held     whether a local holds it as numbers of its own: a number, a matrix, a struct, a list, a dict
     constant    the number that it is, if that is known at compile time
     shape       of a vector or matrix
     is_local    whether a name with this value is a local variable, which can be assigned
@@ -45,9 +47,10 @@ class Value:
     __slots__ = ()
     fixed: str = ""
     words = ""
+    brackets: Any = None
     token: object = None
     depth: int = 0
-    is_number = False
+    is_number = is_held = False
     constant: Any = None
     shape: Any = ()
     is_local: Any = False
@@ -162,6 +165,14 @@ class Value:
     def number(self, cx: Lowering, node: ast.expr) -> Any:
         """The value, which must be a number; an error that describes it otherwise."""
         raise cx.fail("QL1406", node, what=self.describe())
+
+    def numbers(self, cx: Lowering, node: ast.expr) -> Any:
+        """The value, which must be a number, a matrix or a struct; an error that describes it otherwise."""
+        return self.number(cx, node)
+
+    def printed(self, cx: Lowering) -> Iterable[tuple[str, Any]]:
+        """The entries that ``print`` shows between `brackets`, each with the text before it."""
+        return (("", entry) for entry in self.entries(cx) or ())
 
     def python(self, cx: Lowering) -> Any:
         """The Python object that a compile-time value stands for; TypeError for a value of the running kernel."""
