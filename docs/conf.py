@@ -13,7 +13,8 @@ import quadrants_lab  # noqa: E402  # after the path
 project = "quadrants_lab"
 author = "the authors of quadrants_lab"
 version = release = quadrants_lab.__version__
-extensions = ["myst_nb", "tables"]
+extensions = ["myst_nb", "tables", "formulas"]
+html_math_renderer = "mathml"
 exclude_patterns = ["README.md", "**/.ipynb_checkpoints"]
 nb_execution_mode = "cache"  # a lesson of docs/lessons is run when its text is another one than the last time
 nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "live_lessons")

@@ -61,7 +61,7 @@ HEAD = {
 
 
 def not_live(name: str, why: str, help: str = "") -> QuadrantsRuntimeError:
-    return QuadrantsRuntimeError(f"{name} cannot compute in a page: {why}", code="QL0715", help=help)
+    return QuadrantsRuntimeError(f"{name} cannot compute in a page: {why}", code="QL0720", help=help)
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ class QuadrantsMagics(Magics):
         if options.quiet:
             print(tables(recorder.records(), compared), end="")
             remember(recorder)
+            if options.live and recorder.records():
+                _show_live(ran)
         else:
             self._inspect(cell, ran, compared, options)
 

@@ -1,5 +1,5 @@
 """Pages that compute: a program's data (`notebook.live_page`) with the script that runs it in a browser. `machine.js`
-launches and differentiates, `plots.js` draws, `page.js` has the panel that takes the reader's numbers."""
+launches and differentiates, `page.js` takes the reader's numbers, and `plots.js` draws."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from quadrants_lab.widgets.live import esc
 
+_MARK = "// --- the page"  # between what a Worker runs, too, and the rest
 HERE = Path(__file__).resolve().parent
 NEEDS = (
     "Nothing computes here. This page needs a browser with scripts and WebAssembly; with a content policy, script-src "
@@ -39,14 +40,14 @@ def panel(program: dict[str, Any]) -> str:
     """HTML that computes, to stand anywhere in a page."""
     data = json.dumps(program, separators=(",", ":"), allow_nan=False)
     packed = base64.b64encode(gzip.compress(data.encode(), 9, mtime=0)).decode()
-    source = json.dumps(machine()).replace("</", "<\\/")
     return (
         f'<div class="qdl-box"><style>{_read("page.css")}</style>'
         f'<section class="qdl" aria-label="{esc(program["title"])}, computed here">{NEEDS}</section>'
         f'<script type="text/plain">{packed}</script>'
-        f"<script>(() => {{\n{machine()}\n{_short(_read('plots.js') + _read('page.js'))}\n"
+        f"<script>(() => {{\n{machine()}\n{_MARK}\n{_short(_read('plots.js') + _read('page.js'))}\n"
+        f"const source = document.currentScript.textContent.split('{_MARK}')[0].replace('(() => {{', '');\n"
         "const [data, host] = [document.currentScript.previousElementSibling, document.currentScript.parentElement];\n"
-        f"mount(host.querySelector('.qdl'), data.textContent, {source});\n}})();</script></div>"
+        "mount(host.querySelector('.qdl'), data.textContent, source);\n})();</script></div>"
     )
 
 

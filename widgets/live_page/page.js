@@ -1,5 +1,7 @@
 // A program that computes in the page: controls for what it reads, and what follows from them. One panel a program.
 
+// --- the panel
+
 /** The thread that computes: a Worker, or where there can be none the page itself. */
 function engine(program, source, hear) {
   let worker = null, direct = null;
@@ -38,6 +40,7 @@ class Panel {
     this.starts = program.arrays.map((a) => a.input ? unpackArray(a, a.dtype, count(a.shape)) : null);
     const floats = program.arrays.filter((a, n) => a.input && a.grad >= 0);
     this.eps = floats.some((a) => a.dtype === "f16") ? 1e-3 : floats.some((a) => a.dtype === "f32") ? 1.2e-7 : 2.3e-16;
+    this.deep = this.eps < 1e-10 ? 10 : 6; // the narrowest step as a power of ten
     this.tolerance = { 1e-3: 0.1, 1.2e-7: 2e-2, 2.3e-16: 1e-5 }[this.eps];
     program.arrays.forEach((a, n) => {
       const size = count(a.shape);
@@ -360,7 +363,7 @@ class Panel {
 
   run() {
     const most = Math.max(0, ...(this.checked ?? []).map((n) => Math.max(...limits(this.values[n] ?? this.starts[n]).map(Math.abs)))) || 1;
-    const widths = this.checked ? Array.from({ length: WIDTHS }, (_, k) => most * 10 ** (-k / 2)) : [];
+    const widths = this.checked ? Array.from({ length: WIDTHS }, (_, k) => most * 10 ** (-k * this.deep / (WIDTHS - 1))) : [];
     this.asked = performance.now();
     this.scale = most;
     const job = { id: ++this.number, values: this.values, scalars: this.scalars, seeds: this.seeds, eps: this.eps, widths, direction: this.direction ?? {} };
@@ -418,14 +421,19 @@ class Panel {
       const off = Math.abs(seen - expected);
       this.curve.push([width / this.scale, size ? off / size : 0, seen, expected, off <= Math.max(noise, this.tolerance * size)]);
     }
-    errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8);
+    errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8, this.deep);
     const best = this.curve.reduce((a, b) => !a || b[4] > a[4] || (b[4] === a[4] && b[1] < a[1]) ? b : a, null);
     if (!best) { this.verdict.textContent = last ? "the loss or its gradient is not a number here" : "…"; return; }
     const right = best[4];
     if (!right && !last) return;
-    this.verdict.className = `verdict ${right ? "right" : "wrong"}`;
-    this.verdict.textContent = right ? `Yes: it agrees with differences${best[1] >= 1 ? ", both 0 but for rounding" : best[1] ? ` to ${best[1].toExponential(0)}` : " in every digit"}.`
-      : `No: differences give ${digits(best[2])}, the gradient ${digits(best[3])}.`;
+    // differences that agree with each other, by steps of two widths, contradict the gradient
+    const slopes = this.curve.map(([width, , seen]) => seen / width), near = (a, b) => Math.abs(a - b) <= 0.01 * Math.abs(b);
+    const at = slopes.findIndex((v, k) => k && near(slopes[k - 1], v) && !near(this.curve[k][2], this.curve[k][3]));
+    this.verdict.className = `verdict ${right ? "right" : at > 0 ? "wrong" : ""}`;
+    const to = best[1] >= 1 ? ", both 0 but for rounding" : best[1] ? ` to ${best[1].toExponential(0)}` : " in every digit";
+    const both = at > 0 ? `differences give ${digits(this.curve[at][2])}, the gradient ${digits(this.curve[at][3])}` : "";
+    this.verdict.textContent = right ? `Yes: it agrees with differences${to}.` : at > 0 ? `No: ${both}.`
+      : "Unclear: steps of no two widths agree with each other. qd.ad.check in the notebook says why.";
     if (last) this.host.dataset.judged = this.number;
   }
 
@@ -448,15 +456,8 @@ class Panel {
       const now = (what === "all" || what === (plot.input === undefined ? "found" : "read")) && values();
       if (now) plot.draw(now, plot.held);
     }
-    if (what === "all" && this.curve.length) errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8);
+    if (what === "all" && this.curve.length) errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8, this.deep);
   }
-}
-
-/** The index of an element. */
-function place(shape, k) {
-  const out = [];
-  for (let axis = shape.length - 1; axis >= 0; axis--) { out.unshift(k % shape[axis]); k = Math.floor(k / shape[axis]); }
-  return out;
 }
 
 /** Makes a panel of an element, with the data that it holds. */

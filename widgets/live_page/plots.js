@@ -1,4 +1,4 @@
-// Texts of numbers, elements of the page, and pictures of arrays and curves on canvases.
+// Numbers as texts, and arrays as pictures.
 
 const BLUE = "#3f86d8", ORANGE = "#c8741f", MOST_CELLS = 64, MOST_HANDLES = 4096, WIDTHS = 13;
 const digits = (v) => !Number.isFinite(v) ? String(v) : v === 0 ? "0" : Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4
@@ -27,6 +27,13 @@ function random(seed) {
     t = t + Math.imul(t ^ t >>> 7, 61 | t) ^ t;
     return ((t ^ t >>> 14) >>> 0) / 4294967296;
   };
+}
+
+/** The index of an element. */
+function place(shape, k) {
+  const out = [];
+  for (let axis = shape.length - 1; axis >= 0; axis--) { out.unshift(k % shape[axis]); k = Math.floor(k / shape[axis]); }
+  return out;
 }
 
 // --- pictures
@@ -116,12 +123,12 @@ class Plot {
 }
 
 /** The error of the gradient over the width of the steps, both axes logarithmic. */
-function errorPlot(canvas, curve, floor) {
+function errorPlot(canvas, curve, floor, deep) {
   const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
   if (!w) return;
   [canvas.width, canvas.height] = [w * scale, h * scale];
   g.setTransform(scale, 0, 0, scale, 0, 0);
-  const x = (width) => 46 + (w - 56) * (Math.log10(width) + 6.2) / 6.4;
+  const x = (width) => 46 + (w - 56) * (Math.log10(width) + deep + 0.2) / (deep + 0.4);
   const y = (e) => 8 + (h - 44) * -Math.log10(Math.min(10, Math.max(e, 10 ** -floor)) / 10) / (floor + 1);
   g.font = "11px system-ui";
   g.fillStyle = g.strokeStyle = getComputedStyle(canvas).color;
@@ -129,7 +136,7 @@ function errorPlot(canvas, curve, floor) {
   for (let e = 0; e >= -floor; e -= floor / 4) { g.beginPath(); g.moveTo(46, y(10 ** e)); g.lineTo(w - 8, y(10 ** e)); g.stroke(); }
   g.globalAlpha = 0.85;
   for (let e = 0; e >= -floor; e -= floor / 2) g.fillText(e ? `1e${e}` : "1", 8, y(10 ** e) + 4);
-  for (let e = 0; e >= -6; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 18);
+  for (let e = 0; e >= -deep; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 18);
   g.fillText("width of the step, relative to the greatest input", 46, h - 3);
   g.globalAlpha = 1;
   g.strokeStyle = g.fillStyle = ORANGE;
