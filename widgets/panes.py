@@ -44,6 +44,8 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that
     "matrix": ("Backends", matrix.pane),
     "beside": ("Beside", beside.pane),
 }
+# what users call a pane, from its title: "stack-sizes" -> its id
+NAMES = {title.partition(" (")[0].lower().replace(" ", "-"): pane for pane, (title, _) in PANES.items() if title}
 NEEDS = {"tape": "tapes", "check": "check"}  # panes of cells that have these data
 
 

@@ -222,10 +222,12 @@ def static_html(view: CellView, uid: str = "") -> str:
     there. It shows as much as `MOST_TEXT` allows: first every pane with the least limits, then one pane after the
     other with wider limits, as long as they fit."""
     shown = [p for p in PANES if view.open != "steps" or p == "Steps"]
-    opened = "Run" if view.open != "steps" else "Steps"
+    opened = next((p for p in PANES if view.open not in ("source", "check") and view.open in p.lower()), "Run")
 
     def folded(n: int, pane: str, limits: Limits) -> str:
         pen = Static(limits)
+        if n and pane == "Tape":  # of the whole cell
+            return ""
         try:
             html = pen.write(PANES[pane](view.kernels[n], limits))
         except Exception as e:  # the other panes can still be shown

@@ -35,7 +35,7 @@ from quadrants_lab.widgets.tree import (
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report
 
-MOST_BARS = 20_000  # of a timeline; of a longer program, several launches of a kernel are one bar
+MOST_BARS = 8_000  # of a timeline; of a longer program, several launches of a kernel are one bar
 LONG, SHORT = 0.1, 0.02  # of the time of all launches: a pause that is cut, and what is left of it
 WIDTH, COLUMNS, TRACK, KEPT, LABELS = 880, 220, 22, 44, 84  # of the drawing without scripts
 HINT = (

@@ -229,14 +229,16 @@ class Panel {
         this.time, this.stopButton, this.fresh),
       this.said, make("div", { class: "two" }, this.inputs, this.results), this.more,
     );
-    const sources = program.kernels.map((k) => k.source), lines = sources.flatMap((s, k) => k ? ["", ...s] : s);
+    const sources = program.kernels.map((k) => k.source), lines = sources.flatMap((s, k) => k && s.length ? ["", ...s] : s);
     this.listing = make("pre", { class: "source", tabindex: "0", "aria-label": "source" },
       ...lines.map((x) => x ? make("div", { "data-line": x[0] }, `${String(x[0]).padStart(3)}  ${x[1]}`) : "\n"));
-    this.inputs.before(make("div", { class: "col code" }, make("h4", {}, names.length > 1 ? "The kernels" : "The kernel"), this.listing));
-    this.host.querySelector(".two").classList.add("three");
+    if (lines.length) {
+      this.inputs.before(make("div", { class: "col code" }, make("h4", {}, names.length > 1 ? "The kernels" : "The kernel"), this.listing));
+      this.host.querySelector(".two").classList.add("three");
+    }
     this.scalarControls();
     this.plots = [];
-    const order = ([a]) => (a.grad >= 0 ? 0 : isFloat(a.dtype) ? 1 : 2) - (a.shape.length ? 0 : 0.5);
+    const order = ([a]) => (a.grad >= 0 ? 0 : isFloat(a.dtype) ? 1 : 2) - (count(a.shape) === 1 ? 0.5 : 0);
     const inputs = program.arrays.map((a, n) => [a, n]).filter(([a]) => a.input).sort((p, q) => order(p) - order(q));
     for (const [a, n] of inputs) this.inputControl(a, n);
     if (this.inputs.children.length === 1) this.inputs.append(make("p", {}, "It reads nothing that can be changed."));
@@ -284,7 +286,7 @@ class Panel {
 
   inputControl(a, n) {
     const size = count(a.shape);
-    if (!a.shape.length) {
+    if (size === 1) {
       this.number_(a.name, a.dtype, this.starts[n][0], (v) => { this.values[n] = new Float64Array([v]); });
       return;
     }
@@ -387,7 +389,7 @@ class Panel {
     });
     this.numbers = {};
     const value = (a, n) => {
-      if (!a.shape.length) {
+      if (count(a.shape) === 1) {
         this.numbers[n] = make("output", { class: "big", "data-value": a.name });
         this.results.append(make("div", { class: "number" }, make("code", {}, a.name), " = ", this.numbers[n]));
         return;
@@ -400,7 +402,7 @@ class Panel {
     program.arrays.forEach((a, n) => {
       if (!a.input || a.grad < 0 || !differentiable(program)) return;
       const title = `d${program.loss >= 0 ? program.arrays[program.loss].name : "(outputs)"}/d${a.name}`;
-      if (!a.shape.length) {
+      if (count(a.shape) === 1) {
         this.numbers[`g${n}`] = make("output", { class: "big", "data-gradient": a.name });
         this.results.append(make("div", { class: "number grad" }, make("code", {}, title), " = ", this.numbers[`g${n}`]));
         return;
@@ -580,7 +582,7 @@ class Panel {
     const right = best[4];
     if (!right && !last) return;
     this.verdict.className = `verdict ${right ? "right" : "wrong"}`;
-    this.verdict.textContent = right ? `Yes: it agrees with differences${best[1] < 1 ? ` to ${best[1].toExponential(0)}` : ", both 0 but for rounding"}.`
+    this.verdict.textContent = right ? `Yes: it agrees with differences${best[1] >= 1 ? ", both 0 but for rounding" : best[1] ? ` to ${best[1].toExponential(0)}` : " in every digit"}.`
       : `No: differences give ${digits(best[2])}, the gradient ${digits(best[3])}.`;
     if (last) this.host.dataset.judged = this.number;
   }
