@@ -294,7 +294,7 @@ NAMES = """() => [...document.querySelectorAll(
 def test_text_is_readable_controls_have_names_and_listboxes_hold_options(page: Page):
     for _ in ("light", "dark"):
         for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "Tape", "History",
-                     "Backends"):
+                     "Backends", "Beside"):
             panel = show(page, pane)
             if pane == "Linked":
                 panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()
