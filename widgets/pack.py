@@ -84,7 +84,7 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
             todo[panes:panes] = loaded
             panes += len(loaded)
         page = most == sys.maxsize and statements <= MOST_KEPT_STATEMENTS
-        todo += [r for r in (*loaded, *asked) if page or not ("/since/" in r or "/beside/" in r)]
+        todo += [r for r in (*loaded, *asked) if page or not re.search("/since/|/beside/.*/(IR|code)-", r)]
 
 
 def _is_pane(request: str) -> bool:

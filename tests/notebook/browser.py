@@ -23,7 +23,7 @@ from typing import Any
 from child import Child
 from playwright.sync_api import Locator, Page, sync_playwright
 
-PANES = ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Steps", "Run", "History", "Backends")
+PANES = ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Steps", "Run", "History", "Backends", "Beside")
 CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 

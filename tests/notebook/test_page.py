@@ -294,7 +294,7 @@ NAMES = """() => [...document.querySelectorAll(
 def test_text_is_readable_controls_have_names_and_listboxes_hold_options(page: Page):
     for _ in ("light", "dark"):
         for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "Tape", "History",
-                     "Backends"):
+                     "Backends", "Beside"):
             panel = show(page, pane)
             if pane == "Linked":
                 panel.locator(".col").nth(0).locator('.ln[data-span-line="10"]').click()
@@ -309,7 +309,7 @@ def test_an_edit_is_shown(page: Page):
     assert panel.locator("figure").count() >= 3
     assert [x.inner_text() for x in panel.locator("mark").all()] == ["0.1", "0.2"]
     panel.get_by_role("button", name="what run 1 changed").click()
-    panel.get_by_text("from the beginning").wait_for()
+    panel.get_by_text("nothing was edited before it").wait_for()
 
 
 def test_two_edits_and_two_backends_stand_side_by_side_by_keyboard_alone(page: Page):
