@@ -38,7 +38,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.show import show
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import find, types_of
 
 _WORD = struct.Struct("=Q")
 
@@ -172,7 +172,7 @@ class Executable(ABC):
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
-        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))
+        self.written = frozenset(s.buffer for s in find(kernel.body, N.Write))
 
     @abstractmethod
     def frame(self, device: Any) -> Frame: ...

@@ -42,7 +42,7 @@ from quadrants_lab.runtime.observe.observers import (
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
-from quadrants_lab.runtime.tape.report import Report, report
+from quadrants_lab.runtime.tape.report import Report, report, timed
 from quadrants_lab.runtime.tape.step import Kept
 from quadrants_lab.runtime.tape.tracing import Tracing, write
 from quadrants_lab.runtime.tape.written import gradient_warning
@@ -211,7 +211,7 @@ class Tape:
         self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
         if self._tracing is not None:
             rerun.tell(self._tracing)
-            self._report = cache(partial(self._tracing.timed, rerun.report))
+            self._report = cache(partial(timed, self._tracing, rerun.report))
         self._tell_recorder()
         rerun.unwatch()
         rerun.launched.clear()

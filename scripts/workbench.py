@@ -53,6 +53,52 @@ shell = InteractiveShell.instance()
 shell.run_cell("%load_ext quadrants_lab")
 """
 
+SHOWN = """
+%%qdkernel --grad y --check --arch cpu,c
+n = qd.field(qd.i32, ())
+n[None] = 50
+
+@qd.kernel
+def wave():
+    for i in x:
+        v = x[i]
+        w = x[i]
+        for _ in range(n[None]):
+            v = qd.sin(v) + {step}
+            w = w * 0.95 + 0.01
+        y[None] += v * w
+
+@qd.kernel
+def ends():
+    for i in x:
+        if x[i] > 0.2:
+            y[None] += qd.sqrt(x[i])
+
+@qd.kernel
+def slopes():
+    for i in x:
+        x.grad[i] += {slope} * x[i] * y.grad[None]
+
+@qd.kernel
+def squares():
+    for i in x:
+        y[None] += x[i] * x[i]
+
+@qd.ad.grad_replaced
+def energy():
+    squares()
+
+@qd.ad.grad_for(energy)
+def energy_slope():
+    slopes()
+
+wave()
+wave()
+ends()
+energy()
+y[None]
+"""
+
 COMPILE = """
 import json, tempfile, time
 from contextlib import nullcontext
@@ -475,6 +521,44 @@ def doctor() -> Iterator[Figure]:
         assert report.right or "middle" in str(report), report
 
 
+def screenshots(folder: Path) -> None:
+    """Writes a picture of each pane, in the light theme 1400 and 900 wide and in the dark theme: of a cell that was
+    edited, whose check finds a wrong gradient. Says what the page says to its console."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from notebook.browser import CHROMIUM
+    from playwright.sync_api import sync_playwright
+
+    from quadrants_lab.notebook import show
+    from quadrants_lab.notebook.saved import export
+    from quadrants_lab.widgets.model import CellView
+    from quadrants_lab.widgets.static import static_html
+
+    shell = InteractiveShell.instance()
+    for text in ("%load_ext quadrants_lab", SETUP, *(SHOWN.strip().format(step=s, slope=2.02) for s in (0.1, 0.2))):
+        shell.run_cell(text).raise_error()
+    view = CellView("a cell", show(shell.user_ns["wave"]).view.kernels[0].cell, "check")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "static.html").write_text(f"<!doctype html><meta charset=utf-8><body>{static_html(view)}")
+    file = export(view, folder / "view.html")
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for theme, width in (("light", 1400), ("light", 900), ("dark", 1400)):
+            page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=theme)
+            page.on("console", lambda m: print("console:", m.text))
+            page.on("pageerror", lambda e: print("error:", e))
+            page.goto(f"file://{file}")
+            page.locator(".qdi").wait_for()
+            for tab in page.get_by_role("tab").all():
+                tab.click()
+                page.wait_for_function("() => !document.querySelector('.qdi [aria-busy]')")
+                page.wait_for_timeout(150)
+                name = tab.inner_text().lower().replace(" ", "_").replace("(", "").replace(")", "")
+                page.screenshot(path=folder / f"{theme}_{width}_{name}.png")
+            page.goto(f"file://{folder / 'static.html'}")
+            page.screenshot(path=folder / f"{theme}_{width}_static.png")
+        chromium.close()
+
+
 MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
     cells, recording, interrupt, sizes, graphs, program, steps, doctor, browser,
 )  # fmt: skip
@@ -484,9 +568,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make workbench", description=__doc__)
     names = [m.__name__ for m in MEASURES]
     parser.add_argument("--only", choices=names, nargs="*", default=names, help="which of them")
-    over = 0
+    parser.add_argument("--shots", type=Path, metavar="FOLDER", help="write pictures of all panes there instead")
+    given, over = parser.parse_args(), 0
+    if given.shots:
+        screenshots(given.shots.absolute())
+        return 0
     for measure in MEASURES:
-        for what, much, limit, unit in measure() if measure.__name__ in parser.parse_args().only else ():
+        for what, much, limit, unit in measure() if measure.__name__ in given.only else ():
             over += much > limit
             print(f"{what:<72} {much:8.2f} {unit:<2} of {limit:g} {unit}{'  OVER' if much > limit else ''}", flush=True)
     load, cores = os.getloadavg()[0], os.cpu_count() or 1

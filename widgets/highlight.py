@@ -1,9 +1,18 @@
-"""Syntax colours as HTML, line by line, by one regular expression for each language."""
+"""Syntax colours as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
 
 import html
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+_CLASSES = (
+    (Comment, "hc"), (Operator.Word, "hk"), (Keyword.Type, "ht"), (Keyword, "hk"), (String, "hs"), (Number, "hn"),
+    (Name.Decorator, "hf"), (Name.Function, "hf"), (Name.Builtin, "hf"), (Name.Variable, "hv"),
+)  # fmt: skip
 
 IR = re.compile(
     r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.$]+)|(?P<hc>[#!~]\S+)"""
@@ -14,45 +23,11 @@ IR = re.compile(
     r"""|(?P<hn>-?\b\d[\w.]*(?:[eE][-+]?\d+)?)"""
 )
 
-_WORDS = {
-    "python": "and as assert async await break class continue def del elif else except finally for from global if "
-    "import in is lambda nonlocal not or pass raise return try while with yield None True False",
-    "c": "break case const constant continue default device do else enum extern for goto if inline kernel restrict "
-    "return sizeof static struct switch threadgroup typedef using namespace volatile while",
-}
-_KEYWORD = {name: rf"(?P<hk>\b(?:{'|'.join(words.split())})\b)" for name, words in _WORDS.items()}
-_NUMBER = r"(?P<hn>(?<![\w.])[-$]?(?:0x[\da-fA-F]+|\d[\d_.]*(?:[eE][-+]?\d+)?\w*))"
-_C = re.compile(
-    r"""(?P<hc>//.*|/\*.*?\*/)|(?P<hs>"(?:\\.|[^"\\])*")|(?P<hf>^\s*\#\w+|\b\w+(?=\())|"""
-    rf"""{_KEYWORD["c"]}|(?P<ht>\b(?:void|bool|char|short|half|int|long|float|double|u?int\d*(?:_t)?|\w+_t)\b)|{_NUMBER}"""
+_SPIRV = re.compile(
+    r"""(?P<hs>"[^"]*")|(?P<hv>%[\w.-]+)|(?P<hk>\bOp\w+)|(?P<hc>;.*)|(?P<hn>(?<= )-?\d[\w.]*\b)|(?P<ht>\b[A-Z]\w+)"""
 )
-RULES = {
-    "ir": IR,
-    "spirv": re.compile(
-        r"""(?P<hs>"[^"]*")|(?P<hv>%[\w.-]+)|(?P<hk>\bOp\w+)|(?P<hc>;.*)|"""
-        r"""(?P<hn>(?<= )-?\d[\w.]*\b)|(?P<ht>\b[A-Z]\w+)"""
-    ),
-    "llvm": re.compile(
-        r"""(?P<hc>;.*)|(?P<hs>"[^"]*")|(?P<hv>[%!#][\w.$-]+)|(?P<hf>@[\w.$-]+)|"""
-        rf"""(?P<ht>\b(?:i\d+|half|float|double|ptr|void|label)\b)|(?P<hk>(?<![\w.$-])[a-z][a-z_]+\b)|{_NUMBER}"""
-    ),
-    "gas": re.compile(
-        r"""(?P<hc>[#;].*|//.*)|(?P<hs>"[^"]*")|(?P<hf>^[\w.$@]+:)|(?P<ht>(?<![\w.])\.[a-z]\w*)|(?P<hv>%\w+)|"""
-        rf"""(?P<hk>^\s+[a-z]\w*)|{_NUMBER}"""
-    ),
-    "ptx": re.compile(
-        rf"""(?P<hc>//.*)|(?P<hv>%[\w.]+)|(?P<hf>^[\w$]+:)|(?P<ht>\.\w+)|(?P<hk>^\s*(?:@!?%\w+\s+)?[a-z]+)|{_NUMBER}"""
-    ),
-    "c": _C,
-    "cpp": _C,
-    "python": re.compile(
-        r"""(?P<hc>\#[^\n]*)|(?P<hs>[rbfRBF]*(?:\"{3}[\s\S]*?(?:\"{3}|\Z)|'{3}[\s\S]*?(?:'{3}|\Z)"""
-        r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))|(?P<hf>@[\w.]+|(?<=def )\w+|(?<=class )\w+)|"""
-        rf"""{_KEYWORD["python"]}|{_NUMBER}"""
-    ),
-}
-"""Language -> what its pieces look like: hk keywords, ht types, hs texts, hn numbers, hf functions, hv values, hc
-comments."""
+_OURS = {"ir": IR, "spirv": _SPIRV}
+_BY_LINE = ("c", "cpp", "gas", "llvm", "ptx")  # nothing that the compiler writes in them goes on in the next line
 
 
 def _class(kind: str) -> str:
@@ -60,21 +35,41 @@ def _class(kind: str) -> str:
 
 
 def highlight(lines: Sequence[str], language: str, look: Callable[[str], str] = _class) -> list[str]:
-    """HTML for each line, with spans of the kinds of `RULES`, to which ``look`` gives attributes. Without a language:
-    escaped text."""
-    if language not in RULES:
+    """HTML for each line, with spans of the kinds hk ht hs hn hf hv hc, to which ``look`` gives attributes. Without a
+    language: escaped text."""
+    if not language:
         return [html.escape(line) for line in lines]
-    if language == "python":  # a text may be several lines long
-        return _marked("\n".join(lines), language, look).split("\n")
-    return [_marked(line, language, look) for line in lines]
+    if language in _OURS:
+        return [_by_regex(line, language, look) for line in lines]
+    if language in _BY_LINE:
+        return [_by_pygments(line, language, look) for line in lines]
+    done = _by_pygments("\n".join(lines), language, look).split("\n")
+    return (done + [""] * len(lines))[: len(lines)]
 
 
-@lru_cache(maxsize=1 << 14)  # passes and stages change few lines
-def _marked(text: str, language: str, look: Callable[[str], str]) -> str:
+@lru_cache(maxsize=1 << 14)  # stages and modes share most of their lines
+def _by_pygments(text: str, language: str, look: Callable[[str], str]) -> str:
+    out: list[str] = []
+    for token, part in _lexer(language).get_tokens(text):
+        kind = next((name for kind, name in _CLASSES if token in kind), "")
+        told = html.escape(part)
+        if kind:
+            begin = f"<span {look(kind)}>"
+            told = "\n".join(f"{begin}{line}</span>" if line else "" for line in told.split("\n"))
+        out.append(told)
+    return "".join(out)
+
+
+@cache
+def _lexer(language: str) -> Any:
+    return get_lexer_by_name(language, stripnl=False, stripall=False, ensurenl=False)
+
+
+@lru_cache(maxsize=1 << 13)  # passes change few lines
+def _by_regex(line: str, language: str, look: Callable[[str], str]) -> str:
     out, at = [], 0
-    for m in RULES[language].finditer(text):
-        begin = f"<span {look(str(m.lastgroup))}>"
-        told = html.escape(m.group()).replace("\n", f"</span>\n{begin}")
-        out += [html.escape(text[at : m.start()]), begin, told, "</span>"]
+    for m in _OURS[language].finditer(line):
+        out.append(html.escape(line[at : m.start()]))
+        out.append(f"<span {look(str(m.lastgroup))}>{html.escape(m.group())}</span>")
         at = m.end()
-    return "".join(out) + html.escape(text[at:])
+    return "".join(out) + html.escape(line[at:])

@@ -426,6 +426,9 @@ class KernelView:
     tapes: list[Report] = field(default_factory=list)  # of the whole cell
     check: tuple[CheckReport, list[str]] | None = None  # of the whole cell; a request for the step of each cause, or ""
     cost: str = ""  # what recording the whole cell cost, in words
+    past: list[tuple[str, LaunchView]] = field(default_factory=list)  # (name, earlier launch)
+    before: KernelView | None = None  # the last edit
+    cell: list[KernelView] = field(default_factory=list, repr=False, compare=False)  # the kernels of its cell
     edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
     devices: Callable[[], list[tuple[str, str]]] | None = None  # pairs: a backend, its devices or why it has none
     heap: tuple[int, int] = (0, 0)  # of the launch's stacks: its bytes, and for how many iterations at a time
@@ -457,6 +460,10 @@ class CellView:
     title: str
     kernels: list[KernelView]
     open: str = "source"
+
+    def __post_init__(self) -> None:
+        for kernel in self.kernels:
+            kernel.cell = kernel.cell or self.kernels
 
 
 def span_line(span: Span | None, file: str) -> int:

@@ -48,7 +48,7 @@ def loader() -> str:
 MOST_BYTES = 32 << 9  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
-LARGE = ("passes", "cfg", "code")  # panes that a notebook stores only for small kernels
+LARGE = ("passes", "cfg", "code", "beside")  # panes that a notebook stores only for small kernels
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 
 
@@ -84,7 +84,7 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
             todo[panes:panes] = loaded
             panes += len(loaded)
         page = most == sys.maxsize and statements <= MOST_KEPT_STATEMENTS
-        todo += [r for r in (*loaded, *asked) if page or "/since/" not in r]
+        todo += [r for r in (*loaded, *asked) if page or not ("/since/" in r or "/beside/" in r)]
 
 
 def _is_pane(request: str) -> bool:

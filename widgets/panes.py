@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quadrants_lab.widgets import (
+    beside,
     code,
     graph,
     history,
@@ -41,6 +42,7 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that
     "tape": ("Tape", timeline.pane),
     "history": ("History", history.pane),
     "matrix": ("Backends", matrix.pane),
+    "beside": ("Beside", beside.pane),
 }
 # what users call a pane, from its title: "stack-sizes" -> its id
 NAMES = {title.partition(" (")[0].lower().replace(" ", "-"): pane for pane, (title, _) in PANES.items() if title}

@@ -45,7 +45,7 @@ def delta(change: tuple[int, int] | None) -> Tree:
     came, gone = change
     if not came and not gone:
         return Word("statements unchanged", "same")
-    return [Word(f"+{came}", "add"), " ", Word(f"−{gone}", "del")]
+    return [Word(f"+{came}", "add") if came else "", " ", Word(f"−{gone}", "del") if gone else ""]
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:

@@ -34,7 +34,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``near``: the roofline of its launches; ``n/array/slice``: a picture, of launch n;
     ``n/array/slice/row/column``: a value in it."""
     if not view.launches:
-        return empty("this kernel was not launched in the cell")
+        return empty("none of its launches was recorded: launch it in a %%qdkernel cell")
     if rest == ["near"]:
         return limits(view)
     if len(rest) in (3, 5):

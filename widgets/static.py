@@ -182,7 +182,7 @@ class Static(Html):
 
     def difference(self, x: Difference) -> str:
         """The two in one column."""
-        return self.pre([self.write(row) for row in _unified(x.before.lines, x.after.lines, self.limits.change)])
+        return self.pre([self.write(row) for row in unified(x.before.lines, x.after.lines, self.limits.change)])
 
     def graph(self, x: Graph) -> str:
         drawn = "" if len(x.view.nodes) > self.limits.graph // 100 else self.image(x.view.title, graph.svg(x.view))
@@ -279,7 +279,7 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> Tree:
     return Fold(head, Difference(before, after, ("", "")))
 
 
-def _unified(before: Sequence[Line], after: Sequence[Line], most: int, context: int = 2) -> Iterator[Tree]:
+def unified(before: Sequence[Line], after: Sequence[Line], most: int, context: int = 2) -> Iterator[Tree]:
     """The rows of a difference in one column: at most ``most`` changes and lines of each, with some lines between."""
     cut = ranges(before, after)
     changes = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]

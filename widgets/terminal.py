@@ -14,6 +14,7 @@ from quadrants_lab.widgets import code, run, stacks, static
 from quadrants_lab.widgets.model import CellView, KernelView, SizeView
 from quadrants_lab.widgets.tree import (
     Block,
+    Difference,
     Fold,
     Lines,
     SizeTree,
@@ -30,6 +31,7 @@ _STYLES = {
     "verdict good": "reverse green", "verdict bad": "reverse red", "verdict warning": "reverse yellow",
     **dict.fromkeys(("muted", "same", "none", "foot", "hint", "cure"), "dim"),
 }  # fmt: skip
+MOST_CHANGED = 40  # changes of a difference, and lines of each
 PASSES = static.Limits(code=0, change=0, ir=sys.maxsize, graph=0)  # only the numbers of changes
 
 
@@ -91,6 +93,9 @@ class _Pen:
                 self.table(tree)
             case Lines(lines):
                 self.line("\n".join(line.text for line in lines), style)
+            case Difference(before, after):
+                for row in static.unified(before.lines, after.lines, MOST_CHANGED):
+                    self.line(row, style)
             case SizeTree(size):
                 self.size(size)
             case Slot(_, body):

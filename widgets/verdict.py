@@ -68,12 +68,13 @@ def card(c: Card, links: Mapping[int, str]) -> Tree:
     said = _cause(c.why, links, [badge, f" {c.of}: "]) if c.why else Block([badge, " ", c.sentence])
     others = Fold(count(len(c.others), "further cause"), [_cause(x, links) for x in c.others]) if c.others else ()
     sizes = Fold(c.summary(), measured) if measured else ()
-    return Block([said, Block(c.sentence) if c.why and c.says else (), others, sizes], f"card {c.level}")
+    what = Block(f"{c.sentence[:1].upper()}{c.sentence[1:]}.") if c.why and c.says else ()
+    return Block([said, what, others, sizes], f"card {c.level}")
 
 
 def _cause(why: Cause, links: Mapping[int, str], before: Tree = ()) -> Tree:
     follow = button("follow it step by step", request) if (request := links.get(id(why))) else ()
-    place = [why.place, muted(f" {why.ran}") if why.ran else "", " ", follow]
+    place = [why.place, muted(f"{' · ' if why.place else ''}{why.ran}") if why.ran else "", " ", follow]
     return [
         Block([before, bold(why.says)]),
         Block(place) if why.place or why.ran or follow else (),
@@ -89,7 +90,7 @@ def _measured(c: Card) -> Tree:
         return ()
     rows = [(f"{m.width:.0e}", f"{m.found:.6g}", f"{m.expected:.6g}", f"{m.error:.1e}") for m in v.moves]
     drawn = picture(v) if not v.good and len(v.moves) > 1 else ()
-    table = Table(("step", "the loss changes by", "by the gradient", "apart"), rows, right=range(4))
+    table = Table(("step", "the loss changes by", "by the gradient", "apart beyond noise"), rows, right=range(4))
     return [table, [Block(line, "pre") for line in v.table()[len(v.moves) :]], drawn]
 
 

@@ -148,15 +148,15 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
     else:
         t_place, where = memory.places(b, buffer, s.index)
         first = _first_place(b, t_place, where)
-        if b.apart is None:
+        if b.scattered is None:
             one, same = partial(one_place, first), _same_place(b, t_place, where, first)
             _either(b, same, ("together", one), ("each", partial(each, alone)))
             return
-        if b.apart:
+        if b.scattered:
             on = b.fn.label("together")
-            b.fn.branch(_same_place(b, t_place, where, first), on, b.apart)
+            b.fn.branch(_same_place(b, t_place, where, first), on, b.scattered)
             b.fn.start(on)
-            b.apart = ""
+            b.scattered = ""
         one_place(first)
 
 

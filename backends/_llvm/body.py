@@ -106,7 +106,7 @@ class Body(Lanes, ABC):
         self.partials: dict[str, Partial] = {}
         self.exit = ""  # the label that ends the task's function early
         self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
-        self.apart: str | None = None  # where a group of iterations goes on whose sums go to several elements
+        self.scattered: str | None = None  # the label for a group whose sums go to several elements
 
     # --- what a device provides ---------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 Values = tuple[str, ...]  # the texts of values
 STRIP = 16384  # iterations of an innermost loop between two polls of the cancel flag
@@ -84,7 +84,7 @@ def while_(b: Body, s: N.While) -> None:
     fn, outer = b.fn, b.mask
     owner = s.cond[-1].operands()[0]
     together = b.uniform(owner)  # all lanes leave in the same trip
-    rarely = together and b.polls and not any(isinstance(x, N.Loop) for x in walk((*s.cond, *s.body)))
+    rarely = together and b.polls and not any(find((*s.cond, *s.body), N.Loop))
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     inits = b.given(s.carried, s.inits)
     before = fn.block
@@ -169,7 +169,7 @@ def for_(b: Body, s: N.For) -> None:
         short = steps or not b.polls or _most_trips(b, s) <= STRIP
     else:
         over, short = _trips(b, s), False
-    strips = together and not short and not any(isinstance(x, N.Loop) for x in walk(s.body))
+    strips = together and not short and not any(find(s.body, N.Loop))
     inits = b.given(s.carried, s.inits)
     enter, done = fn.label("enter"), fn.label("done")
     fn.branch(fn.let(f"icmp {over.sign}lt {ty(s.index.type).text} {over.begin}, {over.end}"), enter, done)

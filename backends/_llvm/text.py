@@ -193,6 +193,20 @@ class Function:
             return ""
         return self.let(text)
 
+    def extreme(self, which: str, a: str, b: str) -> str:
+        """The smin, smax, umin or umax of two i64."""
+        return self.call("i64", f"llvm.{which}.i64", ("i64", a), ("i64", b))
+
+    def divided_up(self, n: str, by: str) -> str:
+        """The quotient of two i64, which are not negative, rounded up."""
+        more = self.let(f"sub i64 {by}, 1")
+        return self.let(f"udiv i64 {self.let(f'add i64 {n}, {more}')}, {by}")
+
+    def end(self) -> None:
+        """Returns, and ends the function."""
+        self.put("ret void")
+        self.close()
+
     def close(self, library: bool = False) -> None:
         """Ends the function. Functions of the ``library`` are printed behind all others, for readers."""
         self.lines.append("}")

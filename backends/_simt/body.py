@@ -17,11 +17,10 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm import atomics, memory
 from quadrants_lab.backends._llvm.body import Body, Unit
 from quadrants_lab.backends._llvm.handlers import HANDLERS
+from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, constant, memory_type, ty
-from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends.block_memory import own_memory
+from quadrants_lab.backends._simt.shape import Shape, State
 from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass

@@ -23,8 +23,7 @@ from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.device import MustWait, SimtDevice
-from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends._simt.state import State
+from quadrants_lab.backends._simt.shape import Shape, State
 from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError

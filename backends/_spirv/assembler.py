@@ -313,7 +313,9 @@ class Function:
     def phi(self, type: int, *ways: tuple[int, int]) -> int:
         return self.let("Phi", type, *(x for way in ways for x in way))
 
-    def close(self) -> int:
+    def end(self, value: int = 0) -> int:
+        """Returns the value, or none, and ends the function."""
+        self.put(*(("ReturnValue", value) if value else ("Return",)))
         self.body.append(([C.OPS["FunctionEnd"][0]], self._owner))
         self.module.functions.append(self)
         return self.id

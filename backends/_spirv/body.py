@@ -8,7 +8,7 @@ from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32
-from quadrants_lab.ir.walk import end_of, walk
+from quadrants_lab.ir.walk import end_of, find
 
 
 class Body:
@@ -100,7 +100,7 @@ class Body:
 
     def _stored(self, s: N.Stmt) -> list[str]:
         """The locals to which the blocks of a statement store."""
-        return [x.buffer for x in walk((s,)) if isinstance(x, N.Write) and x.buffer in self.counts]
+        return [x.buffer for x in find((s,), N.Write) if x.buffer in self.counts]
 
     def _forget(self, names: list[str]) -> None:
         for name in names:

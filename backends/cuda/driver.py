@@ -21,14 +21,12 @@ from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
-from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.cuda.chips import DEFAULT_CHIP, PTX_VERSIONS, SHAPE, chip_for
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-# With this oversubscription most iterations have a thread of their own. Kernels can set flags in pinned host memory.
-SHAPE = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
 # the threads per multiprocessor that suffice for most of the speed where adstacks take more than LARGE_HEAP bytes
 FEW = 640
 LARGE_HEAP = 64 << 20
@@ -126,14 +124,11 @@ class Driver(simt.Driver):
 
     @property
     def code_name(self) -> str:
-        from quadrants_lab.backends.cuda.nvptx import chip_for
-
         return f"sm_{chip_for(self.capability)}"
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
         """PTX for this device."""
         from quadrants_lab.backends.cuda.listings import ptx_of
-        from quadrants_lab.backends.cuda.nvptx import chip_for
 
         return ptx_of(kernel, options, chip_for(self.capability)).encode()
 
@@ -213,8 +208,6 @@ current, register, stand_in = _driver.current, _driver.register, _driver.stand_i
 
 def shown() -> int:
     """The chip whose code is shown: that of the device, or the default one."""
-    from quadrants_lab.backends.cuda.nvptx import DEFAULT_CHIP, chip_for
-
     return DEFAULT_CHIP if probe() else chip_for(current().capability)
 
 
@@ -304,8 +297,6 @@ def warm_up(driver: Any) -> None:
 
 
 def _load_compiler(driver: Any) -> None:
-    from quadrants_lab.backends.cuda.nvptx import PTX_VERSIONS, chip_for
-
     with suppress(QuadrantsRuntimeError, MemoryError):
         chip = chip_for(driver.capability)
         version = f"{PTX_VERSIONS[chip] // 10}.{PTX_VERSIONS[chip] % 10}"
@@ -315,7 +306,7 @@ def _load_compiler(driver: Any) -> None:
 
 def _make_generator(driver: Any) -> None:
     from quadrants_lab.backends.cuda import libdevice
-    from quadrants_lab.backends.cuda.nvptx import chip_for, machine
+    from quadrants_lab.backends.cuda.nvptx import machine
 
     with suppress(QuadrantsRuntimeError):
         libdevice.prepare(machine(chip_for(driver.capability)))

@@ -175,7 +175,7 @@ class _Shared:
         if not tests:
             b.stmts += body[:-1]
             return
-        cond = tests[0] if len(tests) == 1 else b.op("and", *tests)
+        cond = b.reduced("and", tests)
         b.add(N.If(b.fresh(), cond, body, b.nothing(), (), span=loop.span))
 
     def accessed(self, s: N.Stmt, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:

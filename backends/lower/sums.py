@@ -6,7 +6,7 @@ from quadrants_lab.analysis.effects import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import uses, walk
+from quadrants_lab.ir.walk import find, uses, walk
 
 _ADDS = ("add", "sub")
 _CHEAP = ("add", "sub", "mul", "cast")  # operations that may compute an index which all iterations share
@@ -106,10 +106,9 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
     """The 0-d buffers that the block uses for nothing but atomics of one operation whose old values are not used, with
     that operation."""
     read, found = uses(body), dict[str, set[str]]()
-    for s in walk(body):
-        if isinstance(s, N.Access):
-            op = s.op if isinstance(s, N.Atomic) and not read.get(s.id) else ""
-            found.setdefault(s.buffer, set()).add(_FAMILY.get(op, "") if kernel.buffers[s.buffer].ndim == 0 else "")
+    for s in find(body, N.Access):
+        op = s.op if isinstance(s, N.Atomic) and not read.get(s.id) else ""
+        found.setdefault(s.buffer, set()).add(_FAMILY.get(op, "") if kernel.buffers[s.buffer].ndim == 0 else "")
     return {name: op for name, (op, *others) in found.items() if op and not others}
 
 

@@ -136,9 +136,7 @@ def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
     if _always_uses_stack(block):
         return out, None
     with b.block() as made:
-        pushes = flags[0] if flags else b.const(False, u1)
-        for f in flags[1:]:
-            pushes = b.op("or", pushes, f)
+        pushes = b.reduced("or", flags or [b.const(False, u1)])
     return [*out, *made], pushes
 
 

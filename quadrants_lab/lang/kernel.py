@@ -212,9 +212,16 @@ class Kernel(Launchable):
         `qd.inspect` opens (.json). ``iterations``: those whose steps the page shows, for instance 3, or (3, 5) of two
         loops; they need a launch in a `%%qdkernel` cell. ``live``: the kernel and its gradient run in the page, on
         numbers that its reader changes."""
-        from quadrants_lab.notebook.saved import export_kernel  # the only import upwards
+        from quadrants_lab.notebook.saved import export_kernel
 
         return export_kernel(self, path, iterations, live)
+
+    def beside(self, other: Kernel | str) -> object:
+        """This kernel beside another, or by name: ``"vulkan"``, a backend; ``"launch 3, forward"``, an earlier launch
+        of the cell; ``"edit"``, the cell's last edit. Figures, source, IR and code, with what differs marked."""
+        from quadrants_lab.notebook import beside
+
+        return beside(self, other)
 
     def graph(self, name: str = "cfg") -> Drawing:
         """A graph of the last launches, which a notebook draws; ``.source`` is its DOT text. "cfg": the control flow of

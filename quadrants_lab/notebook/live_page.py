@@ -32,7 +32,7 @@ from quadrants_lab.notebook.views import size_tree
 from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
-from quadrants_lab.runtime.check.differences import restore
+from quadrants_lab.runtime.check.differences import launched, restore
 from quadrants_lab.runtime.compile.compile import elsewhere
 from quadrants_lab.runtime.compile.compiled import Compiled
 from quadrants_lab.runtime.memory.identity import memory_of
@@ -45,7 +45,7 @@ from quadrants_lab.widgets.model import span_line
 from quadrants_lab.widgets.sizes import node
 
 if TYPE_CHECKING:
-    from quadrants_lab.lang.kernel import Kernel
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
 Array = npt.NDArray[Any]
@@ -287,35 +287,35 @@ def packed(values: Any) -> dict[str, Any]:
 # --- what is exported -----------------------------------------------------------------------------------------------
 
 
-def of_kernel(kernel: Kernel) -> dict[str, Any]:
+def of_kernel(dispatcher: Dispatcher) -> dict[str, Any]:
     """The last launch of a kernel, with the data from before it where it was recorded."""
-    dispatcher = kernel.dispatcher
     case = cases.case(dispatcher)
     last = next((x.last for x in (dispatcher, *dispatcher.variants.values()) if x.mode == "forward" and x.last), None)
     if last is None:
-        raise not_live(kernel.name, "it was not launched yet", "call it once")
+        raise not_live(dispatcher.name, "it was not launched yet", "call it once")
     args = _arguments(last, None if case is None else [arg() for arg in case.args], case)
-    named = {} if case is None else case.before
 
     def before(it: Any, name: str) -> Array | None:
-        if case is None or name not in named:
+        if case is None or name not in case.before:
             return None
         found = case.values(it) if isinstance(it, Memory) and it.serial in case.of else case.named(name)
         return None if found is None else np.array(found)
 
-    program = Program(kernel.name, before)
+    program = Program(dispatcher.name, before)
     program.launch(last, args, last.frame.launch_number)
-    back = None if dispatcher.gradient is None else cases.case(dispatcher.gradient)
+    return program.data(seeds=_seeds(program, last, dispatcher.gradient))
+
+
+def _seeds(program: Program, last: Plan, gradient: Dispatcher | None) -> dict[int, Array]:
+    """What was in the gradients of the outputs before the last recorded gradient."""
+    back = None if gradient is None else cases.case(gradient)
     seeds = {}
-    for buffer, n in program.steps[0]["bind"].items():
-        if back is None:
-            break
+    for buffer, n in program.steps[0]["bind"].items() if back is not None else ():
         array, grad = program.arrays[n], last.compiled.lowered.kernel.buffers[buffer].grad
-        if array["output"] and array["grad"] >= 0 and grad in back.before:
-            found = back.named(grad)
-            if found is not None and np.any(found):
-                seeds[n] = np.array(found)
-    return program.data(seeds=seeds)
+        found = back.named(grad) if back is not None and array["output"] and array["grad"] >= 0 else None
+        if found is not None and np.any(found):
+            seeds[n] = np.array(found)
+    return seeds
 
 
 def _arguments(plan: Plan, known: Sequence[Any] | None, case: Any) -> list[Any]:
@@ -354,6 +354,15 @@ def of_launches(launches: Launches, title: str) -> Program:
         elif step.gradient is not None or step.repeat is not None:
             raise not_live(title, "a function with a gradient in Python has no page", "write it as kernels")
     return program
+
+
+def of_cell(launches: Launches, loss: Any) -> dict[str, Any]:
+    """The launches of a cell with ``--grad``."""
+    names = dict.fromkeys(plan.kernel.name for plan, _ in launched(launches))
+    program = of_launches(launches, ", ".join(names))
+    for kernel in program.kernels:
+        kernel["source"] = []  # it stands above, in the cell
+    return program.data(program.numbers.get(loss._memory.serial))
 
 
 def of_program(program: partial[object], loss: Any) -> dict[str, Any]:

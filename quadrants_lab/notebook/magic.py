@@ -4,6 +4,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -19,9 +20,9 @@ from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
 from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
-from quadrants_lab.notebook.experiment import Progress
 from quadrants_lab.notebook.inspection import Inspection, as_text, in_notebook
 from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import add_verdict, stepper
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report
@@ -83,11 +84,10 @@ class QuadrantsMagics(Magics):
             print(tables(recorder.records(), compared), end="")
             remember(recorder)
         else:
-            self._inspect(cell, recorder, compared, ran.report, options.open)
+            self._inspect(cell, ran, compared, options)
 
-    def _inspect(
-        self, cell: Cell, recorder: Recorder, compared: Compared, report: Report | None, pane: str
-    ) -> None:
+    def _inspect(self, cell: Cell, ran: experiment.Outcome, compared: Compared, options: CellOptions) -> None:
+        recorder, report = ran.recorder, ran.report
         if not recorder.records():
             print(_nothing_to_inspect(self._kernels_of(cell)))
             return
@@ -96,8 +96,10 @@ class QuadrantsMagics(Magics):
             if report is not None:
                 add_verdict(view, report)
             remember_edit(view, report.verdicts if report is not None else (), _cell_id(self.shell))
-            if pane and NAMES[pane] in known(view):
-                view.open = NAMES[pane]
+            if options.open and NAMES[options.open] in known(view):
+                view.open = NAMES[options.open]
+            if options.live:
+                _show_live(ran)
             Inspection(view).display(self.shell)
         except Exception as e:  # the cell itself succeeded, which a broken view must not hide
             if report is not None and in_notebook(self.shell):
@@ -195,6 +197,22 @@ class QuadrantsMagics(Magics):
             return isinstance(v, Kernel)
 
         return sorted(k for k, v in self.shell.user_ns.items() if not k.startswith("_") and fits(v))
+
+
+def _show_live(ran: experiment.Outcome) -> None:
+    """A panel for the cell's program, or for each of its kernels; with the reason where there can be none."""
+    from quadrants_lab.notebook.live_page import of_kernel
+    from quadrants_lab.widgets.live_page import panel
+
+    programs: list[dict[str, Any] | str] = [ran.live] if ran.live else []
+    if not programs:
+        forward = dict.fromkeys(r.plan.owner for r in ran.recorder.records() if r.mode == "forward" and not r.failed)
+        programs = [experiment.or_why_not(partial(of_kernel, owner.root)) for owner in forward]
+    for program in programs:
+        if isinstance(program, str):
+            print(program)
+        else:
+            display({"text/html": panel(program), "text/plain": ""}, raw=True)
 
 
 def _cell_id(shell: Any) -> str:

@@ -2,6 +2,7 @@
 completion of all magics."""
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ OPTIONS = (
         "the sum of their gradients with that of the whole",
     ),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
+    Option("--live", "", "a panel in which the cell's kernels and gradients run in the browser, on other numbers"),
     Option("--quiet", "", "no inspector"),
     Option("--open", "pane", "the pane that the inspector shows first, for instance stacks or tape"),
     Option("--release", "", "leave out the checks of indices and the asserts"),
@@ -50,6 +52,7 @@ class CellOptions:
     check: bool = False
     time: bool = False
     quiet: bool = False
+    live: bool = False
     release: bool = False
     open: str = ""
 
@@ -94,8 +97,9 @@ def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOp
         raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
     if given.shards and (given.grad or not given.shards.isdigit() or int(given.shards) < 2):
         raise UsageError("--shards takes a number from 2 on, and no --grad: fn differentiates by itself")
-    shards = int(given.shards or 0)
-    return CellOptions(arch, given.grad, shards, given.check, given.time, given.quiet, given.release, given.open)
+    shards, live = int(given.shards or 0), given.live or bool(os.environ.get("QL_LIVE"))
+    flags = given.check, given.time, given.quiet, live, given.release
+    return CellOptions(arch, given.grad, shards, *flags, given.open)
 
 
 STEP_FLAGS = ("--launch", "--step", "--line")

@@ -14,9 +14,9 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
-from quadrants_lab.notebook.experiment import Progress
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
 from quadrants_lab.notebook.live_page import of_kernel, of_program
+from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.widgets import live_page
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView
@@ -66,16 +66,17 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
     return {"format": FORMAT, "shape": shape(view), "answers": pack(found), "text": text, "static": static}
 
 
-def export(view: CellView, path: str | Path, iterations: Sequence[object] = ()) -> Path:
-    """Writes the inspector to a file, whose name ends in one of `KINDS`, and returns the absolute path."""
-    return _write(contents(view, iterations), _checked(path))
+def export(view: CellView, path: str | Path, iterations: Sequence[object] = (), above: str = "") -> Path:
+    """Writes the inspector to a file, whose name ends in one of `KINDS`, and returns the absolute path. ``above``: HTML
+    that stands above it in a page."""
+    return _write(contents(view, iterations), _checked(path), above)
 
 
 def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = (), live: bool = False) -> Path:
     """`Kernel.export`."""
     checked = _checked(path, live)  # before the view is made, which takes time
-    above = live_page.panel(of_kernel(kernel)) if live else ""
-    return _write(contents(show(kernel).view, iterations), checked, above)
+    above = live_page.panel(of_kernel(kernel.dispatcher)) if live else ""
+    return export(show(kernel).view, checked, iterations, above)
 
 
 def export_program(program: partial[object], loss: Any, path: str | Path) -> Path:

@@ -4,7 +4,7 @@ branch that repeats forward values, and one that uses them."""
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import end_of, map_blocks, substitute, uses, walk
+from quadrants_lab.ir.walk import end_of, find, map_blocks, substitute, uses
 
 
 def merged(block: N.Block, written: set[str]) -> N.Block:
@@ -73,4 +73,4 @@ def _same_values(block: N.Block, written: set[str]) -> N.Block:
 
 def written(block: N.Block) -> set[str]:
     """The buffers that the block writes to."""
-    return {s.buffer for s in walk(block) if isinstance(s, N.Write)}
+    return {s.buffer for s in find(block, N.Write)}

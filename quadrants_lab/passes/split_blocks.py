@@ -126,10 +126,7 @@ class _Task:
         extents = [
             b.op("max", b.op("sub", b.cast(e, t), b.cast(x, t)), zero) for x, e in zip(begins, ends, strict=True)
         ]
-        total = extents[0]
-        for extent in extents[1:]:
-            total = b.op("mul", total, extent)
-        return t, extents, total
+        return t, extents, b.reduced("mul", extents)
 
     def size(self, blocks: int) -> SizeExpr:
         """The number of blocks as an expression that the host evaluates before a launch."""

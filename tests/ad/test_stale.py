@@ -146,7 +146,7 @@ def test_a_gradient_of_ones_own_finds_what_its_tape_put_back() -> None:
 
 def test_a_loop_of_gradients_looks_for_writers_once(monkeypatch) -> None:
     """Between the gradients nothing is written, so they share what was found, and each compares its own elements."""
-    from quadrants_lab.runtime.gradient import plan
+    from quadrants_lab.runtime.observe import gradient_warnings
 
     x, y, loss = field(8, name="x"), field(8, name="y"), field(name="loss")
 
@@ -159,7 +159,8 @@ def test_a_loop_of_gradients_looks_for_writers_once(monkeypatch) -> None:
         x[t] = 2.0
 
     looks = []
-    monkeypatch.setattr(plan, "suspects", lambda *args, found=plan.suspects: looks.append(args) or found(*args))
+    found = gradient_warnings.suspects
+    monkeypatch.setattr(gradient_warnings, "suspects", lambda *args: looks.append(args) or found(*args))
     use(7)
     write(3)
     loss.grad[None] = 1.0

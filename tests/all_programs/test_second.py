@@ -1,5 +1,7 @@
 """Second derivatives: for every program the gradient of its tangents is how its gradient changes."""
 
+import os
+
 import numpy as np
 import pytest
 from all_programs.test_hypothesis import COMMON, jobs_for
@@ -41,7 +43,7 @@ def test_at_a_kink_it_is_finite(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=30, derandomize=True, database=None, **COMMON)
+@settings(max_examples=300 if os.environ.get("QL_NIGHTLY") else 12, derandomize=True, database=None, **COMMON)
 @given(kernels())
 def test_random_kernels(source):
     job = jobs_for(source)[0]

@@ -238,3 +238,39 @@ def test_a_program_and_its_gradients_are_one_graph_each():
         assert np.allclose(x.grad.to_numpy(), 4 * x.to_numpy() ** 3, rtol=1e-5)
     if driver.stand_in() is not None:
         assert asked()[0] == graphs + 1
+
+
+def test_a_launch_and_the_copy_of_what_it_overwrites_are_one_graph():
+    x, y, c = (qd.field(qd.f32, 8, needs_grad=True) for _ in range(3))
+    loss = qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def step(x: qd.template(), y: qd.template(), s: qd.f32):
+        for i in x:
+            x[i] += s * c[i] * y[i] * y[i]
+
+    @qd.kernel
+    def total():
+        for i in x:
+            loss[None] += x[i]
+
+    for run, s in enumerate([1.0] * 7 + [2.0] * 7 + [1.0, 2.0] * 2):
+        x0, y0, k = np.random.default_rng(run).uniform(0.5, 1, (3, 8)).astype(np.float32)
+        for field, values in ((x, x0), (y, y0), (c, k)):
+            field.from_numpy(values)
+        device = driver.stand_in()
+        before = None if device is None else (device.graph_launches, device.launches)
+        with qd.ad.Tape(loss):
+            for one, other in ((x, y), (y, x), (x, y)):
+                step(one, other, s)
+            total()
+        if before is not None and run in (6, 13):
+            assert (device.graph_launches - before[0], device.launches - before[1]) == (2 + 1, 2)
+        x1 = x0 + s * k * y0**2
+        y1 = y0 + s * k * x1**2
+        by_y1 = 2 * s * k * y1
+        by_x1 = 1 + by_y1 * 2 * s * k * x1
+        np.testing.assert_allclose(x.to_numpy(), x1 + s * k * y1**2, rtol=1e-5)
+        np.testing.assert_allclose(x.grad.to_numpy(), by_x1, rtol=1e-5)
+        np.testing.assert_allclose(y.grad.to_numpy(), by_y1 + by_x1 * 2 * s * k * y0, rtol=1e-5)
+        np.testing.assert_allclose(c.grad.to_numpy(), s * (y1**2 + by_y1 * x1**2 + by_x1 * y0**2), rtol=1e-5)

@@ -11,7 +11,7 @@ from rigs import cuda_rig
 from rigs.cuda_stand_in import StandIn
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cuda import driver
+from quadrants_lab.backends.cuda import chips, driver
 from quadrants_lab.backends.launch import ArrayParam, ScalarParam
 
 pytestmark = pytest.mark.skipif(not driver.probe(), reason="a device is here; the stand-in is for machines without")
@@ -92,7 +92,7 @@ def test_group_counts_follow_the_shapes(stand_in: StandIn) -> None:
 
 
 def test_frames_longer_than_a_parameter(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver.SHAPE, "by_value", 8)
+    monkeypatch.setattr(chips.SHAPE, "by_value", 8)
     k = axpy(stand_in)
     for a in (1.0, 10.0):
         k.entry(a, k.x, k.y)
@@ -110,12 +110,22 @@ def test_out_of_memory_is_an_error_and_the_device_lives_on(stand_in: StandIn) ->
     assert y == 1000
 
 
-def test_freed_memory_returns_to_the_device(stand_in: StandIn) -> None:
+def test_freed_memory_is_the_next_array_of_its_size_or_returns_to_the_driver(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = cuda_rig.fresh()
     before = stand_in.used
     for _ in range(3):
         m = device.allocate((1000,), np.int64)
+        np.testing.assert_array_equal(m.read(), np.zeros(1000))
+        m.write(np.ones(1000))
         del m
+    assert stand_in.used - before == 8000
+    monkeypatch.setattr("quadrants_lab.backends._simt.device._MOST_SPARE", 8000)
+    m = device.allocate((1001,), np.int64)
+    del m
+    assert stand_in.used - before == 8000
+    device.drop_spare()
     assert stand_in.used == before
 
 

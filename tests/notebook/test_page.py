@@ -312,6 +312,29 @@ def test_an_edit_is_shown(page: Page):
     panel.get_by_text("from the beginning").wait_for()
 
 
+def test_two_edits_and_two_backends_stand_side_by_side_by_keyboard_alone(page: Page):
+    page.get_by_role("tab", selected=True).press("End")
+    page.wait_for_function("() => !document.querySelector('.qdi [aria-busy]')")
+    panel = page.get_by_role("tabpanel")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Beside"
+    pick = panel.get_by_label("beside", exact=True)
+    for _ in range(4):  # two buttons of the inspector, and the panel, are before it
+        page.keyboard.press("Tab")
+    assert pick.evaluate("x => x === document.activeElement")
+    assert pick.evaluate("x => x.selectedOptions[0].textContent") == "the last edit"
+    panel.get_by_text("the last edit beside this edit").wait_for()
+    panel.locator(".lines mark").first.wait_for()
+    assert [x.inner_text() for x in panel.locator(".lines mark").all()] == ["0.1", "0.2"]
+    page.keyboard.press("ArrowDown")
+    panel.get_by_text("cpu beside metal").wait_for()
+    assert "16.7 times as long" in panel.locator("table").inner_text()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")  # from the code of forward to that of the gradient
+    page.keyboard.press("ArrowLeft")
+    panel.locator(".came", has_text="precise::sin").first.wait_for()
+    assert panel.locator(".gone", has_text="sinf@PLT").count()
+
+
 def test_a_page_compares_any_two_passes(page: Page):
     panel = show(page, "Passes")
     panel.get_by_role("radio", name="gradient", exact=True).click()

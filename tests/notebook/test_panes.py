@@ -11,7 +11,7 @@ from notebook.sample import cell_view
 from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.notebook.values import array_view
-from quadrants_lab.widgets import pack, run
+from quadrants_lab.widgets import beside, pack, run
 from quadrants_lab.widgets.code import folded, stage_code
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.live import write
@@ -21,7 +21,7 @@ from quadrants_lab.widgets.panes import known, render, shape
 from quadrants_lab.widgets.passes import folded as folded_ir
 from quadrants_lab.widgets.source import margin
 from quadrants_lab.widgets.static import LIMITS, MOST_TEXT, STYLE, Static, static, static_html
-from quadrants_lab.widgets.terminal import cell
+from quadrants_lab.widgets.terminal import cell, drawn as drawn_text
 from quadrants_lab.widgets.tree import Table, chips
 
 
@@ -62,6 +62,33 @@ def test_panes_say_what_the_trace_holds(view, pane, says):
     text = text_of(render(view, f"0/{pane}"))
     for part in says:
         assert part in text
+
+
+def test_two_kernels_edits_and_backends_stand_side_by_side(view):
+    (kernel,) = view.kernels
+    launches = [replace(x, seconds=1.0, compared=[]) for x in kernel.launches]
+    slow = replace(kernel, name="slow", launches=launches, cell=[])
+    slow.source = [replace(x, text=x.text.replace("def k", "def slow").replace("0.1", "0.2")) for x in kernel.source]
+    past = [("launch 1, forward", replace(launches[0], arguments=[("n", "7")]))]
+    edited = replace(kernel, before=slow, past=past)
+    edited.cell = [edited, slow]
+    both = CellView("cell", [edited, slow])
+    menu = re.findall(r'data-req="0/beside/(\w+)"', render(both, "0/beside"))
+    assert menu[:4] == ["kernel1", "edit", "launch0", "metal"]
+    said = [text_of(render(both, f"0/beside/{key}")) for key in menu[:4]]
+    assert re.search(r"k beside slow: \d of \d+ figures differ", said[0])
+    assert "and the source is another" in said[0]
+    assert "the last edit beside this edit" in said[1]
+    assert re.search(r"n, forward\s*7\s*50\s*differs", said[2])
+    assert re.search(r"launch, forward\s*12 µs\s*200 µs\s*16.7 times as long", said[3])
+    assert "off by 3e-08" in said[3]
+    told = render(both, "0/beside/kernel1/source")
+    assert '"h":[["equal",0,1,0,1],["change",1,2,1,2]' in html.unescape(told)  # its own lines alone
+    assert "0.2" in text_of(render(both, "0/beside/kernel1/source/1"))
+    assert "- def k():" in (text := as_text(drawn_text(beside.beside(*beside.others(edited)["kernels"]["kernel1"]))))
+    assert "the same: IR of forward" in text
+    for request in ("0/beside/nothing", "0/beside/edit/nothing", "0/beside/edit/source/2"):
+        assert "there is no" in text_of(render(both, request))
 
 
 def test_a_badge_in_the_gutter_tells_of_all_values_of_its_line(view):

@@ -412,3 +412,10 @@ def test_every_program_can_be_followed(program):
             continue
         kinds = [trace.statements[at].kind for at, _, _ in trace.events]
         assert trace.cut or kinds.count("push") == kinds.count("pop")
+
+
+def test_a_launch_in_an_earlier_quiet_cell_is_inspected(cell, shell):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+    text = render(show(shell.user_ns["wave"]).view, "0/run")
+    assert "A launch takes: forward " in text or "a launch takes: forward " in text
+    assert "x.grad" in text

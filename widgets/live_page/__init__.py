@@ -1,5 +1,5 @@
 """Pages that compute: a program's data (`notebook.live_page`) with the script that runs it in a browser. `machine.js`
-launches and differentiates, `page.js` shows it and takes the reader's numbers."""
+launches and differentiates, `plots.js` draws, `page.js` has the panel that takes the reader's numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def panel(program: dict[str, Any]) -> str:
         f'<div class="qdl-box"><style>{_read("page.css")}</style>'
         f'<section class="qdl" aria-label="{esc(program["title"])}, computed here">{NEEDS}</section>'
         f'<script type="text/plain">{packed}</script>'
-        f"<script>(() => {{\n{machine()}\n{_short(_read('page.js'))}\n"
+        f"<script>(() => {{\n{machine()}\n{_short(_read('plots.js') + _read('page.js'))}\n"
         "const [data, host] = [document.currentScript.previousElementSibling, document.currentScript.parentElement];\n"
         f"mount(host.querySelector('.qdl'), data.textContent, {source});\n}})();</script></div>"
     )

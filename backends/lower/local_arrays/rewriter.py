@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends.lower.local_arrays.accesses import Group, accesses
@@ -122,9 +121,9 @@ class Rewriter:
                 tests.append(b.op("lt", at, b.const(n, t)))
             at = b.cast(at, u32)
             terms.append(at if step == 1 else b.op("mul", at, b.const(step, u32)))
-        number = reduce(partial(b.op, "add"), terms)
+        number = b.reduced("add", terms)
         if tests:
-            number = b.op("select", reduce(partial(b.op, "and"), tests), number, b.const(beyond, u32))
+            number = b.op("select", b.reduced("and", tests), number, b.const(beyond, u32))
         return b.cast(number, i32)
 
     # --- statements

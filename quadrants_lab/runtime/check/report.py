@@ -139,7 +139,8 @@ class Card:
         if not moves:
             return "no step sizes"
         best = min(moves, key=lambda m: m.error)
-        return f"{len(moves)} step sizes: at best {best.error:.1e} apart, at a step of {best.width:.0e}"
+        apart = f"{best.error:.1e} apart" if best.error else "equal within the noise"
+        return f"{len(moves)} step sizes: at best {apart}, at a step of {best.width:.0e}"
 
     def __str__(self) -> str:
         """Badge and cause in the first line, the cause's place in the second."""

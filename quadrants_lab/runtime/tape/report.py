@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.tape.program_graph import ProgramGraph, program_graph
 from quadrants_lab.runtime.tape.step import Segment, Step, StepRow, Uses, uses
-from quadrants_lab.runtime.tape.tracing import Ran
+from quadrants_lab.runtime.tape.tracing import Ran, Tracing
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -166,6 +167,15 @@ def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, 
     return reads, writes, differentiable, tuple(kept.items())
 
 
+def timed(tracing: Tracing, report: Callable[[], Report]) -> Report:
+    """The report with the times. A repeated program holds from the beginning what it keeps; what each launch needs of
+    it is what the steps up to it keep."""
+    found = report()
+    sums = list(accumulate(row.bytes for row in found.steps))
+    ran = (replace(x, kept=sums[x.of]) if isinstance(x.of, int) and x.of < len(sums) else x for x in tracing.ran)
+    return replace(found, ran=list(ran))
+
+
 def report(launches: Keeper) -> Callable[[], Report]:
     """Returns a function that makes the report of the last backward pass."""
     numbers = launches.memory, launches.account.most, launches.made_again
@@ -177,7 +187,7 @@ def report(launches: Keeper) -> Callable[[], Report]:
         rows = [replace(row, times=times[n]) if n in times else row for n, row in enumerate(steps)]
         return Report(*numbers, rows, stretches, at_end)
 
-    return made if launches.tracing is None else cache(partial(launches.tracing.timed, made))
+    return made if launches.tracing is None else cache(partial(timed, launches.tracing, made))
 
 
 def _why(step: Step, tracked: dict[int, Tracked]) -> str:

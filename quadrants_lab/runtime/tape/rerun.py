@@ -30,7 +30,7 @@ from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Account, part_of
-from quadrants_lab.runtime.tape.recording import Recording
+from quadrants_lab.runtime.tape.recording import Recording, equal
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step, called, uses
 from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT, Tracing
@@ -38,11 +38,13 @@ from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.keeper import Keeper
     from quadrants_lab.runtime.tape.parts import Part
     from quadrants_lab.runtime.tape.report import Report
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
+MOST_GRAPHS = 1 << 10  # of single launches
 _version = attrgetter("version")
 
 
@@ -275,6 +277,10 @@ class Rerun(Recording):
         kept = args
         if not then.plain:
             step = self.steps[at]
+            if self.captured is not None and self._starts(at, step.changes, plan, args):
+                self.launched.append((summary, args, 1, args))
+                self.at = at + 1
+                return None
             for part in step.changes:
                 part.keep()
             if summary.keeps and self.lends:
@@ -301,6 +307,36 @@ class Rerun(Recording):
         self.launched.append((summary, args, number, kept))
         self.at = at + 1
         return value
+
+    def _starts(self, at: int, changes: Sequence[Part], plan: Plan, args: tuple[Any, ...]) -> bool:
+        """Starts the copies of what the launch of a step overwrites, and the launch, as one graph; False, with nothing
+        done, where the device cannot capture them."""
+        known = self.parts.get(at)
+        if known is None and at < MOST_GRAPHS and self.lends and not any(part.is_lent for part in changes):
+            written = plan.written(args)
+            versions, launched = list(map(_version, written)), list[bool]()
+
+            def run() -> None:
+                for part in changes:
+                    part.keep()
+                launched.append(plan.call(*args) is not NotImplemented)
+
+            graph = self.capture(run)  # type: ignore[misc]  # the gradients were captured
+            known = self.parts[at] = args, graph if launched == [True] else None, written
+            for memory, version in zip(written, versions, strict=True):
+                memory.version = version
+        if known is None or known[1] is None or not self.lends:
+            return False
+        given, graph, written = known
+        if not (equal([args], [given]) and graph.holds()):
+            del self.parts[at]
+            return False
+        graph.launch()
+        for memory in written:
+            memory.version += 1
+        if plan.read_versions:
+            plan.launched = plan.read_versions.now(*args)
+        return True
 
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> bool:
         """Whether the call of a function with a custom gradient is the next step; if it is not, this ends. The

@@ -6,9 +6,8 @@ the trace event format that Perfetto and chrome://tracing read
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.parts import Account
-    from quadrants_lab.runtime.tape.report import Report
 
 FORWARD, GRADIENT, AGAIN = range(3)
 TRACKS = ("forward", "gradient", "run again")
@@ -76,14 +74,6 @@ class Tracing:
                 f"{kernel.span.file}, line {kernel.span.line}" if kernel.span is not None else "")
             for kernel, track, begin, end, kept, of in again + self._noted
         ]  # fmt: skip
-
-    def timed(self, report: Callable[[], Report]) -> Report:
-        """The report with the times. A repeated program holds from the beginning what it keeps; what each launch needs
-        of it is what the steps up to it keep."""
-        found = report()
-        sums = list(accumulate(row.bytes for row in found.steps))
-        ran = (replace(x, kept=sums[x.of]) if isinstance(x.of, int) and x.of < len(sums) else x for x in self.ran)
-        return replace(found, ran=list(ran))
 
 
 def pairs(ran: Sequence[Ran]) -> dict[int, int]:
