@@ -210,6 +210,7 @@ class Tape:
         self.kept = launches.report() if launches.kept else []
         self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
         if self._tracing is not None:
+            rerun.tell(self._tracing)
             self._report = cache(partial(timed, self._tracing, rerun.report))
         self._tell_recorder()
         rerun.unwatch()

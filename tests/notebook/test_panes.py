@@ -149,8 +149,8 @@ def test_a_notebook_has_the_code_that_opens_before_the_ir_of_each_pass(view):
 
 
 def noise(name: str) -> ArrayView:
-    """An array whose picture takes more than 10 KB."""
-    values = np.random.default_rng(0).normal(size=(64, 128)).astype(np.float32)
+    """An array whose picture takes more than 6 KB."""
+    values = np.random.default_rng(0).normal(size=(48, 100)).astype(np.float32)
     return array_view(name, DTYPES["f32"], values)
 
 

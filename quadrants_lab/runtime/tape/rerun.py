@@ -33,7 +33,7 @@ from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording, equal
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step, called, uses
-from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT
+from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT, Tracing
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
@@ -205,6 +205,7 @@ class Rerun(Recording):
         self.puts_back = any(step.changes for step in steps)
         # the steps, last first, with what to restore before a gradient, its stand-ins, and what to restore after it
         self.way: list[Way] = []
+        self.traced: list[Any] = []  # the kernels of the steps, once they were timed
         self.final: list[Part] = []  # copies of all that the gradients restore
         self.report: Callable[[], Report] | None = None
         self.observers: tuple[Any, ...] = ()
@@ -299,7 +300,7 @@ class Rerun(Recording):
             self.end()
             return value
         if tracing is not None:
-            tracing.note(plan, FORWARD, began, at)
+            tracing.again.append((FORWARD, began, perf_counter(), at))
         if summary.keeps:
             step.kept = plan.scratch.take()
         number = 1 if self.lends and not then.draws else plan.frame.launch_number
@@ -450,7 +451,7 @@ class Rerun(Recording):
                     finally:
                         gradient.replays, gradient.kept = 0, None
                 if tracing is not None and summary is not None and summary.reverse is not None:
-                    tracing.note(summary.plan, GRADIENT, began, at)
+                    tracing.again.append((GRADIENT, began, perf_counter(), at))
                 if after:
                     restore(after)
         finally:
@@ -459,9 +460,18 @@ class Rerun(Recording):
             if self.final:
                 restore(self.final)
 
+    def tell(self, tracing: Tracing) -> None:
+        """Gives the tracing the kernels of the steps."""
+        if len(self.traced) != len(self.launched):
+            of = (summary for summary, *_ in self.launched)
+            self.traced = [None if x is None else x.plan.compiled.lowered.kernel for x in of]
+        tracing.kernels = self.traced
+
     def end(self) -> None:
         """Continues recording after the steps that were the same."""
         launches, paused = self.launches, self.launches.paused
+        if launches.tracing is not None:
+            self.tell(launches.tracing)
         launches.rerun, after = None, [*self.after]
         self.leave()
         self.unwatch()
