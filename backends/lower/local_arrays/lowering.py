@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends.lower.local_arrays.accesses import accesses
-from quadrants_lab.backends.lower.local_arrays.arrays import arrays_of
+from quadrants_lab.backends.lower.local_arrays.arrays import arrays_of, tables_of
 from quadrants_lab.backends.lower.local_arrays.rewriter import Lost, Rewriter
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -24,16 +24,18 @@ def lowered(kernel: N.Kernel) -> N.Kernel:
 
 
 def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer]) -> N.Offload | None:
-    """None where the task has no such array, or has to stay as it is."""
+    """None where the task has no array and no table, or has to stay as it is."""
     groups = accesses(task.body)
     if not groups:
         return None
     arrays = arrays_of(task.body, groups, b.types, buffers)
-    if not arrays:
+    tables = tables_of(task.body, groups, arrays, b.types, {*buffers})
+    if not arrays and not tables:
         return None
     try:
-        body = Rewriter(b, task.body, arrays, Ranges(kernel)).run()
+        body = Rewriter(b, task.body, arrays, tables, Ranges(kernel)).run()
     except Lost:
         return None
-    buffers |= {a.buffer.name: a.buffer for a in arrays}
+    made = *(a.buffer for a in arrays), *(t.buffer for t in tables)
+    buffers |= {b.name: b for b in made}
     return replace(task, body=body)
