@@ -38,7 +38,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.show import show
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import find, types_of
 
 _WORD = struct.Struct("=Q")
 
@@ -138,6 +138,10 @@ class Device(ABC):
         """Call this in the child of a fork: whether the device can be used there. If not, launches on it raise
         `forks.forked` from then on."""
 
+    def session_ended(self) -> None:
+        """Drops the heap, because nothing will be launched any more: its memory may hold the device."""
+        self._heap = None
+
     def need_heap(self, nbytes: int, most: int) -> None:
         """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) only for that. Do
         not call it while a launch runs on this device.
@@ -168,10 +172,13 @@ class Executable(ABC):
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
-        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))
+        self.written = frozenset(s.buffer for s in find(kernel.body, N.Write))
 
     @abstractmethod
     def frame(self, device: Any) -> Frame: ...
+
+    def unload(self) -> None:  # noqa: B027  # most devices take the code itself
+        """Drops what devices have made of the code, when no frame of it will be launched any more."""
 
     @forks.lazy
     def types(self) -> dict[int, DType]:

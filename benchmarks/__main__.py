@@ -41,6 +41,7 @@ LIMITED = (
     ("tapes", "under a tape", tapes.LIMITS),
     ("native", "time of ours over C by hand", native.LIMITS),
     ("blocks", "blocks of threads on the CPU", blocks.LIMITS),
+    ("wasm", "WebAssembly on one thread", relaunch.WASM_LIMITS),
 )
 COMPILE = "compile time over size"
 STACK_HEADS = ("quadrants_lab", "its report", "quadrants", "ratio")

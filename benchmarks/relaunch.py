@@ -20,6 +20,12 @@ class Limit:
     unit: str
 
 
+# of `wasm`, which cannot be imported beside another engine
+WASM_LIMITS = tuple(
+    Limit(f"{mode}: {name}, over the CPU", 1.5, "")
+    for mode in ("forward", "gradient")
+    for name in ("scalar, wasmtime", "in lanes, wasmtime", "in lanes, Chromium")
+)
 UNCHANGED, SCALAR, ARRAY = (
     Limit("gradient with unchanged bounds, minus its forward launch", 1.0, "us"),
     Limit("changed scalar bound, minus the same gradient unchanged", 20.0, "us"),

@@ -1,8 +1,8 @@
 """WebAssembly beside the CPU: ``python -m benchmarks.wasm [--write]``, a table of docs/wasm.md.
 
 The loop of sines and its gradient, one thread each: on the CPU one iteration at a time and in four lanes, in wasmtime
-one at a time and in lanes, and the module with lanes in Node, whose engine is Chromium's; and what checking indices
-costs. Times are of the processor, the least of several launches; in Node the mean of twenty.
+one at a time and in lanes, and the module with lanes in Node and in Chromium; and what checking indices costs. Times
+are of the processor, the least of several launches; in Node the mean of twenty, in Chromium of forty.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 os.environ.setdefault("QL_ENGINE", "quadrants_lab")
@@ -26,6 +27,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks import document, engine, race as R
+from benchmarks.relaunch import WASM_LIMITS
 from quadrants_lab.backends import wasm
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.runtime import session
@@ -34,18 +36,36 @@ from quadrants_lab.runtime.record.inspect import compiled_plan
 qd = engine.qd
 BEGIN, END = "<!-- benchmarks.wasm writes from here -->", "<!-- to here -->"
 SIZE, TRIPS, ROUNDS = 65536, 64, 9
-NODE = """
-const job = JSON.parse(require("fs").readFileSync(0)), image = Buffer.from(job.image, "base64");
+START = """
 const memory = new WebAssembly.Memory({initial: Math.ceil(image.length / 65536)});
-const made = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(job.module, "base64")), {env: {memory}});
+const made = new WebAssembly.Instance(new WebAssembly.Module(code), {env: {memory}});
 new Uint8Array(memory.buffer).set(image);
 const launch = (times) => { for (let n = 0; n < times; ++n) made.exports.run(job.frame); };
 launch(5);
+"""
+NODE = f"""
+const job = JSON.parse(require("fs").readFileSync(0));
+const [image, code] = [job.image, job.module].map((text) => Buffer.from(text, "base64"));
+{START}
 const begin = process.cpuUsage();
 launch(20);
 const used = process.cpuUsage(begin);
 console.log((used.user + used.system) / 20e6);
 """
+CHROMIUM = f"""(job) => {{
+const [image, code] = [job.image, job.module].map((text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)));
+{START}
+window.launch = launch; }}"""
+BROWSER = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
+
+
+def measure() -> dict[str, float]:
+    """In a worker: row name -> ratio; where there is no Chromium, 0."""
+    one, four = (measured("cpu", lambda: sines(n)) for n in (1, 4))
+    alone, lanes = (measured("wasm", lambda: sines(n)) for n in (1, 0))
+    page = in_chromium(jobs(lambda: sines(0))) or [0.0, 0.0]
+    found = [r for n in range(2) for r in (alone[n] / one[n], lanes[n] / four[n], page[n] / four[n])]
+    return {limit.name: ratio for limit, ratio in zip(WASM_LIMITS, found, strict=True)}
 
 
 def sines(lanes: int) -> list[Any]:
@@ -101,22 +121,58 @@ def measured(arch: str, make: Callable[[], list[Any]], threads: int = 1) -> list
     return [least(kernel) for kernel in make()]
 
 
-def in_node(make: Callable[[], list[Any]]) -> list[float]:
-    """Seconds of the same modules over the same memory; none where there is no Node."""
+def jobs(make: Callable[[], list[Any]]) -> list[dict[str, Any]]:
+    """The modules, with the memory and the frame of a launch."""
     qd.init(arch=qd.wasm, offline_cache=False, log_level=qd.ERROR)
     found = []
-    for kernel in make() if shutil.which("node") else ():
+    for kernel in make():
         kernel()
         device: Any = session.current().device
         plan: Any = compiled_plan(kernel.dispatcher)
         job = {"module": plan.compiled.executable.module, "image": device.memory_.read(device.store, 0, device.used)}
         text = {name: base64.b64encode(data).decode() for name, data in job.items()}
-        given = json.dumps({**text, "frame": plan.frame.address})
+        found.append({**text, "frame": plan.frame.address})
+    return found
+
+
+def in_node(given: list[dict[str, Any]]) -> list[float]:
+    """Seconds of the same modules over the same memory; none where there is no Node."""
+    found = []
+    for job in given if shutil.which("node") else ():
         with tempfile.NamedTemporaryFile("w", suffix=".js") as script:
             script.write(NODE)
             script.flush()
-            done = subprocess.run(["node", script.name], input=given, capture_output=True, text=True, check=True)
+            run = ["node", script.name]
+            done = subprocess.run(run, input=json.dumps(job), capture_output=True, text=True, check=True)
         found.append(float(done.stdout))
+    return found
+
+
+def in_chromium(given: list[dict[str, Any]]) -> list[float]:
+    """The same in a page; none where there is no Chromium."""
+    if not BROWSER or not find_spec("playwright"):
+        return []
+    from playwright.sync_api import sync_playwright
+
+    found = []
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        asked = browser.new_browser_cdp_session()
+
+        def used() -> float:
+            processes = asked.send("SystemInfo.getProcessInfo")["processInfo"]
+            return sum(float(p["cpuTime"]) for p in processes if p["type"] == "renderer")
+
+        for job in given:
+            page = browser.new_page()
+            page.evaluate(CHROMIUM, job)
+            page.evaluate("launch(20)")
+            page.wait_for_timeout(500)  # its better compiler has ended
+            begin = used()
+            page.evaluate("launch(40)")
+            found.append((used() - begin) / 40)
+            page.close()
+        browser.close()
     return found
 
 
@@ -133,11 +189,12 @@ def rows() -> Iterator[list[str]]:
     one, four = (measured("cpu", lambda: sines(n)) for n in (1, 4))
     whole = measured("cpu", lambda: sines(0))
     alone, lanes = (measured("wasm", lambda: sines(n)) for n in (1, 0))
-    node = in_node(lambda: sines(0))
+    given = jobs(lambda: sines(0))
+    node, page = in_node(given), in_chromium(given)
     for n, mode in enumerate(("forward", "gradient")):
-        times = [f"{1e3 * t[n]:.1f}" if t else "" for t in (one, alone, four, lanes, node, whole)]
-        ratios = [f"{alone[n] / one[n]:.2f}", f"{lanes[n] / four[n]:.2f}"]
-        yield [mode, *times[:2], ratios[0], *times[2:4], ratios[1], *times[4:]]
+        times = [f"{1e3 * t[n]:.1f}" if t else "" for t in (one, alone, four, lanes, node, page, whole)]
+        ratios = [f"{a[n] / b[n]:.2f}" if a else "" for a, b in ((alone, one), (lanes, four), (page, four))]
+        yield [mode, *times[:2], ratios[0], *times[2:4], ratios[1], *times[4:6], ratios[2], times[6]]
 
 
 def checks() -> Iterator[list[str]]:
@@ -157,7 +214,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     heads = (
         "CPU, 1 lane", "wasmtime, 1 lane", "ratio", "CPU, 4 lanes", "wasmtime, simd128", "ratio", "Node, simd128",
-        "CPU, its own lanes",
+        "Chromium, simd128", "ratio", "CPU, its own lanes",
     )  # fmt: skip
     tables = [
         document.Table("the sine loop, milliseconds of one thread", heads, list(rows())),

@@ -1,11 +1,13 @@
 """How Sphinx builds these pages: `make docs`."""
 
+import os
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent), str(DOCS.parent / "scripts")]
 
+os.environ["QL_LIVE"] = "1"  # the lessons' cells get panels that compute in the reader's browser
 import quadrants_lab  # noqa: E402  # after the path
 
 project = "quadrants_lab"
@@ -14,7 +16,7 @@ version = release = quadrants_lab.__version__
 extensions = ["myst_nb", "tables"]
 exclude_patterns = ["README.md", "**/.ipynb_checkpoints"]
 nb_execution_mode = "cache"  # a lesson of docs/lessons is run when its text is another one than the last time
-nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "lessons")
+nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "live_lessons")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_ipywidgets_js = {}  # the panes are static copies: a page asks no other host for scripts

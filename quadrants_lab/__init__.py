@@ -148,7 +148,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_NAMED, *_operations()})
+    return sorted({*_NAMES, *_MODULES, *_NAMED, *_operations(), "__version__"})
 
 
 def inspect(what: Any) -> Any:

@@ -42,21 +42,24 @@ def inspect(given: argparse.Namespace) -> int:
     from quadrants_lab.runtime.record.recorder import recording
 
     file, kernel, stage, code, page = given.file, given.kernel, given.stage, given.code, given.html
-    arches = [a for a in given.arch.split(",") if a]
+    arches = [a for a in (*given.arch.split(","), given.beside) if a and (a != given.beside or a in names())]
     for name in arches:
         if name not in names():
             return _fail(f"no backend {name!r}: there are {', '.join(names())}")
     token = KEEPS_LAST.set(True)  # even if the file's fields have ended
     try:
-        with recording() if arches or page or given.dot == "program" else nullcontext() as recorder:
+        keeps = arches or page or given.beside or given.dot == "program"
+        with recording() if keeps else nullcontext() as recorder:
             ran = _run(file, aside=given.json or bool(given.dot))
             found = dict.fromkeys(v for v in ran.values() if isinstance(v, Kernel))
     finally:
         KEEPS_LAST.reset(token)
-    kernels = [k for k in found if kernel in (None, k.name)]
+    kernels = [k for k in found if kernel in (None, k.name) and (kernel or k.name != given.beside)]
     if not kernels:
         what = f"no kernel {kernel!r}" if kernel else "no kernel"
         return _fail(f"{what} in {file}: there are {', '.join(k.name for k in found) or 'none'}")
+    if given.beside:
+        return _beside(kernels, {k.name: k for k in found}.get(given.beside, given.beside), recorder, arches)
     if page:
         return _write(kernels, recorder, arches, file, page)
     try:
@@ -88,6 +91,19 @@ def _compiled(k: Kernel, stage: str, code: str | None) -> dict[str, Any]:
         launched["gradient"] = k.grad
     text = {mode: x.code(code) if code else x.ir(stage) for mode, x in launched.items()}
     return {"name": k.name, "text": text, "sizes": k.sizes() if "gradient" in launched else None}
+
+
+def _beside(kernels: list[Kernel], other: Any, recorder: Any, arches: list[str]) -> int:
+    """Prints each kernel beside another one, or beside itself on a backend."""
+    from quadrants_lab.notebook.collect import cell_view
+    from quadrants_lab.notebook.compare import compare
+
+    cell_view("", recorder, compare(recorder.records(), arches))  # keeps what is shown
+    try:
+        print(*(k.beside(other) for k in kernels), sep="\n", end="")
+    except QuadrantsError as e:
+        return _fail(e.args[0])
+    return 0
 
 
 def _graphs(kernels: list[Kernel], recorder: Any, name: str) -> int:
@@ -196,6 +212,7 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument("--code", help="the backend's code instead of IR: llvm, asm, c, ptx, ...")
     show.add_argument("--arch", default="", help="backends, with commas: repeat the last launches on each, and compare")
     show.add_argument("--html", default="", metavar="PAGE", help="write the whole inspector to this .html or .json")
+    show.add_argument("--beside", default="", metavar="OTHER", help="print each beside this kernel or backend instead")
     show.add_argument("--dot", default="", metavar="GRAPH", help="print this graph as DOT: cfg, scc, sizes or program")
     passes = commands.add_parser("opt", help="run passes over a kernel's IR text and print the result")
     passes.add_argument("-p", "--passes", default="", help="names, with commas between; 'help' lists them")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial, wraps
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache, partial, wraps
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -33,7 +33,6 @@ from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
 from quadrants_lab.runtime.observe.observers import (
     OBSERVERS,
-    Observer,
     Scope,
     open_recording,
     recording_tape,
@@ -43,9 +42,9 @@ from quadrants_lab.runtime.observe.observers import (
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
-from quadrants_lab.runtime.tape.report import Report, report
+from quadrants_lab.runtime.tape.report import Report, report, timed
 from quadrants_lab.runtime.tape.step import Kept
-from quadrants_lab.runtime.tape.tracing import Tracing
+from quadrants_lab.runtime.tape.tracing import Tracing, write
 from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.check.report import Report as Checked
 
 __all__ = [
-    "FwdMode", "Tape", "check", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "hessian_vector",
-    "no_grad", "program",
+    "FwdMode", "Tape", "check", "checkpoint", "clear_all_gradients", "export", "grad_for", "grad_replaced",
+    "hessian_vector", "no_grad", "program",
 ]  # fmt: skip
 
 _Open = tuple[AbstractContextManager[None], Any, AbstractContextManager[None] | None]
@@ -138,10 +137,12 @@ class Tape:
             self._recorder.take_up()
         launches = self._recorder
         launches.began, launches.clears = next(TIMES), self.clear_gradients
-        self._tracing = launches.tracing = Tracing(launches.account) if self.traces else None
+        # a cell shows when launches ran; those of a device are timed where the Tape waits for them alone
+        times = self.traces or (open_recording() is not None and memory.session.backend.CAPABILITIES.on_host)
+        self._tracing = launches.tracing = Tracing(launches.account, self.traces) if times else None
         memory.session.taping.append(launches)
         scope, rerun = Scope("Tape", "grad"), launches.rerun
-        watching = watch(launches, scope) if self._tracing is None else _watched(self._tracing, launches, scope)
+        watching = watch(launches, scope)
         checking = session.checking("check_races") if self.validation else None
         watching.__enter__()
         if rerun is not None:
@@ -168,13 +169,13 @@ class Tape:
             if kind is None:
                 rested = self._finish_again(launches)
                 if not rested:
-                    with nullcontext() if self._tracing is None else watch(self._tracing):
-                        reaches = self._finish()
-                    once = self.validation or self.traces or self._finds_lost
+                    reaches = self._finish()
+                    once = self.validation or self.traces or self.loss._memory.session.finds_lost
                     rested = not once and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
             launches.put_down()
+            launches.tracing = None
             if rested:
                 self._recorder = None
             else:
@@ -208,6 +209,8 @@ class Tape:
         assert rerun.report is not None
         self.kept = launches.report() if launches.kept else []
         self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
+        if self._tracing is not None:
+            self._report = cache(partial(timed, self._tracing, rerun.report))
         self._tell_recorder()
         rerun.unwatch()
         rerun.launched.clear()
@@ -231,7 +234,9 @@ class Tape:
     def graph(self) -> Drawing:
         """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a
         launch overwrote it. Launches that repeat are folded. ``.source`` is DOT text; `Report.program` has the data."""
-        return self.report.graph()
+        from quadrants_lab.notebook.graphs import program
+
+        return program(self.report)
 
     def trace(self, path: str | Path) -> Path:
         """Writes a timeline of launches, gradients and bytes kept, which Perfetto (https://ui.perfetto.dev) and
@@ -241,8 +246,8 @@ class Tape:
             what = "this Tape recorded nothing yet" if self.traces else untimed
             help = f"with qd.ad.Tape({self.loss.name or 'loss'}, trace=True) as tape: ..."
             raise QuadrantsRuntimeError(what, code="QL2104", help=help)
-        about = {"loss": repr(self.loss), "launches": len(self._tracing.ran), "kept_bytes": self.kept_bytes}
-        return self._tracing.write(path, about)
+        ran = self.report.ran
+        return write(path, ran, {"loss": repr(self.loss), "launches": len(ran), "kept_bytes": self.kept_bytes})
 
     @property
     def report(self) -> Report:
@@ -250,13 +255,8 @@ class Tape:
         return self._report()
 
     @property
-    def _finds_lost(self) -> bool:
-        """Whether the session looks for gradients that are lost, see `qd.init`."""
-        return self.loss._memory.session.settings.options.get("check") == "gradients"  # type: ignore[no-any-return]
-
-    @property
     def _repeatable(self) -> bool:
-        return bool(self.grad_check) or self._finds_lost
+        return bool(self.grad_check) or self.loss._memory.session.finds_lost
 
     @property
     def _launches(self) -> Launches:
@@ -274,7 +274,7 @@ class Tape:
             clear_all("grad", THREAD.number)
         self._differentiated = True
         self._seed()
-        with unwatched(self._launches), nullcontext() if self._tracing is None else self._tracing.gradients():
+        with unwatched(self._launches):
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
@@ -310,7 +310,7 @@ class Tape:
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
         self._differentiate(forget=self.memory is not None and not self._repeatable)
         self.kept = launches.report()
-        if self._finds_lost and reaches:
+        if loss.session.finds_lost and reaches:
             # imported here, because it loads the compiler
             from quadrants_lab.runtime.check.checked_session import tell_lost_gradients
 
@@ -347,13 +347,6 @@ class Tape:
                     code="QL2099",
                     help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
                 )
-
-
-@contextmanager
-def _watched(first: Observer, second: Observer, scope: Scope) -> Iterator[None]:
-    """Within the with, of the ``scope``, both see every launch; ``first`` is the inner one."""
-    with watch(first), watch(second, scope):
-        yield
 
 
 def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
@@ -431,6 +424,18 @@ def check(
     return doctor.check(partial(program, *args), tape.loss, wrt, seconds, progress)
 
 
+def export(program: Callable[..., object], loss: Any, path: str | Path, *, args: Sequence[Any] = ()) -> Path:
+    """Writes a page (.html) in which a program and its gradient run, in any browser and without network, on numbers
+    that its reader changes.
+
+    ``program(*args)`` launches kernels, as under a `Tape`; ``loss`` starts from 0. The program runs once, and what it
+    writes is put back. The page repeats its launches, up to 1,000, and what Python wrote between them.
+    """
+    from quadrants_lab.notebook.saved import export_program  # the only import upwards
+
+    return export_program(partial(program, *args), Tape(loss).loss, path)
+
+
 def _check_grad_check(x: Any) -> None:
     if not isinstance(x, Dense) or not x.has_grad():
         what = f"grad_check takes fields that have a gradient, not {x!r}"
@@ -450,6 +455,10 @@ def clear_all_gradients() -> None:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.ad", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def _checked_loss(loss: Any) -> Dense:

@@ -28,7 +28,7 @@ from quadrants_lab.lang.kernel import func, kernel
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS
 from quadrants_lab.lang.tensor import Tensor
-from quadrants_lab.runtime.interop import cupy_sort
+from quadrants_lab.runtime.interop import by_cupy
 from quadrants_lab.runtime.session import current
 
 __all__ = [
@@ -367,7 +367,7 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
         raise _wrong(f"parallel_sort sorts numbers with {keys!r} that have its shape and no offset", values)
     if any(x is not None and has_derivative(x) for x in (keys, values)):
         no_derivative("parallel_sort")
-    if cupy_sort.sort(keys._live(), None if values is None else values._live()):
+    if by_cupy.sort(keys._live(), None if values is None else values._live()):
         return
     n, pairs = keys.shape[0], values is not None
     tmp = ndarray(keys.dtype, n)
@@ -399,3 +399,7 @@ class PrefixSumExecutor:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.algorithms", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

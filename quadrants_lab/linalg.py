@@ -159,3 +159,7 @@ def MatrixFreeBICGSTAB(
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.linalg", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

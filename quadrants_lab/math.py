@@ -36,4 +36,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SHARED, *MATH})
+    return sorted({*_NAMES, *MATH})

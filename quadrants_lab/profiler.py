@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 _MAX_TRACE = 1 << 16  # the most launches in the trace
 
+__all__ = [
+    "CuptiMetric", "KernelProfilerQueryResult", "clear_kernel_profiler_info",
+    "clear_scoped_profiler_info", "collect_kernel_profiler_metrics", "get_kernel_profiler_total_time",
+    "get_predefined_cupti_metrics", "print_kernel_profiler_info", "print_memory_profiler_info",
+    "print_scoped_profiler_info", "query_kernel_profiler_info", "set_kernel_profiler_metrics",
+    "set_kernel_profiler_toolkit",
+]  # fmt: skip
+
 
 @dataclass
 class KernelProfilerQueryResult:
@@ -173,3 +181,7 @@ def get_predefined_cupti_metrics(name: str = "") -> NoReturn:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.profiler", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

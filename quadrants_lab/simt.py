@@ -31,3 +31,7 @@ Tile16x16, Tile32x32 = (Tiles(**simt_operations(name), SIZE=size) for name, size
 
 def __getattr__(name: str) -> Any:
     return missing_attribute("qd.simt", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

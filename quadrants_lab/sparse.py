@@ -69,3 +69,7 @@ def _fields(x: Any) -> Iterator[Field]:
 
 def __getattr__(name: str) -> Any:
     return missing_attribute("qd.sparse", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from quadrants_lab.lang.missing import missing_attribute
 
+__all__ = ["PLYWriter", "write_vtk"]
 _DTYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4",
     "double": "f8",
@@ -167,3 +168,7 @@ def write_vtk(scalar_field: Any, filename: str | Path) -> None:
 
 def __getattr__(name: str) -> object:
     return missing_attribute("qd.tools", name, globals())
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,6 +1,6 @@
 """`make demo`: runs a lesson of the course up to its exercises, without a browser, prints its gradients against the
 closed form as its cells found them, and writes every inspector of it into one HTML file that needs neither network nor
-kernel."""
+kernel, and in which its kernels and gradients run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
 EXPORT = """
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook import show
+from quadrants_lab.notebook.live_page import of_kernel
 from quadrants_lab.notebook.saved import export
+from quadrants_lab.widgets.live_page import panel
 from quadrants_lab.widgets.model import CellView
-views = [show(v).view.kernels[0] for v in dict(globals()).values() if isinstance(v, Kernel)]
-print(export(CellView({title!r}, views), {path!r}))
+kernels = [v for v in dict(globals()).values() if isinstance(v, Kernel)]
+above = "".join(panel(of_kernel(v.dispatcher)) for v in kernels)
+print(export(CellView({title!r}, [show(v).view.kernels[0] for v in kernels]), {path!r}, above=above))
 """
 
 

@@ -92,6 +92,34 @@ def _selections(n: int) -> dict[str, tuple[Callable[[], Any], list[Callable[[], 
     return {what: (theirs, [ours]) for what, (theirs, ours) in runs_of.items()}
 
 
+def solvers(side: int = 1000) -> None:
+    """Products with the matrix of a 2-d Poisson equation, and 200 steps of conjugate gradients, beside cupyx."""
+    import cupy
+    import numpy as np
+    import scipy.sparse as sparse
+    from cupyx.scipy.sparse import csr_matrix
+    from cupyx.scipy.sparse.linalg import cg
+
+    start()
+    n, line = side * side, sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], (side, side))
+    poisson = (sparse.kron(line, sparse.eye(side)) + sparse.kron(sparse.eye(side), line)).tocsr()
+    for t in (qd.f32, qd.f64):
+        A, theirs = qd.linalg.SparseMatrix(sm=poisson, dtype=t), csr_matrix(poisson.astype(t.numpy))
+        x, there = qd.ndarray(t, n), cupy.random.random(n).astype(t.numpy)
+        x.from_cupy(there)
+        assert cupy.allclose((A @ x).to_cupy(), theirs @ there, rtol=1e-4, atol=1e-4)
+        solve = qd.linalg.SparseCG(A, x, max_iter=200, atol=0.0).solve
+        in_f64, b = theirs.astype(np.float64), there.astype(np.float64)
+        runs = {
+            "product": (lambda A=A, x=x: A @ x, lambda A=theirs, x=there: A @ x),
+            "200 steps of CG": (solve, lambda A=in_f64, b=b: cg(A, b, atol=0.0, maxiter=200)),
+        }
+        for what, (ours, rival) in runs.items():
+            took, cupyx = clock(ours, qd.sync), clock(rival, cupy.cuda.runtime.deviceSynchronize)
+            print(f"{what}, {t}, of {n} rows: {took * 1e3:.3f} ms, cupyx {cupyx * 1e3:.3f} ms, "
+                  f"ratio {took / cupyx:.2f}", flush=True)  # fmt: skip
+
+
 _BY_HAND = r"""
 extern "C" __global__ void forward(const REAL* x, REAL* y, const int* trips, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -236,4 +264,4 @@ def jax_ops(n: int = 1 << 22) -> None:
           f"ratio {theirs / ours:.2f}, no copy through the host")  # fmt: skip
 
 
-RIVALS: dict[str, Callable[[], None]] = {"blocks": blocks, "by_hand": by_hand, "jax": jax_ops}
+RIVALS: dict[str, Callable[[], None]] = {"blocks": blocks, "by_hand": by_hand, "jax": jax_ops, "solvers": solvers}

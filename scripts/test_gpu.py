@@ -59,6 +59,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "blocks": (own("blocks"), 90),
         "by_hand": (own("by_hand"), 90),
         "jax": (own("jax"), 90),
+        "solvers": (own("solvers"), 60),
         "scatter": (own("scatter"), 60),
         "sums": (own("sums"), 60),
         "vulkan": (own("vulkan"), 90),

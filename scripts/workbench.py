@@ -53,6 +53,52 @@ shell = InteractiveShell.instance()
 shell.run_cell("%load_ext quadrants_lab")
 """
 
+SHOWN = """
+%%qdkernel --grad y --check --arch cpu,c
+n = qd.field(qd.i32, ())
+n[None] = 50
+
+@qd.kernel
+def wave():
+    for i in x:
+        v = x[i]
+        w = x[i]
+        for _ in range(n[None]):
+            v = qd.sin(v) + {step}
+            w = w * 0.95 + 0.01
+        y[None] += v * w
+
+@qd.kernel
+def ends():
+    for i in x:
+        if x[i] > 0.2:
+            y[None] += qd.sqrt(x[i])
+
+@qd.kernel
+def slopes():
+    for i in x:
+        x.grad[i] += {slope} * x[i] * y.grad[None]
+
+@qd.kernel
+def squares():
+    for i in x:
+        y[None] += x[i] * x[i]
+
+@qd.ad.grad_replaced
+def energy():
+    squares()
+
+@qd.ad.grad_for(energy)
+def energy_slope():
+    slopes()
+
+wave()
+wave()
+ends()
+energy()
+y[None]
+"""
+
 COMPILE = """
 import json, tempfile, time
 from contextlib import nullcontext
@@ -88,10 +134,10 @@ from quadrants_lab.runtime.session import checking
 space, found = shell.user_ns, []
 def cell(magic, call):
     text = call if magic is None else f"%%qdkernel --quiet {{magic}}\\n" + call
-    start = time.perf_counter()
+    start = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
         shell.run_cell(text).raise_error()
-    return space["took"], time.perf_counter() - start - space["took"]
+    return space["took"], time.process_time() - start - space["took"]
 ways = {{
     "plain": lambda call: cell(None, call),
     "checked": lambda call: cell(None, f"with checking('asserts', 'check_out_of_bound'): {{call}}"),
@@ -135,20 +181,20 @@ def count():
     y[None] += 1.0
 
 def train(n):
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(n):
         with qd.ad.Tape(y):
             for t in range(120):
                 step(t)
             total()
         descend()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 def counts(n):
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(n):
         count()
-    return time.perf_counter() - start
+    return time.process_time() - start
 """
 
 INTERRUPT = """
@@ -201,7 +247,7 @@ def recording() -> Iterator[Figure]:
 def cells() -> Iterator[Figure]:
     """An optimiser whose iterations have 121 launches under a Tape and as many gradients, over a field of 1.9 MB; and
     10,000 launches of a small kernel. Each way several times in turn, the quickest of each. The program itself is
-    timed, and then the rest of the cell."""
+    timed, and then the rest of the cell, by the seconds of the processor."""
     calls = [("train(1)", 9), ("train(1)", 9), ("train(20)", 7), ("train(60)", 5), ("counts(10_000)", 15)]
     for call, best in asked(CELLS.format(shell=SHELL, setup=OPTIMISER, calls=calls))[1:]:
         (plain, _), (checked, _) = best["plain"], best["checked"]
@@ -275,6 +321,59 @@ def graphs() -> Iterator[Figure]:
         page.locator(".qdi").wait_for()
         drawn = page.evaluate(SWITCH, "CFG") / 1000
     yield f"a graph of {len(graph.nodes):,} boxes: placed in {placed:.2f} s, and drawn", placed + drawn, 1, "s"
+
+
+ZOOM = """async () => {
+  const svg = document.querySelector(".time svg");
+  for (let n = 0; n < 90; n++) {
+    svg.dispatchEvent(new KeyboardEvent("keydown", { key: n % 30 < 15 ? "+" : "-", bubbles: true }));
+    svg.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", shiftKey: true, bubbles: true }));
+    await new Promise(requestAnimationFrame);
+  }
+}"""
+
+
+def busy(page: Any) -> float:
+    """Seconds that the page's main thread has run."""
+    if not hasattr(page, "asks"):
+        page.asks = page.context.new_cdp_session(page)
+        page.asks.send("Performance.enable", {"timeDomain": "threadTicks"})
+    metrics = page.asks.send("Performance.getMetrics")["metrics"]
+    return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
+
+def program() -> Iterator[Figure]:
+    """The Tape pane of an optimiser of 20 iterations with 120 steps of waves each, and of 40,000 launches."""
+    from notebook.browser import CHROMIUM
+    from notebook.sample import cell_view as sample, tape
+    from playwright.sync_api import sync_playwright
+
+    from quadrants_lab.notebook.collect import cell_view
+    from quadrants_lab.notebook.saved import export
+    from quadrants_lab.runtime.record.recorder import recording
+    from quadrants_lab.widgets.panes import render
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        file, made = Path(folder) / "waves.py", dict[str, Any]()
+        file.write_text(OPTIMISER)
+        exec(compile(OPTIMISER, str(file), "exec"), made)
+        with recording() as recorder:
+            made["train"](20)
+        large = sample()
+        large.kernels[0].tapes = [tape(20_000)]
+        views = {"120 steps of waves, 20 times": cell_view("", recorder), "40,000 launches": large}
+        page = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+        for what, view in views.items():
+            start = time.perf_counter()
+            render(view, "0/tape")
+            made_in = time.perf_counter() - start
+            page.goto(f"file://{export(view, Path(folder) / 'k.html')}")
+            page.locator(".qdi").wait_for()
+            drawn = page.evaluate(SWITCH, "Tape") / 1000
+            yield f"{what}: timeline and graph made in {made_in:.2f} s, and drawn", made_in + drawn, 1, "s"
+            before = busy(page)
+            page.evaluate(ZOOM)
+            yield f"{what}: a frame of zoom and pan, of the page's thread", (busy(page) - before) / 90 * 1000, 33, "ms"
 
 
 def browser() -> Iterator[Figure]:
@@ -422,8 +521,46 @@ def doctor() -> Iterator[Figure]:
         assert report.right or "middle" in str(report), report
 
 
+def screenshots(folder: Path) -> None:
+    """Writes a picture of each pane, in the light theme 1400 and 900 wide and in the dark theme: of a cell that was
+    edited, whose check finds a wrong gradient. Says what the page says to its console."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from notebook.browser import CHROMIUM
+    from playwright.sync_api import sync_playwright
+
+    from quadrants_lab.notebook import show
+    from quadrants_lab.notebook.saved import export
+    from quadrants_lab.widgets.model import CellView
+    from quadrants_lab.widgets.static import static_html
+
+    shell = InteractiveShell.instance()
+    for text in ("%load_ext quadrants_lab", SETUP, *(SHOWN.strip().format(step=s, slope=2.02) for s in (0.1, 0.2))):
+        shell.run_cell(text).raise_error()
+    view = CellView("a cell", show(shell.user_ns["wave"]).view.kernels[0].cell, "check")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "static.html").write_text(f"<!doctype html><meta charset=utf-8><body>{static_html(view)}")
+    file = export(view, folder / "view.html")
+    with sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for theme, width in (("light", 1400), ("light", 900), ("dark", 1400)):
+            page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=theme)
+            page.on("console", lambda m: print("console:", m.text))
+            page.on("pageerror", lambda e: print("error:", e))
+            page.goto(f"file://{file}")
+            page.locator(".qdi").wait_for()
+            for tab in page.get_by_role("tab").all():
+                tab.click()
+                page.wait_for_function("() => !document.querySelector('.qdi [aria-busy]')")
+                page.wait_for_timeout(150)
+                name = tab.inner_text().lower().replace(" ", "_").replace("(", "").replace(")", "")
+                page.screenshot(path=folder / f"{theme}_{width}_{name}.png")
+            page.goto(f"file://{folder / 'static.html'}")
+            page.screenshot(path=folder / f"{theme}_{width}_static.png")
+        chromium.close()
+
+
 MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
-    cells, recording, interrupt, sizes, graphs, steps, doctor, browser,
+    cells, recording, interrupt, sizes, graphs, program, steps, doctor, browser,
 )  # fmt: skip
 
 
@@ -431,9 +568,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make workbench", description=__doc__)
     names = [m.__name__ for m in MEASURES]
     parser.add_argument("--only", choices=names, nargs="*", default=names, help="which of them")
-    over = 0
+    parser.add_argument("--shots", type=Path, metavar="FOLDER", help="write pictures of all panes there instead")
+    given, over = parser.parse_args(), 0
+    if given.shots:
+        screenshots(given.shots.absolute())
+        return 0
     for measure in MEASURES:
-        for what, much, limit, unit in measure() if measure.__name__ in parser.parse_args().only else ():
+        for what, much, limit, unit in measure() if measure.__name__ in given.only else ():
             over += much > limit
             print(f"{what:<72} {much:8.2f} {unit:<2} of {limit:g} {unit}{'  OVER' if much > limit else ''}", flush=True)
     load, cores = os.getloadavg()[0], os.cpu_count() or 1

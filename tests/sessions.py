@@ -62,12 +62,12 @@ def by_night(params: list[Any]) -> list[Any]:
     return [pytest.param(*p.values, id=p.id, marks=[*p.marks, pytest.mark.slow]) for p in params]
 
 
-def in_turn(params: list[Any]) -> list[Any]:
-    """By day each test runs on the CPU and on one of the other devices, in turn; a real GPU is no stand-in and has no
-    turns. `tests/conftest.py` reads the marks."""
+def in_turn(params: list[Any], among: tuple[str, ...] = ("cuda", "vulkan", "metal", "wasm")) -> list[Any]:
+    """By day each test runs on one of the devices ``among`` the parameters, in turn; a real GPU is no stand-in and has
+    no turns. `tests/conftest.py` reads the marks."""
     no_gpu = "QL_NO_STAND_IN" not in os.environ
-    turns = [p.id for p in params if p.id in ("cuda", "vulkan", "metal", "wasm") and not p.marks]
-    turns = [arch for arch in turns if no_gpu and (arch in ("vulkan", "wasm") or backend(arch).probe())]
+    turns = [p.id for p in params if p.id in among and not p.marks]
+    turns = [arch for arch in turns if no_gpu and (arch in ("c", "vulkan", "wasm") or backend(arch).probe())]
     mark = lambda p: [pytest.mark.in_turn(p.id, tuple(turns))] if p.id in turns else []
     return [pytest.param(*p.values, id=p.id, marks=[*p.marks, *mark(p)]) for p in params]
 

@@ -4,9 +4,31 @@
 
 const NS = "http://www.w3.org/2000/svg", CLOSED = 30;
 const SIZE = 12, READABLE = 0.92, MOST_TITLED = 400; // pixels of text; the scale at which it has 11; boxes
-const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"],
-  ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
+const BESIDE = ["use", "both", "kept"]; // kinds of edges between a column and its side
 const make = (name, attributes = {}) => withAttributes(document.createElementNS(NS, name), attributes);
+
+/** A row of buttons: [text, what it does, function]. */
+function toolbar(label, buttons) {
+  const tools = element("div", { class: "tools", role: "toolbar", "aria-label": label });
+  for (const [name, title, run] of buttons) {
+    const b = element("button", { type: "button", class: "ch", title, "aria-label": title }, name);
+    b.addEventListener("click", run);
+    tools.append(b);
+  }
+  return tools;
+}
+
+function saveFile(href, download) {
+  Object.assign(document.createElement("a"), { href, download }).click();
+}
+
+/** Saves the text that answers a request as a file. */
+async function saveText(hooks, request, name) {
+  const told = new DOMParser().parseFromString(await hooks.ask(request, () => {}), "text/html");
+  const url = URL.createObjectURL(new Blob([told.body.textContent.trim()], { type: "text/plain" }));
+  saveFile(url, name);
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
 
 /** Maps a coordinate so that stretches without boxes close up to a gap. `spans`: [low, high] of each box. */
 function closedUp(spans) {
@@ -42,16 +64,14 @@ function taken([x, y, w, h, title, svg, line, rest]) {
 /** Makes `host` live. `hooks.point` is called with what the user points at. */
 function graph(host, hooks) {
   const data = JSON.parse(host.dataset.graph), id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
-  const nodes = data.nodes.map(taken);
+  const nodes = data.nodes.map(taken), beside = data.edges.some((e) => BESIDE.includes(e[0]));
   host.removeAttribute("data-graph");
-  const tools = element("div", { class: "tools", role: "toolbar", "aria-label": "Graph" });
   const svg = make("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
   const world = make("g", { role: "presentation" }), base = make("g", { role: "presentation" }),
     tinted = make("g", { role: "presentation" });
   const detail = make("g", { role: "presentation" });
   world.append(base, tinted, detail);
   svg.append(world);
-  host.replaceChildren(tools, svg);
   const self = { host, label: data.title, folded: new Set(), at: -1, mark: null, hits: new Set() };
   let scale = 1, x0 = 0, y0 = 0, shown = [], w = data.w, h = data.h, frames = [], edges = [], drawn = "";
 
@@ -63,8 +83,9 @@ function graph(host, hooks) {
     const seen = (n) => { let k = 0; while (hidden.has(n) && k++ < 100) n = hidden.get(n); return n; };
     const alive = nodes.map((_, n) => n).filter((n) => !hidden.has(n));
     const span = (n, k, size) => [nodes[n][k] - nodes[n][size] / 2, nodes[n][k] + nodes[n][size] / 2];
-    const none = !self.folded.size, fx = none ? (v) => v : closedUp(alive.map((n) => span(n, "x", "w"))),
-      fy = none ? fx : closedUp(alive.map((n) => span(n, "y", "h")));
+    const none = !self.folded.size, same = (v) => v;
+    const fx = none || beside ? same : closedUp(alive.map((n) => span(n, "x", "w"))),
+      fy = none ? same : closedUp(alive.map((n) => span(n, "y", "h")));
     shown = alive.map((n) => { const { x, y, w, h } = nodes[n]; return { n, x: fx(x), y: fy(y), w, h }; });
     const where = new Map(shown.map((b) => [b.n, b]));
     frames = data.frames.map(([label, a, b, c, d, own], f) => {
@@ -83,6 +104,12 @@ function graph(host, hooks) {
       if (a === b || done.has(`${a} ${b}`)) continue;
       done.add(`${a} ${b}`);
       const p = where.get(a), q = where.get(b), down = q.y > p.y;
+      if (BESIDE.includes(kind)) {
+        const side = q.x > p.x ? 1 : -1, x = p.x + side * p.w / 2, to = q.x - side * q.w / 2, m = (x + to) / 2;
+        edges.push({ kind, label, x: m, y: (p.y + q.y) / 2, path: `M${x},${p.y}C${m},${p.y} ${m},${q.y} ${to},${q.y}`,
+          tip: `M${to},${q.y}l${-8 * side},-4v8Z` });
+        continue;
+      }
       const px = p.x, py = p.y + p.h / 2 * (down ? 1 : -1), qx = q.x, qy = q.y - q.h / 2 * (down ? 1 : -1),
         my = (py + qy) / 2;
       edges.push({ kind, label, x: (px + qx) / 2, y: my,
@@ -214,12 +241,8 @@ function graph(host, hooks) {
     height="${Math.ceil(h)}"><style>${SAVED}</style><rect class="bg" width="100%" height="100%"/>${
     base.innerHTML.replace(/<g class="box">.*$/, "")}${words(true)}${shown.map(boxAt).join("")}</svg>`;
   function save(kind) {
-    const link = document.createElement("a"),
-      url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(self.text())}`;
-    const give = (href) => {
-      Object.assign(link, { href, download: `${data.title}.${kind.toLowerCase()}` });
-      link.click();
-    };
+    const url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(self.text())}`;
+    const give = (href) => saveFile(href, `${data.title}.${kind.toLowerCase()}`);
     if (kind === "SVG") { give(url); return; }
     const image = new Image(), canvas = document.createElement("canvas"),
       most = Math.min(2, 8000 / w, 8000 / h);
@@ -230,15 +253,15 @@ function graph(host, hooks) {
     };
     image.src = url;
   }
-  const run = { "+": () => zoom(1.25), "−": () => zoom(0.8), all, SVG: () => save("SVG"), PNG: () =>
-    save("PNG"),
-    fold: () => { self.folded = new Set(self.folded.size ? [] : data.frames.keys()); arrange(); fit(); } };
-  for (const [name, label] of TOOLS) {
-    if (name === "fold" && !data.frames.length) continue;
-    const b = element("button", { type: "button", class: "ch", title: label, "aria-label": label }, name);
-    b.addEventListener("click", run[name]);
-    tools.append(b);
-  }
+  const { dot } = host.dataset, foldAll = () => {
+    self.folded = new Set(self.folded.size ? [] : data.frames.keys());
+    arrange();
+    fit();
+  };
+  host.replaceChildren(toolbar("Graph", [["+", "larger", () => zoom(1.25)], ["−", "smaller", () => zoom(0.8)],
+    ["all", "all of it", all], ...data.frames.length ? [["fold", "fold or open all loops", foldAll]] : [],
+    ["SVG", "save as SVG", () => save("SVG")], ["PNG", "save as PNG", () => save("PNG")],
+    ...dot ? [["DOT", "save as DOT, for Graphviz", () => saveText(hooks, dot, `${data.title}.gv`)]] : []]), svg);
   const tied = (e) => { const x = e.target.closest?.("[data-span-line]"); return x && tieOf(x); };
   let drag = null, moved = false;
   svg.addEventListener("pointerdown", (e) => { drag = [e.clientX - x0, e.clientY - y0]; moved = false; });

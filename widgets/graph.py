@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from quadrants_lab.ir.deep_recursion import deeply_recursive
+from quadrants_lab.ir.dot import Edge, Frame, Node, digraph
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.layout import Layout, Point, layout
 from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Line, NodeView, Part
@@ -13,6 +14,7 @@ from quadrants_lab.widgets.tree import Block, Graph, Tree, count, empty, head
 
 _CHAR, _ROW, _PAD = 7.25, 16.0, 8.0  # width, line height and padding of a 12 px monospace font
 _LONGEST, _MOST = 56, 16  # characters per line, lines per box
+BESIDE = ("use", "both", "kept")  # kinds of edges between a column and its side
 
 STANDALONE = """
 text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#222}
@@ -20,6 +22,8 @@ text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#22
 .box.push>rect{fill:#fff4dd;stroke:#c98a1a}.box.entry>rect,.box.exit>rect{fill:#eef1f6}
 .edge path{fill:none;stroke:#6a7486;stroke-width:1.3}.edge .tip{fill:#6a7486;stroke:none}
 .edge.back path{stroke:#b4530a;stroke-dasharray:5 3}.edge.back .tip{fill:#b4530a;stroke:none}
+.edge.both path{stroke:#1f6fbf}.edge.both .tip{fill:#1f6fbf;stroke:none}.box.field>rect{fill:#eef6ef;stroke:#5b8a63}
+.edge.kept path{stroke:#b4530a;stroke-width:2.2}.edge.kept .tip{fill:#b4530a;stroke:none}
 .edge text{font-size:11px;fill:#555}.frame rect{fill:#3b6fb6;fill-opacity:.06;stroke:#3b6fb6;stroke-opacity:.55}
 .frame text{fill:#2a5596;font-weight:600;paint-order:stroke;stroke:#fbfbfc;stroke-width:4px}.bg{fill:#fbfbfc}
 .hk{fill:#8250df}.ht{fill:#0a6b74}.hs{fill:#0a5c2b}.hn{fill:#9a4a00}.hf{fill:#0550ae}.hv{fill:#444}.hc{fill:#777}
@@ -49,7 +53,7 @@ def _box(node: NodeView, size: Point, live: bool) -> str:
     shown = _shown(node)
     words = (
         x.replace("<span", "<tspan").replace("</span", "</tspan")
-        for x in highlight([_clip(x.text) for x in shown], "ir")
+        for x in highlight([_clip(x.text) for x in shown], node.language)
     )
     rows = [f'<text class="tt" x="{_PAD:g}" y="{_PAD + 11:g}">{escape(node.title)}</text>']
     for n, (line, text) in enumerate(zip(shown, words, strict=True), 1):
@@ -72,9 +76,14 @@ def _tied(line: Line) -> str:
     return "".join(f' data-{name}="{n}"' for name, n, least in told if n >= least) if line.span_line > 0 else ""
 
 
-def _path(points: Sequence[Point]) -> str:
-    """A path that is straight where x or y is constant, else a curve that begins and ends vertically."""
+def _path(points: Sequence[Point], kind: str) -> str:
+    """A path that is straight where x or y is constant, else a curve that begins and ends vertically, or, between a
+    column and its side, horizontally."""
     out = [f"M{points[0][0]:.0f},{points[0][1]:.0f}"]
+    if kind in BESIDE:
+        (px, py), (x, y) = points
+        middle = (px + x) / 2
+        return f"{out[0]}C{middle:.0f},{py:.0f} {middle:.0f},{y:.0f} {x:.0f},{y:.0f}"
     for (px, py), (x, y) in pairwise(points):
         middle = (py + y) / 2
         straight = px == x or py == y
@@ -84,9 +93,14 @@ def _path(points: Sequence[Point]) -> str:
     return "".join(out)
 
 
-def _arrow(points: Sequence[Point]) -> str:
-    """The arrow at the end of a path: to the right if the path ends in that direction, else downwards."""
+def _arrow(points: Sequence[Point], kind: str) -> str:
+    """The arrow at the end of a path: to the side if the path ends in that direction, else downwards; and a hollow one
+    at its begin, back, if a derivative flows there."""
     (px, py), (x, y) = points[-2:]
+    if kind in BESIDE:
+        way = 1 if x > px else -1
+        hollow = f"M{px:.0f},{py:.0f}l{10 * way},-5v10ZM{px + 3 * way:.0f},{py:.0f}l{5 * way},2.5v-5Z"
+        return f"M{x:.0f},{y:.0f}l{-8 * way},-4v8Z" + (hollow if kind != "use" else "")
     return f"M{x:.0f},{y:.0f}" + ("l-8,-4v8Z" if py == y and px < x else "l-4,-8h8Z")
 
 
@@ -104,8 +118,8 @@ def drawing(graph: GraphView, live: bool = True) -> dict[str, Any]:
         rest = [f"{x.span_line} {x.stmt} {x.adjoint_of} {x.text}" for x in left]
         nodes.append([*place, n.title, _box(n, sizes[n.id], live), n.line, rest])
     edges = [
-        [e.kind, number[e.src], number[e.dst], _path(points), _arrow(points), e.label, *(round(v) for v in label)]
-        for e, points, label in at.edges
+        [e.kind, number[e.src], number[e.dst], _path(p, e.kind), _arrow(p, e.kind), e.label, *map(round, label)]
+        for e, p, label in at.edges
     ]
     frames = [[c.label, *(round(v, 1) for v in box), [number[n] for n in _inside(c.body)]] for c, *box in at.frames]
     size = {"w": at.width, "h": at.height}
@@ -163,7 +177,37 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         return empty(
             "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
         )
-    return [Block(answer(view), "answer"), Block(HINT, "hint"), [[head(t.title), Graph(t.cfg)] for t in view.graphs]]
+    if rest[1:] == ["dot"]:
+        return as_file(view.graphs[int(rest[0])].cfg)
+    drawn: Tree = [[head(t.title), Graph(t.cfg, f"{prefix}/{n}/dot")] for n, t in enumerate(view.graphs)]
+    return [Block(answer(view), "answer"), Block(HINT, "hint"), drawn]
+
+
+def as_file(graph: GraphView) -> Block:
+    """The DOT text of a graph."""
+    return Block(dot([graph], graph.title), "file")
+
+
+def dot(graphs: Sequence[GraphView], title: str) -> str:
+    """Graphs of boxes as one DOT text; each is in a frame if there are several."""
+    nodes, edges, frames = list[Node](), list[Edge](), list[Frame]()
+    for k, g in enumerate(graphs):
+        nodes += [Node(f"{k}.{n.id}", n.title, tuple(x.text for x in n.lines), n.kind, n.note) for n in g.nodes]
+        edges += [Edge(f"{k}.{e.src}", f"{k}.{e.dst}", e.label, e.kind) for e in g.edges]
+        body = tuple(_frames(g.body, f"{k}."))
+        frames += [Frame(g.title, body)] if len(graphs) > 1 else [part for part in body if isinstance(part, Frame)]
+    return digraph(title, nodes, edges, frames)
+
+
+def _frames(parts: Sequence[Part], prefix: str) -> Iterator[str | Frame]:
+    for part in parts:
+        if isinstance(part, str):
+            yield prefix + part
+        elif isinstance(part, ClusterView):
+            yield Frame(part.label, tuple(_frames(part.body, prefix)))
+        else:
+            for arm in part:
+                yield from _frames(arm, prefix)
 
 
 def answer(view: KernelView) -> str:

@@ -2,11 +2,12 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Any
 
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 _CLASSES = (
     (Comment, "hc"), (Operator.Word, "hk"), (Keyword.Type, "ht"), (Keyword, "hk"), (String, "hs"), (Number, "hn"),
@@ -26,6 +27,7 @@ _SPIRV = re.compile(
     r"""(?P<hs>"[^"]*")|(?P<hv>%[\w.-]+)|(?P<hk>\bOp\w+)|(?P<hc>;.*)|(?P<hn>(?<= )-?\d[\w.]*\b)|(?P<ht>\b[A-Z]\w+)"""
 )
 _OURS = {"ir": IR, "spirv": _SPIRV}
+_BY_LINE = ("c", "cpp", "gas", "llvm", "ptx")  # nothing that the compiler writes in them goes on in the next line
 
 
 def _class(kind: str) -> str:
@@ -35,27 +37,32 @@ def _class(kind: str) -> str:
 def highlight(lines: Sequence[str], language: str, look: Callable[[str], str] = _class) -> list[str]:
     """HTML for each line, with spans of the kinds hk ht hs hn hf hv hc, to which ``look`` gives attributes. Without a
     language: escaped text."""
-    if language in _OURS:
-        return [_by_regex(line, language, look) for line in lines]
     if not language:
         return [html.escape(line) for line in lines]
-    out: list[list[str]] = [[]]
-    lexer = get_lexer_by_name(language, stripnl=False, stripall=False, ensurenl=False)
-    for kind, text in _tokens(lexer.get_tokens("\n".join(lines))):
-        for n, part in enumerate(text.split("\n")):
-            if n:
-                out.append([])
-            if part:
-                told = html.escape(part)
-                out[-1].append(f"<span {look(kind)}>{told}</span>" if kind else told)
-    done = ["".join(parts) for parts in out]
+    if language in _OURS:
+        return [_by_regex(line, language, look) for line in lines]
+    if language in _BY_LINE:
+        return [_by_pygments(line, language, look) for line in lines]
+    done = _by_pygments("\n".join(lines), language, look).split("\n")
     return (done + [""] * len(lines))[: len(lines)]
 
 
-def _tokens(tokens: Iterable[tuple[object, str]]) -> Iterator[tuple[str, str]]:
-    for token, text in tokens:
-        assert isinstance(token, type(Token))
-        yield next((name for kind, name in _CLASSES if token in kind), ""), text
+@lru_cache(maxsize=1 << 14)  # stages and modes share most of their lines
+def _by_pygments(text: str, language: str, look: Callable[[str], str]) -> str:
+    out: list[str] = []
+    for token, part in _lexer(language).get_tokens(text):
+        kind = next((name for kind, name in _CLASSES if token in kind), "")
+        told = html.escape(part)
+        if kind:
+            begin = f"<span {look(kind)}>"
+            told = "\n".join(f"{begin}{line}</span>" if line else "" for line in told.split("\n"))
+        out.append(told)
+    return "".join(out)
+
+
+@cache
+def _lexer(language: str) -> Any:
+    return get_lexer_by_name(language, stripnl=False, stripall=False, ensurenl=False)
 
 
 @lru_cache(maxsize=1 << 13)  # passes change few lines

@@ -15,7 +15,6 @@ from quadrants_lab.widgets.tree import (
     Tree,
     bold,
     button,
-    code,
     empty,
     head,
     seconds,
@@ -35,19 +34,20 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     modes = list(dict.fromkeys(m for e in edits for m in e.launches))
     parts = list(dict.fromkeys(p for e in edits for p in e.parts))
     columns: list[tuple[str, list[float | None], Callable[[float], str]]] = [
-        (f"compile: {p}", [e.parts.get(p) for e in edits], seconds) for p in parts
+        (f"launch: {m}", [e.launches.get(m) for e in edits], seconds) for m in modes
     ]
-    columns += [(f"launch: {m}", [e.launches.get(m) for e in edits], seconds) for m in modes]
+    columns += [(f"compile: {p}", [e.parts.get(p) for e in edits], seconds) for p in parts]
     columns.append(("code", [float(e.code) for e in edits], _bytes))
     columns.append(("stacks per thread", [float(e.stacks) for e in edits], _bytes))
     columns += [("gradient off by", [e.error for e in edits], _error)]
     titles = ["run", "source", *(name for name, _, _ in columns)]
     rows: list[list[Tree]] = []
     for n, e in enumerate(edits):
-        same = " (as before)" if n and edits[n - 1].digest == e.digest else ""
-        changed = button(code(e.digest), f"{prefix}/{n}", "edit", f"what run {n + 1} changed")
+        same = bool(n) and edits[n - 1].digest == e.digest
+        text = "not edited" if same else "edited" if n else "first"
+        changed = button(text, f"{prefix}/{n}", "edit", f"what run {n + 1} changed")
         values = ("–" if v[n] is None else text(v[n] or 0.0) or "–" for _, v, text in columns)
-        rows.append([str(n + 1), [changed, same], *values])
+        rows.append([str(n + 1), changed, *values])
     several = (c for c in columns if sum(v is not None for v in c[1]) > 1 and any(c[1]))
     plots = [plot(name, values, text) for name, values, text in several]
     return [
@@ -61,17 +61,23 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
 def answer(edits: Sequence[EditView]) -> str:
     """The pane in a sentence: how the last run compares with the one before it."""
     if len(edits) < 2:
-        return "The cell ran once: a second run stands below the first here, with what it changed."
+        return "The cell has run once. Each further run adds a row, with its times, its sizes and what you edited."
     before, now = edits[-2:]
     ratios = [
-        f"{mode} takes {now.launches[mode] / before.launches[mode]:.2f} times as long"
+        f"{mode} {ratio(now.launches[mode] / before.launches[mode])}"
         for mode in now.launches
-        if before.launches.get(mode)
+        if before.launches.get(mode) and now.launches[mode]
     ]
-    source = "the same source" if before.digest == now.digest else "edited source"
-    return (
-        f"Run {len(edits)} has {source}; beside run {len(edits) - 1}, " + (", ".join(ratios) or "no launch") + "."
-    )
+    how = "with the same source" if before.digest == now.digest else "after an edit"
+    told = f": {', '.join(ratios)} as in run {len(edits) - 1}" if ratios else ""
+    return f"Run {len(edits)}, {how}{told}."
+
+
+def ratio(times: float) -> str:
+    """How long something takes, in words: as long, 1.5 times as long, 1.5 times as fast."""
+    if 0.95 <= times <= 1.05:
+        return "as long"
+    return f"{times:.3g} times as long" if times > 1 else f"{1 / times:.3g} times as fast"
 
 
 def _bytes(value: float) -> str:
@@ -107,9 +113,9 @@ def _edit(edits: Sequence[EditView], n: int, prefix: str) -> Tree:
     """The difference between the source of run n and the last source before it that differs."""
     before = next((m for m in range(n - 1, -1, -1) if edits[m].digest != edits[n].digest), None)
     if before is None:
-        return empty(f"Run {n + 1} ran the text that was there from the beginning.")
+        return empty(f"Run {n + 1} has the first text of this cell: nothing was edited before it.")
     requests = f"{prefix}/{before}/source", f"{prefix}/{n}/source"
     return [
-        head(f"From run {before + 1} to run {n + 1}"),
+        head(f"What was edited between run {before + 1} and run {n + 1}"),
         Difference(_source(edits, before), _source(edits, n), requests),
     ]

@@ -43,14 +43,6 @@ export function mount(host, shape, ask) {
     tabs.append(element("button", { ...named, role: "tab", "aria-controls": panel.id }, text));
   }
 
-  if (shape.findings?.length) {
-    const list = element("div", { class: "finds" }, "The check found, to be followed step by step:");
-    for (const [text, get] of shape.findings) list.append(element("button", {
-      type: "button", class: "ch", "data-get": get
-    }, text));
-    panel.before(list);
-  }
-
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
   /** The element inside the slot that has the focus, else null. */
   const focusIn = (into) => {
@@ -115,10 +107,11 @@ export function mount(host, shape, ask) {
   /** Starts everything in the part that draws itself, and makes one item of every group reachable with Tab.
       */
   function settle(part) {
-    const hooks = { uid, point, marked: () => state.mark };
+    const hooks = { uid, point, ask, marked: () => state.mark };
     parts = parts.filter((x) => panel.contains(x.host));
     const made = [];
-    for (const [name, make] of [["lines", lines], ["graph", graph], ["sizes", whatIf]]) {
+    for (const [name, make] of [["lines", lines], ["graph", graph], ["timeline", timeline],
+      ["sizes", whatIf], ["cells", cells]]) {
       for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(make(x, hooks));
     }
     parts.push(...made);
@@ -231,7 +224,7 @@ export function mount(host, shape, ask) {
     const { toggle, ask: asked, then = "", into } = e.target.dataset,
       option = e.target.selectedOptions?.[0]?.dataset;
     const slot = into && panel.querySelector(`[data-slot="${into}"]`);
-    if (asked) load(asked + e.target.value.trim() + then, slot);
+    if (asked && e.target.type !== "range") load(asked + e.target.value.trim() + then, slot);
     if (slot && option) {
       const group = e.target.parentElement.querySelector("[data-group]");
       if (group) group.textContent = e.target.selectedOptions[0].parentElement.label ?? "";
@@ -239,6 +232,10 @@ export function mount(host, shape, ask) {
     }
     if (toggle) { panel.querySelectorAll(".slot").forEach((s) =>
       s.classList.toggle(toggle, e.target.checked)); unify(panel); }
+  });
+  root.addEventListener("input", ({ target: x }) => {
+    if (x.type === "range" && x.dataset.ask) load(x.dataset.ask + x.value, panel.querySelector(
+      `[data-slot="${x.dataset.into}"]`));
   });
   root.addEventListener("keydown", (e) => {
     if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;

@@ -13,6 +13,7 @@ from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Part
 Point = tuple[float, float]
 _GAP, _LAYER, _PAD, _LANE = 26.0, 34.0, 12.0, 20.0  # between arms, between layers, inside a frame, beside its boxes
 _TITLE = 16.0  # height of a frame's name
+_BESIDE = 190.0  # between a column and its side
 
 
 @dataclass(slots=True)
@@ -46,10 +47,13 @@ class _Placer:
         width, height = self.column(graph.body)
         self.out = Layout(width + 8.0, height + 8.0)
         self.put_column(graph.body, self.out.width / 2, 4.0)
+        self.put_side(graph)
+        ports = self.ports(graph)
         for edge in graph.edges:
-            points = self.route(edge)
+            points = ports[id(edge)] if id(edge) in ports else self.route(edge)
             (px, py), (qx, qy) = points[len(points) // 2 - 1], points[len(points) // 2]
-            self.out.edges.append((edge, points, ((px + qx) / 2, (py + qy) / 2)))
+            beside = id(edge) in ports  # then the label stands on its begin, where edges lie apart
+            self.out.edges.append((edge, points, (px + 66, py - 7) if beside else ((px + qx) / 2, (py + qy) / 2)))
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
@@ -115,6 +119,42 @@ class _Placer:
                 self.lanes[str(places[0][0][0])] = left + _LANE / 2
             for arm, centre, second in places:
                 self.put_column(arm, left + centre, y, second)
+
+    def put_side(self, graph: GraphView) -> None:
+        """Places the nodes beside the column: each near the middle of what it is tied to, none over another."""
+        if not graph.side:
+            return
+        ties: dict[str, list[float]] = {name: [] for name in graph.side}
+        for edge in graph.edges:
+            for own, other in ((edge.src, edge.dst), (edge.dst, edge.src)):
+                if own in ties:
+                    ties[own].append(self.out.nodes[other][1])
+        x, y = self.out.width + _BESIDE, 4.0
+        wanted = {name: sum(at) / max(len(at), 1) for name, at in ties.items()}
+        for name in sorted(graph.side, key=lambda n: wanted[n]):
+            width, height = self.sizes[name]
+            y = max(y, wanted[name] - height / 2)
+            self.out.nodes[name] = x + width / 2, y + height / 2
+            y += height + _LAYER / 2
+        self.out.width = x + max(self.sizes[name][0] for name in graph.side) + 8.0
+        self.out.height = max(self.out.height, y)
+
+    def ports(self, graph: GraphView) -> dict[int, list[Point]]:
+        """The ends of each edge between the column and its side, by the edge's id: beside each other on a box, in the
+        order of their other ends."""
+        side, at = set(graph.side), self.out.nodes
+        edges = [e for e in graph.edges if e.src in side or e.dst in side]
+        tied: dict[str, list[tuple[float, int, EdgeView]]] = {}
+        for n, e in enumerate(edges):
+            tied.setdefault(e.src, []).append((at[e.dst][1], n, e))
+            tied.setdefault(e.dst, []).append((at[e.src][1], n, e))
+        found: dict[int, list[Point]] = {id(e): [(0.0, 0.0)] * 2 for e in edges}
+        for name, ends in tied.items():
+            (x, y), (width, height) = at[name], self.sizes[name]
+            x += width / 2 * (-1 if name in side else 1)
+            for n, (_, _, e) in enumerate(sorted(ends, key=lambda end: end[:2]), 1):
+                found[id(e)][name == e.dst] = x, y + height * (n / (len(ends) + 1) - 0.5)
+        return found
 
     # --- edges ------------------------------------------------------------------------------------------------------
 

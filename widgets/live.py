@@ -13,6 +13,7 @@ from quadrants_lab.widgets import diff, graph
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.model import Line, SizeView
 from quadrants_lab.widgets.tree import (
+    COLOURS,
     Block,
     Control,
     Difference,
@@ -23,17 +24,13 @@ from quadrants_lab.widgets.tree import (
     SizeTree,
     Slot,
     Table,
+    Timeline,
     Tree,
     Word,
 )
 
-BLOCKS = {
-    "h4": "h4",
-    "pre": "pre",
-    "bar": "div",
-    "kids": "div",
-    "div": "div",
-}  # kind -> element; others are paragraphs
+# first word of a kind -> element; others are paragraphs
+BLOCKS = {"h4": "h4", **dict.fromkeys(("pre", "file"), "pre"), **dict.fromkeys(("bar", "kids", "div", "card"), "div")}
 WORDS = {"b": "b", "code": "code", "br": "br"}  # others are spans
 
 
@@ -82,7 +79,7 @@ class Html:
 
     def block(self, x: Block) -> str:
         inner, tied = self.write(x.body), self.tied(Line("", x.line))
-        return "\n" + element(BLOCKS.get(x.kind, "p"), self.look(x.kind) | tied, inner) if inner else ""
+        return "\n" + element(BLOCKS.get(x.kind.split()[0], "p"), self.look(x.kind) | tied, inner) if inner else ""
 
     def tied(self, line: Line) -> dict[str, str]:
         return ties(line)
@@ -145,7 +142,15 @@ class Html:
             drawing = graph.drawing(x.view)
             nodes = ",\n".join(map(data, drawing.pop("nodes")))
             x.view.drawn = f"{data(drawing)[:-1]},&quot;nodes&quot;:[\n{nodes}\n]}}"
-        return f'\n<div class="graph" data-graph="{x.view.drawn}"></div>'
+        dot = f' data-dot="{x.dot}"' if x.dot else ""
+        return f'\n<div class="graph"{dot} data-graph="{x.view.drawn}"></div>'
+
+    def timeline(self, x: Timeline) -> str:
+        v = x.view
+        bars = ",\n".join(data([t, *(float(f"{w:.7g}") for w in (a, b)), *rest]) for t, a, b, *rest in v.bars)
+        told = {"title": v.title, "tracks": v.tracks, "names": v.names, "timed": v.timed, "cuts": v.cuts}
+        told |= {"colours": [COLOURS[n % len(COLOURS)] for n in range(len(v.names))], "file": x.file}
+        return f'\n<div class="graph time" data-timeline="{data(told)[:-1]},&quot;bars&quot;:[\n{bars}\n]}}"></div>'
 
     def sizetree(self, x: SizeTree) -> str:
         return "\n" + element("div", self.look("tree"), self.size(x.size, "0"))

@@ -28,6 +28,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     for mode in modes:
         titles += [f"{mode}: first launch", "median", "difference"]
     titles += ["stack heap", "code"]
+    ran = {r.name.split(",")[0] for compared in modes.values() for r in compared if not r.problem}
+    names = dict.fromkeys(sorted(names, key=lambda name: name not in ran))
     rows: list[list[Tree]] = []
     about: list[list[Tree]] = []
     for name in names:

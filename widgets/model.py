@@ -10,6 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from quadrants_lab.ir.nodes import Kernel, Stmt
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.text import statement_lines
@@ -17,6 +20,7 @@ from quadrants_lab.ir.text import statement_lines
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow
     from quadrants_lab.autodiff.explain import Note
+    from quadrants_lab.runtime.check.report import Report as CheckReport
     from quadrants_lab.runtime.tape.report import Report
 
 
@@ -45,7 +49,7 @@ class PassView:
 
 @dataclass(slots=True)
 class NodeView:
-    """A box of a graph: a title line and text lines."""
+    """A box of a graph: a title line and text lines in a ``language``."""
 
     id: str
     title: str
@@ -53,13 +57,17 @@ class NodeView:
     kind: str = ""  # "entry", "exit", "branch", "loop", "push", ...: a CSS class
     line: int = 0
     note: str = ""
+    language: str = "ir"
 
 
 @dataclass(slots=True)
 class EdgeView:
+    """``kind``: "back" for a loop's back edge; "exit"; between a column and its side "use", "both" (a derivative flows
+    back) or "kept" (so does one, of values that a Tape keeps)."""
+
     src: str
     dst: str
-    kind: str = ""  # "back" for a loop's back edge; "exit"
+    kind: str = ""
     label: str = ""
 
 
@@ -77,11 +85,31 @@ Part: TypeAlias = "str | ClusterView | tuple[list[Part], list[Part]]"
 
 @dataclass(slots=True)
 class GraphView:
+    """``side``: nodes that stand beside the column ``body``. ``drawn``: cache of the data for the browser."""
+
     title: str
     nodes: list[NodeView]
     edges: list[EdgeView]
     body: list[Part]
-    drawn: str = ""  # cache of the data for the browser
+    side: list[str] = field(default_factory=list)
+    drawn: str = ""
+
+
+Bar: TypeAlias = "tuple[int, float, float, int, int, int]"
+
+
+@dataclass(slots=True)
+class TimelineView:
+    """Bars on ``tracks`` over a common axis, and what was kept meanwhile. ``bars``: track, begin, end, index in
+    ``names``, bytes kept, index of the launch whose gradient it is (-1: none). ``timed``: the axis has seconds, else
+    launches. ``cuts``: (place, seconds) of pauses that were cut out."""
+
+    title: str
+    tracks: list[str]
+    names: list[str]
+    bars: list[Bar]
+    timed: bool
+    cuts: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -170,9 +198,24 @@ class StageView(Lazy[CodeView]):
 
 
 @dataclass(slots=True)
+class Pictured:
+    """An array of some ``shape`` as slices of rows and columns. ``slices``: the numbers of those in ``values``, of the
+    axes before the last two. ``values``: slice, row, column; each is the mean of a ``block`` of elements. ``low``,
+    ``high``: the ends of the scale of colours. ``first``: the slice that is shown first."""
+
+    shape: tuple[int, ...]
+    slices: list[int]
+    values: npt.NDArray[np.float32]
+    block: tuple[int, int]
+    low: float
+    high: float
+    first: int
+
+
+@dataclass(slots=True)
 class ArrayView:
     """The values of a buffer at a launch. ``preview``: short text. ``low``, ``high``: least and greatest value.
-    ``difference``: from the home backend. ``image``: the URI of a picture."""
+    ``difference``: from the home backend. ``picture``: None if it has few elements."""
 
     name: str
     dtype: str
@@ -182,7 +225,7 @@ class ArrayView:
     high: str = ""
     note: str = ""
     difference: str = ""
-    image: str = ""
+    picture: Pictured | None = None
 
 
 @dataclass(slots=True)
@@ -251,7 +294,7 @@ class LaunchView:
 class EditView:
     """One run of a cell in the history of a kernel. ``parts``: seconds of compilation by part. ``launches``: mode ->
     seconds of a launch, the median of several. ``code``, ``stacks``: bytes. ``error``: relative error of the gradient,
-    None if it was not checked."""
+    None if it was not checked. ``near``: mode -> roofline, of the last two runs."""
 
     digest: str
     source: list[Line]
@@ -260,6 +303,7 @@ class EditView:
     code: int
     stacks: int
     error: float | None = None
+    near: dict[str, Lazy[RooflineView]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -380,7 +424,11 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     steps: StepsView | str = ""  # a str says why there are none
     tapes: list[Report] = field(default_factory=list)  # of the whole cell
+    check: tuple[CheckReport, list[str]] | None = None  # of the whole cell; a request for the step of each cause, or ""
     cost: str = ""  # what recording the whole cell cost, in words
+    past: list[tuple[str, LaunchView]] = field(default_factory=list)  # (name, earlier launch)
+    before: KernelView | None = None  # the last edit
+    cell: list[KernelView] = field(default_factory=list, repr=False, compare=False)  # the kernels of its cell
     edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
     devices: Callable[[], list[tuple[str, str]]] | None = None  # pairs: a backend, its devices or why it has none
     heap: tuple[int, int] = (0, 0)  # of the launch's stacks: its bytes, and for how many iterations at a time
@@ -407,13 +455,15 @@ class KernelView:
 
 @dataclass(slots=True)
 class CellView:
-    """Everything that one widget shows. ``open``: the pane that is shown first. ``findings``: of the gradient doctor,
-    as (text, request for the step)."""
+    """Everything that one widget shows. ``open``: the pane that is shown first."""
 
     title: str
     kernels: list[KernelView]
     open: str = "source"
-    findings: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for kernel in self.kernels:
+            kernel.cell = kernel.cell or self.kernels
 
 
 def span_line(span: Span | None, file: str) -> int:

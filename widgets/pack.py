@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from typing import Any
 from quadrants_lab.widgets.graph import STANDALONE
 from quadrants_lab.widgets.live import esc, write
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
-from quadrants_lab.widgets.panes import PANES, answer
+from quadrants_lab.widgets.panes import answer, known
 from quadrants_lab.widgets.tree import empty, requests
 
-PARTS = ("lines", "graph", "sizes", "search", "stepper", "inspector")
+PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
@@ -48,7 +48,7 @@ def loader() -> str:
 MOST_BYTES = 41 << 9  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
-LARGE = ("passes", "cfg", "code")  # panes that a notebook stores only for small kernels
+LARGE = ("passes", "cfg", "code", "beside")  # panes that a notebook stores only for small kernels
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 
 
@@ -59,11 +59,11 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
     out requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
-        for pane in sorted(PANES, key=LAST.__contains__)
+        for pane in sorted(known(view), key=lambda pane: (pane != view.open, pane in LAST))
         for k, kernel in enumerate(view.kernels)
         if pane not in LARGE or _statements(kernel) <= most
     ]
-    todo += [request for _, request in view.findings]
+    todo += [step for k in view.kernels[:1] if k.check for step in k.check[1] if step]
     done: set[str] = set()
     panes = len(todo)
     for request in todo:  # grows
@@ -84,7 +84,7 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
             todo[panes:panes] = loaded
             panes += len(loaded)
         page = most == sys.maxsize and statements <= MOST_KEPT_STATEMENTS
-        todo += [r for r in (*loaded, *asked) if page or "/since/" not in r]
+        todo += [r for r in (*loaded, *asked) if page or not ("/since/" in r or "/beside/" in r)]
 
 
 def _is_pane(request: str) -> bool:
@@ -95,12 +95,17 @@ def _statements(view: KernelView) -> int:
     return max((steps[-1].after.next_id for steps in view.traces.values() if steps), default=0)
 
 
-def answers(view: CellView) -> dict[str, str]:
-    """All answers, after making all lazy values."""
+def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> dict[str, str]:
+    """All answers, after making all lazy values. ``say`` is told what is made."""
     for kernel in view.kernels:
         for later in kernel.later():
+            say(f"{later.name} of {later.backend}")
             later.make()
-    return dict(offered(view))
+    found: dict[str, str] = {}
+    for request, markup in offered(view):
+        say(f"pane {request.split('/')[1]}, {len(found):,} parts are done")
+        found[request] = markup
+    return found
 
 
 def small_answers(view: CellView) -> dict[str, str]:
@@ -176,6 +181,7 @@ header button{{font:inherit;color:inherit;
 background:none;border:1px solid currentColor;border-radius:4px;padding:2px 10px;cursor:pointer}}
 #view [role=tabpanel]{{max-height:none}}
 </style></head><body><header><h1>{title}</h1><button type="button" id="theme">dark / light</button></header>
+{above}
 <main id="view"></main>
 <script type="text/plain" id="data">{data}</script>
 <script type="module">{loader}
@@ -190,11 +196,12 @@ mount(document.getElementById("view"), shape, async (request) => answers(request
 """
 
 
-def page(shape: dict[str, Any], answers: dict[str, str]) -> str:
-    """A self-contained page with the inspector of this shape and all its answers."""
+def page(shape: dict[str, Any], answers: dict[str, str], above: str = "") -> str:
+    """A self-contained page with the inspector of this shape and all its answers. ``above``: HTML to stand above it."""
     data = bundle(answers, shape=shape)
     return _PAGE.format(
         title=esc(shape["title"]),
+        above=above,
         loader=loader(),
         missing=json.dumps(write(empty("this page does not contain this: run the cell in a notebook"))),
         data=base64.b64encode(data).decode(),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quadrants_lab.widgets import (
+    beside,
     code,
     graph,
     history,
@@ -19,6 +20,7 @@ from quadrants_lab.widgets import (
     stacks,
     steps,
     timeline,
+    verdict,
 )
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView, KernelView
@@ -28,6 +30,7 @@ Render = Callable[[KernelView, str, Sequence[str]], Tree]  # view, prefix "kerne
 
 
 PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that only other panes request
+    "check": ("Verdict", verdict.pane),
     "source": ("Linked", source.pane),
     "passes": ("Passes", passes.pane),
     "cfg": ("CFG", graph.pane),
@@ -39,19 +42,26 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that
     "tape": ("Tape", timeline.pane),
     "history": ("History", history.pane),
     "matrix": ("Backends", matrix.pane),
+    "beside": ("Beside", beside.pane),
 }
+# what users call a pane, from its title: "stack-sizes" -> its id
+NAMES = {title.partition(" (")[0].lower().replace(" ", "-"): pane for pane, (title, _) in PANES.items() if title}
+NEEDS = {"tape": "tapes", "check": "check"}  # panes of cells that have these data
+
+
+def known(view: CellView) -> list[str]:
+    """The panes that have something to show."""
+    return [p for p in PANES if p not in NEEDS or any(getattr(k, NEEDS[p]) for k in view.kernels)]
 
 
 def shape(view: CellView) -> dict[str, Any]:
     """The data that the browser needs before its first request: titles of kernels and panes, and the open pane."""
-    taped = any(k.tapes for k in view.kernels)
     return {
         "title": view.title,
         "open": view.open,
         "kernel": max(range(len(view.kernels)), key=lambda n: view.kernels[n].seconds, default=0),
         "kernels": [k.name for k in view.kernels],
-        "panes": [[p, title] for p, (title, _) in PANES.items() if title and (p != "tape" or taped)],
-        "findings": view.findings,
+        "panes": [[p, PANES[p][0]] for p in known(view) if PANES[p][0]],
     }
 
 

@@ -45,7 +45,7 @@ def delta(change: tuple[int, int] | None) -> Tree:
     came, gone = change
     if not came and not gone:
         return Word("statements unchanged", "same")
-    return [Word(f"+{came}", "add"), " ", Word(f"−{gone}", "del")]
+    return [Word(f"+{came}", "add") if came else "", " ", Word(f"−{gone}", "del") if gone else ""]
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
@@ -155,7 +155,8 @@ def _step(view: KernelView, prefix: str, trace: str, n: str) -> Tree | None:
     ask = f"{prefix}/{own}/since/"
     since = [(name, [(text, ask + request) for text, request in items]) for name, items in irs(view, "")]
     groups = [("", [("what it was given", f"{ask}{own}/given")] if step.before is not None else []), *since]
-    far = {request for name, items in since if name != trace for _, request in items[:-1]}  # there are too many
+    # an exported page has comparisons with the last of each trace, and with the first of this one: there are too many
+    far = {request for name, items in since for _, request in items[name == trace : -1]}
     pick = menu("compared with", groups, "since", f"{ask}{own}/given", far)
     same = changed(view, step) is None
     shown = after if same or step.before is None else _since(view, prefix, f"{own}/given", f"{own}/ir")

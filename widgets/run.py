@@ -3,16 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView, RooflineView
+from quadrants_lab.widgets import heatmap
+from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView
+from quadrants_lab.widgets.roofline import limits, near
 from quadrants_lab.widgets.tree import (
     Block,
-    Picture,
-    Slot,
     Table,
     Tree,
     Word,
     bold,
-    button,
     chips,
     code,
     empty,
@@ -32,14 +31,21 @@ STACK_BYTES = ("stacks per thread", "stack heap")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``n``: the roofline of launch n."""
+    """``""``: everything; ``near``: the roofline of its launches; ``n/array/slice``: a picture, of launch n;
+    ``n/array/slice/row/column``: a value in it."""
     if not view.launches:
-        return empty("this kernel was not launched in the cell")
-    match rest:
-        case [n] if n.isdigit() and int(n) < len(view.launches) and (later := view.launches[int(n)].roofline):
-            return roofline(later.make())
+        return empty("none of its launches was recorded: launch it in a %%qdkernel cell")
+    if rest == ["near"]:
+        return limits(view)
+    if len(rest) in (3, 5):
+        n, name, *place = rest
+        array = next(a for a in view.launches[int(n)].arrays if a.name == name)
+        at, *square = map(int, place)
+        return heatmap.element(array, at, *square) if square else heatmap.one(array, f"{prefix}/{n}/{name}", at)
     shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
-    return [Block(answer(view), "answer"), shown, foot(view.cost) if view.cost else ()]
+    known = any(x.roofline for x in view.launches)
+    offer = near(view, f"{prefix}/near") if known else ()
+    return [Block(answer(view), "answer"), shown, offer, foot(view.cost) if view.cost else ()]
 
 
 def answer(view: KernelView) -> str:
@@ -63,7 +69,8 @@ def took_of(view: LaunchView) -> float:
 
 
 def launch(view: LaunchView, request: str = "") -> Tree:
-    """One launch: times, what the device does with its tasks, scalars and arrays. ``request``: for its roofline."""
+    """One launch: times, what the device does with its tasks, scalars and arrays. ``request``: begins those for other
+    slices of arrays."""
     where = f" on {view.place}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
     given = [Word([code(k), f" = {v}"], "chip") for k, v in view.arguments]
@@ -73,34 +80,9 @@ def launch(view: LaunchView, request: str = "") -> Tree:
         [foot(f"{where}: {what}") for where, what in view.schedule],
         Block(given, "chips") if given else (),
         backends(view.compared) if view.compared else (),
-        arrays(view.arrays, view.compared[1:]) if view.arrays else (),
+        arrays(view.arrays, view.compared[1:], request) if view.arrays else (),
         chips(view.sizes),
-        _near(view, request) if view.roofline else (),
     ]
-
-
-def _near(view: LaunchView, request: str) -> Slot:
-    """The roofline if it was made, else a button that makes it."""
-    slot = f"near{request.rpartition('/')[2]}"
-    known = view.roofline.known if view.roofline else None
-    ask = button("how near the launch is to the device's limits", request, slot)
-    return Slot(slot, roofline(known) if known else ask)
-
-
-def roofline(view: RooflineView) -> Block:
-    """A sentence with the figures of a roofline."""
-    if view.problem:
-        return foot(f"how near the launch is to the device's limits is not known: {view.problem}")
-    memory, computing = view.least
-    by = "memory" if memory >= computing else "computing"
-    share = f"{view.share:.0%}" if view.share >= 0.01 else f"{100 * view.share:.1g}%"
-    text = (
-        f" of the device's limit, which is {by}: about {size(int(view.bytes))} must move, which "
-        f"takes {seconds(memory) or '0 s'} at {view.bandwidth / 1e9:.3g} GB/s; "
-        f"about {view.operations:,.0f} operations take {seconds(computing) or '0 s'} at "
-        f"{view.rate / 1e9:.3g} Gop/s ({view.dtype}); the launch took {seconds(view.seconds)}"
-    )
-    return Block([bold(share), text], "limit")
 
 
 def backends(runs: Sequence[BackendRun]) -> Tree:
@@ -135,14 +117,19 @@ def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[Ar
     return out
 
 
-def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> Table:
-    """A table with a row for each array and, below it, for each further backend."""
+def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = (), request: str = "") -> Table:
+    """A table with a row for each array and, below it, for each further backend. ``request``: see `launch`."""
+
+    def drawn(a: ArrayView) -> Tree:
+        live = request and a.dtype
+        return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}") if live else heatmap.still(a)
+
     columns: list[tuple[str, Callable[[ArrayView], Tree]]] = [
         ("array", lambda a: [code(a.name), _note(a)] if a.dtype else Word(a.name, "sub")),
         ("type", lambda a: code(f"{a.dtype}{list(a.shape) if a.shape else ''}") if a.dtype else ""),
         ("min", lambda a: a.low),
         ("max", lambda a: a.high),
-        ("values", lambda a: [code(a.preview), _picture(a)]),
+        ("values", lambda a: [code(a.preview), drawn(a)]),
         ("difference", lambda a: a.difference),
     ]
     if not any(a.low or a.high for a in views):  # single numbers have no extremes
@@ -157,11 +144,3 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> Tab
 def _note(a: ArrayView) -> Tree:
     """Stands beside the name: behind the values, "2 more read" is one phrase."""
     return [" ", muted(a.note)] if a.note else ""
-
-
-def _picture(a: ArrayView) -> Tree:
-    if not a.image:
-        return ""
-    shape = "height:14px" if len(a.shape) == 1 else "max-height:160px"
-    alt = f"{a.name}: blue below zero, red above, the darker the farther; from {a.low} to {a.high}"
-    return Picture(alt, uri=a.image, style=f"display:block;width:256px;{shape};image-rendering:pixelated")

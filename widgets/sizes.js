@@ -36,6 +36,32 @@ function sizeOf(node, given, env, budget) {
   return total;
 }
 
+/** Makes the squares of an array's picture (`heatmap.py`) live: arrow keys and clicks choose one, whose value is
+    shown. */
+function cells(host, hooks) {
+  const { rows, cols, size, ask, told } = JSON.parse(host.dataset.cells);
+  host.removeAttribute("data-cells");
+  const image = host.querySelector("img"), now = host.querySelector(".now"), at = [0, 0];
+  const frame = element("i", { class: "at" });
+  async function choose(r, c) {
+    [at[0], at[1]] = [Math.min(Math.max(r, 0), rows - 1), Math.min(Math.max(c, 0), cols - 1)];
+    const [top, left] = at.map((n) => `${n * size}px`);
+    Object.assign(frame.style, { top, left, width: `${size}px`, height: `${size}px` });
+    host.append(frame);
+    const place = at.join("/");
+    const html = told?.[at[0] * cols + at[1]] ?? await hooks.ask(`${ask}/${place}`, () => {});
+    if (place === at.join("/")) now.innerHTML = html;
+  }
+  image.addEventListener("click", (e) => choose(Math.floor(e.offsetY / size), Math.floor(e.offsetX / size)));
+  host.addEventListener("keydown", (e) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+    if (!step || e.ctrlKey || e.metaKey) return;
+    frame.isConnected ? choose(at[0] + step[0], at[1] + step[1]) : choose(0, 0);
+    e.preventDefault();
+  });
+  return { host, label: "values", paint: () => [0, 0] };
+}
+
 /** Makes `host` live: sliders, trees, and the bytes of each stack and of all stacks. */
 function whatIf(host) {
   const data = JSON.parse(host.dataset.sizes), given = { leaf: {}, arrays: data.arrays };

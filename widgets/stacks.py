@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from quadrants_lab.widgets.graph import as_file
 from quadrants_lab.widgets.model import KernelView, Line
 from quadrants_lab.widgets.run import STACK_BYTES
 from quadrants_lab.widgets.tree import Block, Graph, Table, Tree, bold, count, empty, foot, head, size
@@ -20,7 +21,10 @@ DEPTHS = (
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     if not view.graphs and not view.stacks and not view.free and not view.kept:
         return empty(NO_GRADIENT)
-    drawn: Tree = [Graph(t.scc) for t in view.graphs if t.scc is not None]
+    graphs = [t.scc for t in view.graphs if t.scc is not None]
+    if rest[1:] == ["dot"]:
+        return as_file(graphs[int(rest[0])])
+    drawn: Tree = [Graph(g, f"{prefix}/{n}/dot") for n, g in enumerate(graphs)]
     why: Tree = [head("Where the depths come from"), Block(DEPTHS, "hint"), drawn] if drawn else ()
     return [Block(answer(view), "answer"), tables(view), why]
 

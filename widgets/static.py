@@ -12,14 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline
+from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline, verdict
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.live import Html, esc
 from quadrants_lab.widgets.model import CellView, KernelView, Line, PassView, view_lines
 from quadrants_lab.widgets.passes import answer as pass_answer, changed, delta
+from quadrants_lab.widgets.program import program
 from quadrants_lab.widgets.source import listing
 from quadrants_lab.widgets.tree import (
+    BLUE,
+    COLOURS,
+    GREY,
+    ORANGE,
     Block,
     Control,
     Difference,
@@ -30,9 +35,11 @@ from quadrants_lab.widgets.tree import (
     SizeTree,
     Slot,
     Table,
+    Timeline,
     Tree,
     Word,
     bold,
+    colour_of,
     empty,
     muted,
     seconds,
@@ -80,22 +87,27 @@ _GROW = (
     "Code",
     "Passes",
 )  # what is open first, then by use
-_GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"
-_FRAME = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
+_FRAME = f"border:1px solid {GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
+LEVELS = {"good": "#1a7f37", "warning": "#946000", "bad": "#c62f3a"}  # of verdicts
 STYLE = {
-    "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": f"color:{_ORANGE}", "hv": "",
-    "hf": f"color:{_BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{_GREY};font-style:italic",
-    **dict.fromkeys(("hc", "same", "muted", "foot", "hint", "cure", "badge", "grey", "ms"), f"color:{_GREY}"),
-    "answer": "font-weight:600", "val": f"color:{_BLUE};font-weight:bold", "blue": f"color:{_BLUE}",
-    **dict.fromkeys(("badge push", "orange"), f"color:{_ORANGE}"), "num": "text-align:right",
+    "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": f"color:{ORANGE}", "hv": "",
+    "hf": f"color:{BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{GREY};font-style:italic",
+    **dict.fromkeys(("hc", "same", "muted", "foot", "hint", "cure", "badge", "grey", "ms"), f"color:{GREY}"),
+    "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold", "blue": f"color:{BLUE}",
+    **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "lost": "color:#6e6e6e", "num": "text-align:right",
+    **{f"verdict {level}": f"background:{colour};color:#fff;border-radius:4px;padding:0 8px;font-weight:600"
+       for level, colour in LEVELS.items()},
+    **{f"card {level}": f"border-left:4px solid {colour};padding:2px 10px;margin:6px 0"
+       for level, colour in LEVELS.items()},
+    **{colour_of(n): f"color:{colour}" for n, colour in enumerate(COLOURS)},
     "kids": "margin-left:20px", "leaf": "margin-left:14px", "sub": "margin-left:14px", "tree": _MONO,
     "chip": "margin-right:12px", "pre": f"{_MONO};white-space:pre-wrap;background:none;color:inherit",
 }  # fmt: skip
 PICTURE = (  # in images
-    f"<style>polyline:not([stroke]){{fill:none;stroke:{_BLUE};stroke-width:1.5}}"
-    f"circle:not([fill]){{fill:{_BLUE}}}</style>"
+    f"<style>polyline:not([stroke]){{fill:none;stroke:{BLUE};stroke-width:1.5}}"
+    f"circle:not([fill]){{fill:{BLUE}}}</style>"
 )
 
 
@@ -170,17 +182,21 @@ class Static(Html):
 
     def difference(self, x: Difference) -> str:
         """The two in one column."""
-        return self.pre([self.write(row) for row in _unified(x.before.lines, x.after.lines, self.limits.change)])
+        return self.pre([self.write(row) for row in unified(x.before.lines, x.after.lines, self.limits.change)])
 
     def graph(self, x: Graph) -> str:
         drawn = "" if len(x.view.nodes) > self.limits.graph // 100 else self.image(x.view.title, graph.svg(x.view))
         return drawn if 0 < len(drawn) <= self.limits.graph else self.write(Block(muted(ELSEWHERE)))
 
+    def timeline(self, x: Timeline) -> str:
+        html = self.picture(timeline.drawn(x.view)) if self.limits.graph else ""
+        return html if len(html) <= self.limits.graph else ""
+
     def picture(self, x: Picture) -> str:
         if x.uri:
             return super().picture(x) if self.limits.pictures else ""
         begin = x.svg.index(">") + 1
-        caption = f'<figcaption style="color:{_GREY};font-size:12px">{self.write(x.caption)}</figcaption>'
+        caption = f'<figcaption style="color:{GREY};font-size:12px">{self.write(x.caption)}</figcaption>'
         image = self.image(x.alt, x.svg[:begin] + PICTURE + x.svg[begin:])
         return f'<figure style="margin:4px 0">{image}{caption if x.caption else ""}</figure>'
 
@@ -206,18 +222,22 @@ def static_html(view: CellView, uid: str = "") -> str:
     there. It shows as much as `MOST_TEXT` allows: first every pane with the least limits, then one pane after the
     other with wider limits, as long as they fit."""
     shown = [p for p in PANES if view.open != "steps" or p == "Steps"]
-    opened = "Run" if view.open != "steps" else "Steps"
+    opened = next((p for p in PANES if view.open not in ("source", "check") and view.open in p.lower()), "Run")
 
     def folded(n: int, pane: str, limits: Limits) -> str:
         pen = Static(limits)
+        if n and pane == "Tape":  # of the whole cell
+            return ""
         try:
             html = pen.write(PANES[pane](view.kernels[n], limits))
         except Exception as e:  # the other panes can still be shown
             html = pen.write(empty(f"this pane failed: {type(e).__name__}: {e}"))
         return pen.folded(pane, html, pane == opened) if html else ""
 
+    checked = next((k.check for k in view.kernels if k.check), None)
+    body = Static().write(verdict.verdict(checked[0])) if checked and view.open != "steps" else ""
     parts = {(n, p): folded(n, p, LIMITS[-1]) for n in range(len(view.kernels)) for p in shown}
-    left = MOST_TEXT - sum(map(len, parts.values()))
+    left = MOST_TEXT - len(body) - sum(map(len, parts.values()))
     growing = [(n, p) for p in sorted(shown, key=_GROW.index) for n in range(len(view.kernels))]
     for limits in reversed(LIMITS[:-1]):
         for n, p in list(growing):
@@ -228,7 +248,6 @@ def static_html(view: CellView, uid: str = "") -> str:
                 left -= more
             else:
                 growing.remove((n, p))
-    body = ""
     for n, k in enumerate(view.kernels):
         body += f'<div style="{_FRAME}"><b>{esc(k.name)}</b>{"".join(parts[n, p] for p in shown)}</div>'
     return f'<div data-qd-static="{esc(uid)}" style="font-size:14px">{body}</div>'
@@ -260,7 +279,7 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> Tree:
     return Fold(head, Difference(before, after, ("", "")))
 
 
-def _unified(before: Sequence[Line], after: Sequence[Line], most: int, context: int = 2) -> Iterator[Tree]:
+def unified(before: Sequence[Line], after: Sequence[Line], most: int, context: int = 2) -> Iterator[Tree]:
     """The rows of a difference in one column: at most ``most`` changes and lines of each, with some lines between."""
     cut = ranges(before, after)
     changes = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
@@ -316,7 +335,9 @@ def _code(view: KernelView, limits: Limits) -> Tree:
 
 
 def _tape(report: Report, limits: Limits) -> Tree:
-    return [Block(report.title()), timeline.launches(report, limits.code or 4)]
+    drawn = Graph(program(report)) if limits.graph else ()
+    rows = timeline.launches(report, limits.code or 4)
+    return [_said(timeline.answer(report)), timeline.timeline(report), rows, drawn]
 
 
 def _said(answer: str) -> Block:

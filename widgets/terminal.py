@@ -14,6 +14,7 @@ from quadrants_lab.widgets import code, run, stacks, static
 from quadrants_lab.widgets.model import CellView, KernelView, SizeView
 from quadrants_lab.widgets.tree import (
     Block,
+    Difference,
     Fold,
     Lines,
     SizeTree,
@@ -27,8 +28,10 @@ from quadrants_lab.widgets.tree import (
 
 _STYLES = {
     "b": "bold", "h4": "bold", "answer": "bold", "add": "green", "del": "red", "val": "bold cyan",
+    "verdict good": "reverse green", "verdict bad": "reverse red", "verdict warning": "reverse yellow",
     **dict.fromkeys(("muted", "same", "none", "foot", "hint", "cure"), "dim"),
 }  # fmt: skip
+MOST_CHANGED = 40  # changes of a difference, and lines of each
 PASSES = static.Limits(code=0, change=0, ir=sys.maxsize, graph=0)  # only the numbers of changes
 
 
@@ -90,6 +93,9 @@ class _Pen:
                 self.table(tree)
             case Lines(lines):
                 self.line("\n".join(line.text for line in lines), style)
+            case Difference(before, after):
+                for row in static.unified(before.lines, after.lines, MOST_CHANGED):
+                    self.line(row, style)
             case SizeTree(size):
                 self.size(size)
             case Slot(_, body):

@@ -1,99 +1,215 @@
-"""A Tape's report as a timeline: steps from left to right, saved bytes as bars, recomputed stretches below them."""
+"""The Tape pane: when launches and gradients ran and what was kept meanwhile, a row for each kernel and stretch, and
+the graph of the program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from quadrants_lab.widgets.model import KernelView
-from quadrants_lab.widgets.tree import Block, Fold, Picture, Table, Tree, Word, bold, empty, foot
+from quadrants_lab.runtime.tape.tracing import AGAIN, FORWARD, GRADIENT, TRACKS, Ran, as_json, pairs
+from quadrants_lab.widgets.graph import as_file
+from quadrants_lab.widgets.model import Bar, KernelView, TimelineView
+from quadrants_lab.widgets.program import program, seconds_of
+from quadrants_lab.widgets.tree import (
+    COLOURS,
+    GREY,
+    Block,
+    Fold,
+    Graph,
+    Picture,
+    Table,
+    Timeline,
+    Tree,
+    Word,
+    bold,
+    colour_of,
+    count,
+    empty,
+    foot,
+    head,
+    seconds,
+    size,
+)
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report
-    from quadrants_lab.runtime.tape.step import StepRow
 
-WIDTH, HEIGHT = 880, 60  # of the bars, in pixels
-_COLUMNS = 440  # most bars; each stands for the same number of steps
-MOST_ROWS = 200  # of the table, which is stored in the notebook
-_ROW = 14  # height of the row of stretches
+MOST_BARS = 8_000  # of a timeline; of a longer program, several launches of a kernel are one bar
+LONG, SHORT = 0.1, 0.02  # of the time of all launches: a pause that is cut, and what is left of it
+WIDTH, COLUMNS, TRACK, KEPT, LABELS = 880, 220, 22, 44, 84  # of the drawing without scripts
+HINT = (
+    "A filled arrow head at a launch is a read of a field, one at a field a write. A hollow head says that a gradient "
+    "flows back there. Orange: the Tape kept so many bytes, because the launch overwrites them. A frame is a sequence "
+    "of launches that repeats."
+)
+UNTIMED = " Each launch is as wide as every other: without trace=True, launches are timed in cells on the CPU alone."
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """The Tapes of the cell, including the Tape of --grad."""
-    shown = [[Block(r.title(), "answer"), bars(r), launches(r)] for r in view.tapes]
-    return shown or empty("the cell recorded nothing with qd.ad.Tape or --grad")
+    """The Tapes of the cell, including the Tape of --grad; ``n/dot``, ``n/json``: files of the n-th."""
+    match rest:
+        case [n, "dot"]:
+            return as_file(program(view.tapes[int(n)], view.file))
+        case [n, "json"]:
+            report = view.tapes[int(n)]
+            return Block(as_json(report.ran, {"report": report.title()}), "file")
+    if not view.tapes:
+        return empty("the cell recorded nothing with qd.ad.Tape or --grad")
+    shown = [whole(report, f"{prefix}/{n}", view.file) for n, report in enumerate(view.tapes)]
+    if len(shown) == 1:
+        return [Block(answer(view.tapes[0]), "answer"), shown[0]]
+    folds = [Fold(answer(r), tree, n == 0) for n, (r, tree) in enumerate(zip(view.tapes, shown, strict=True))]
+    return [Block(f"The cell has {len(shown)} programs under Tapes, one for each loss.", "answer"), folds]
 
 
-def timeline(report: Report) -> Tree:
-    """The timeline of one report by itself."""
-    each = Fold("each launch", launches(report)) if report.steps else ()
-    return [Block(bold(report.title())), bars(report), each]
+def answer(report: Report) -> str:
+    """The program in a sentence: how long it took and what was kept."""
+    took = [seconds(sum(x.end - x.begin for x in report.ran if x.track == track)) for track in (FORWARD, GRADIENT)]
+    times = f"; launches took {took[0]}, gradients {took[1] or 'no time'}" if took[0] else ""
+    return f"{report.title()}{times}"
 
 
-def bars(report: Report) -> Tree:
-    """The bars, if anything was kept, and a sentence about why. A bar stands for one step, or for several if there are
-    many."""
-    steps, why = report.steps, f"{report.why()[0].upper() + report.why()[1:]}."
-    if not report.kept_bytes and not report.stretches:
-        return Block(why)
-    together = -(-len(steps) // _COLUMNS) or 1
-    columns = [steps[n : n + together] for n in range(0, len(steps), together)]
-    width = WIDTH / max(len(columns), 1)
-    most = max([*(sum(s.bytes for s in c) for c in columns), *(s.bytes for s in report.stretches), 1])
-    again = max((s.times for s in steps), default=0)
-    parts: list[str] = []
-    n = 0
-    for (kept, _), equal in groupby(columns, lambda c: (sum(s.bytes for s in c), [s.what for s in c])):
-        alike = list(equal)  # e.g. a simulation, whose steps are alike: one shape for all of them
-        if kept:
-            whole = [s for column in alike for s in column]
-            tip = f"{_named(whole, n * together)}: {sum(s.bytes for s in whole):,} bytes kept"
-            parts.append(_bar(n * width, width * len(alike), kept / most, tip))
-        n += len(alike)
-    for number, stretch in enumerate(report.stretches, 1):
-        at, wide = stretch.first / len(steps) * WIDTH, stretch.steps / len(steps) * WIDTH
-        times = max(s.times for s in steps[stretch.first : stretch.first + stretch.steps])
-        kept_before = f"before stretch {number}: {stretch.bytes:,} bytes kept"
-        parts.append(_bar(at, 2.0, stretch.bytes / most, kept_before, "#c05621"))
-        again_to = f"run again up to {times} times"
-        tip = f"stretch {number}: {stretch.steps} steps from number {stretch.first + 1} on, {again_to}"
-        parts.append(
-            f'<rect x="{at:.1f}" y="{HEIGHT + 4}" width="{max(wide - 1, 1):.1f}" height="{_ROW}" fill="#3182ce" '
-            f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{escape(tip)}</title></rect>'
-        )
-    floor = f'<line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" stroke="#85888e"/>'
-    legend: list[Tree] = [Word("■", "grey"), " bytes that are kept"]
-    if report.stretches:
-        legend += ["; ", Word("■", "orange"), " kept before a stretch; ", Word("■", "blue")]
-        legend.append(" steps that run again, the darker the more often")
-    drawn = Picture.drawn(report.title(), WIDTH, HEIGHT + _ROW + 8, floor + "".join(parts), wide=True)
-    return [drawn, foot([*legend, "."]), Block(why)]
+def whole(report: Report, request: str, file: str) -> Tree:
+    """The timeline, the table and the graph of one program. ``request``: prefix of those for its files."""
+    graph = program(report, file)
+    return [
+        timeline(report, f"{request}/json" if report.ran else ""),
+        launches(report),
+        head("The program"),
+        Block(HINT, "hint"),
+        Graph(graph, f"{request}/dot"),
+    ]
 
 
-def launches(report: Report, most: int = MOST_ROWS) -> Tree:
-    """A table with a row for each launch, or for a sequence of equal ones: saved bytes, times recomputed, and why."""
-    rows, first = [], 1
-    for (what, kept, times, why), alike in groupby(report.steps, lambda s: (s.what, s.bytes, s.times, s.why)):
-        n = len(list(alike))
-        number = str(first) if n == 1 else f"{first} to {first + n - 1}"
-        rows.append((number, what, f"{kept:,}" if kept else "", str(times or ""), why))
-        first += n
-    titles = ("step", "launch", "bytes kept of each", "run again", "why")
+def shown(report: Report) -> Tree:
+    """A report by itself."""
+    each = [Fold("each kernel", launches(report)), Fold("the program", Graph(program(report)))]
+    return [Block(bold(answer(report))), timeline(report), each if report.steps else ()]
+
+
+def timeline(report: Report, file: str = "") -> Tree:
+    """The timeline, its legend, and a sentence about why so much was kept."""
+    why = Block(f"{report.why()[0].upper() + report.why()[1:]}.")
+    if not report.steps:
+        return why
+    view = timeline_view(report)
+    names: list[Tree] = [[Word("■", colour_of(n)), f" {name}  "] for n, name in enumerate(view.names)]
+    cut = f" Pauses of {seconds(sum(s for _, s in view.cuts))} in all are cut out, at dashed lines."
+    legend = foot(*names, Word("■", "grey"), " bytes kept.", "" if report.ran else UNTIMED, cut if view.cuts else "")
+    return [Timeline(view, file), legend, why]
+
+
+def timeline_view(report: Report) -> TimelineView:
+    """The data of the timeline."""
+    ran = sorted(report.ran or untimed(report), key=lambda x: x.begin)
+    tracks = [track for track in range(len(TRACKS)) if track != AGAIN or any(x.track == AGAIN for x in ran)]
+    names = list(dict.fromkeys(x.kernel for x in ran))
+    numbers = {name: n for n, name in enumerate(names)}
+    of = pairs(ran)
+    pause = LONG * sum(x.end - x.begin for x in ran) if report.ran else float("inf")
+    bars: list[Bar] = []
+    cuts: list[tuple[float, float]] = []
+    ended, less = ran[0].begin, ran[0].begin
+    for n, x in enumerate(ran):
+        if x.begin - ended > pause:
+            left = pause * SHORT / LONG
+            cuts.append((ended - less + left / 2, x.begin - ended - left))
+            less += cuts[-1][1]
+        ended = max(ended, x.end)
+        bars.append((x.track, x.begin - less, x.end - less, numbers[x.kernel], x.kept, of.get(n, -1)))
+    if len(bars) > MOST_BARS:
+        bars = _merged(bars, -(-len(bars) // MOST_BARS))
+    return TimelineView(report.title(), [TRACKS[t] for t in tracks], names, bars, bool(report.ran), cuts)
+
+
+def _merged(bars: list[Bar], together: int) -> list[Bar]:
+    """Of each track, so many bars as one, with the name of the first."""
+    found = []
+    for track in sorted({bar[0] for bar in bars}):
+        own = [bar for bar in bars if bar[0] == track]
+        for n in range(0, len(own), together):
+            part = own[n : n + together]
+            found.append((track, part[0][1], part[-1][2], part[0][3], max(bar[4] for bar in part), -1))
+    return sorted(found, key=lambda bar: bar[1])
+
+
+def untimed(report: Report) -> list[Ran]:
+    """The launches in order, each a unit long, and back again. What ran again stands where the gradients of its stretch
+    do."""
+    steps, kept, found = report.steps, 0, list[Ran]()
+    begins = {s.first: s.bytes for s in report.stretches}
+    end = 2 * len(steps)
+    for n, step in enumerate(steps):
+        kept += step.bytes + begins.get(n, 0)
+        found.append(Ran(step.what, FORWARD, n, n + 1, kept, n, ""))
+        if step.differentiable:
+            found.append(Ran(step.what, GRADIENT, end - n - 1, end - n, kept, n, ""))
+    for number, s in enumerate(report.stretches, 1):
+        times = max(step.times for step in steps[s.first : s.first + s.steps])
+        name = f"stretch {number}: {count(s.steps, 'step')}, up to {count(times, 'time')}"
+        held = next(x.kept for x in found if x.of == s.first)
+        found.append(Ran(name, AGAIN, end - s.first - s.steps, end - s.first, held, None, ""))
+    return found
+
+
+def drawn(view: TimelineView) -> Picture:
+    """The timeline as a drawing, for pages without scripts: in each column of a track the kernel that took the most of
+    it."""
+    end = max(end for _, _, end, *_ in view.bars) or 1.0
+    width, step = WIDTH - LABELS, end / COLUMNS
+    x = width / COLUMNS
+    parts = []
+    for track, name in enumerate(view.tracks):
+        columns: list[dict[int, float]] = [{} for _ in range(COLUMNS)]
+        for at, begin, till, kernel, *_ in view.bars:
+            if at == track:
+                for n in range(int(begin / step), min(int(till / step) + 1, COLUMNS)):
+                    part = min(till, (n + 1) * step) - max(begin, n * step)
+                    columns[n][kernel] = columns[n].get(kernel, 0.0) + part
+        chosen = [max(c, key=lambda k: c[k]) if c else -1 for c in columns]
+        parts.append(_words(TRACK * track + 15, name))
+        at = 0
+        for kernel, alike in groupby(chosen):
+            n = len(list(alike))
+            if kernel >= 0:
+                place = f'x="{LABELS + at * x:.0f}" y="{TRACK * track + 2}" width="{n * x:.1f}"'
+                parts.append(f'<rect {place} height="{TRACK - 4}" fill="{COLOURS[kernel % len(COLOURS)]}"/>')
+            at += n
+    floor, most = TRACK * len(view.tracks) + KEPT, max(1, *(bar[4] for bar in view.bars))
+    path, now = f"M{LABELS},{floor}", -1
+    for _, _, till, _, kept, _ in sorted(view.bars, key=lambda bar: bar[2]):
+        high = floor - round((KEPT - 8) * kept / most)
+        if high != now:
+            path, now = f"{path}H{LABELS + width * till / end:.0f}V{high}", high
+    parts.append(f'<path fill="{GREY}" d="{path}H{WIDTH}V{floor}Z"/>{_words(floor - 6, f"kept, {size(most)}")}')
+    return Picture.drawn(view.title, WIDTH, floor + 4, "".join(parts), wide=True)
+
+
+def _words(y: float, text: str) -> str:
+    return f'<text x="0" y="{y}" font-size="12" font-family="sans-serif" fill="{GREY}">{text}</text>'
+
+
+def launches(report: Report, most: int = 100) -> Tree:
+    """A table with a row for each kernel, and for each stretch of it: how often, how long, what was kept and why."""
+    took = seconds_of(report)
+    groups: dict[tuple[str, int], list[int]] = {}
+    for n, step in enumerate(report.steps):
+        groups.setdefault((step.what, step.stretch), []).append(n)
+    rows = []
+    for (what, stretch), own in groups.items():
+        steps = [report.steps[n] for n in own]
+        reasons = list(dict.fromkeys(step.why for step in steps))
+        why = reasons[0] + (f"; and {count(len(reasons) - 1, 'further reason')}" if len(reasons) > 1 else "")
+        kept = sum(step.bytes for step in steps) or (report.stretches[stretch].bytes if stretch >= 0 else 0)
+        again = sum(step.times for step in steps)
+        span = f"{own[0] + 1}" if len(own) == 1 else f"{own[0] + 1} to {own[-1] + 1}"
+        times = (seconds(sum(took[n][track] for n in own if n in took)) for track in (FORWARD, GRADIENT))
+        numbers = (f"{n:,}" if n else "" for n in (kept, again))
+        rows.append((what, f"{len(own):,}", span, *times, *numbers, why))
+    titles = ("kernel", "launches", "steps", "forward", "gradients", "bytes kept", "run again", "why")
+    shown = [n for n, _ in enumerate(titles) if n not in (3, 4) or took]
     more = Block(f"and {len(rows) - most} rows more") if len(rows) > most else ()
-    return [Table(titles, rows[:most], right=(2, 3)), more]
-
-
-def _bar(at: float, width: float, part: float, tip: str, colour: str = "#718096") -> str:
-    high = max(HEIGHT * part, 1.0)
-    return (
-        f'<rect x="{at:.1f}" y="{HEIGHT - high:.1f}" width="{max(width - 0.3, 0.7):.1f}" height="{high:.1f}" '
-        f'fill="{colour}"><title>{escape(tip)}</title></rect>'
-    )
-
-
-def _named(column: list[StepRow], first: int) -> str:
-    names = ", ".join(dict.fromkeys(s.what for s in column))
-    which = f"step {first + 1}" if len(column) == 1 else f"steps {first + 1} to {first + len(column)}"
-    return f"{which} ({names})"
+    picked = [[row[n] for n in shown] for row in rows[:most]]
+    right = [k for k, n in enumerate(shown) if n not in (0, 7)]
+    return [Table([titles[n] for n in shown], picked, right=right), more]

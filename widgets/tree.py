@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TypeAlias
 
-from quadrants_lab.widgets.model import GraphView, Line, SizeView
+from quadrants_lab.widgets.model import GraphView, Line, SizeView, TimelineView
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,18 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
+    """``dot``: the request for its DOT text, if that can be asked for."""
+
     view: GraphView
+    dot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """``file``: the request for the text of its trace."""
+
+    view: TimelineView
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +143,22 @@ class Control:
     body: Tree = ()
 
 
-Node: TypeAlias = Word | Block | Fold | Table | Lines | Difference | Graph | SizeTree | Picture | Slot | Control
+MOST_OFFERED = 16  # values of a slider whose answers an exported page has
+
+Node: TypeAlias = (
+    Word | Block | Fold | Table | Lines | Difference | Graph | Timeline | SizeTree | Picture | Slot | Control
+)
 Tree: TypeAlias = "str | Node | Sequence[Tree]"
+
+
+# readable on white and on dark grey; in `COLOURS` what is counted, such as kernels, has its colour
+GREY, BLUE, ORANGE = "#85888e", "#4a8fe0", "#c27a2b"
+COLOURS = (BLUE, ORANGE, "#2f9e50", "#9a6ee8", "#2a94a3", "#e0525a")
+
+
+def colour_of(n: int) -> str:
+    """The kind of a word in the n-th colour."""
+    return f"k{n % len(COLOURS)}"
 
 
 # --- words and paragraphs ------------------------------------------------------------------------------------------
@@ -256,9 +281,14 @@ def requests(tree: Tree) -> tuple[list[str], list[str]]:
                 loaded.append(load)
             case Difference(_, _, both):
                 offered += both
+            case Graph(_, file) | Timeline(_, file) if file:
+                offered.append(file)
             case Control(_, attributes):
                 kept = "data-req" in attributes and "data-live" not in attributes
                 offered += [attributes["data-req"]] if kept else []
+                if attributes.get("type") == "range" and "data-ask" in attributes:
+                    values = range(int(attributes["max"]) + 1)
+                    offered += [f"{attributes['data-ask']}{n}" for n in values] if len(values) <= MOST_OFFERED else []
     return loaded, offered
 
 

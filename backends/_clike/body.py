@@ -14,12 +14,11 @@ from typing import Any, ClassVar
 
 from quadrants_lab.backends._clike import expr as X
 from quadrants_lab.backends._clike.expr import Expr
-from quadrants_lab.backends._clike.names import Names
 from quadrants_lab.backends._clike.source import Source
-from quadrants_lab.backends._clike.variables import Variables
+from quadrants_lab.backends._clike.variables import Names, Variables
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import uses
+from quadrants_lab.ir.walk import end_of, uses
 
 LONGEST = 80  # the most characters of an expression that becomes part of another
 _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow, N.ThreadExit)
@@ -169,11 +168,8 @@ class Body:
             self.handlers[type(stmt)](self, stmt)
             if not stmt.blocks() and stmt.id not in self.variables.waiting:
                 self.variables.written(stmt)
-        last = block[-1]
-        if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
         out.stmt, out.span = owner, span
-        values = tuple(self.values[i] for i in last.values)
+        values = tuple(self.values[i] for i in end_of(block).values)
         self._waiting, self._pending = outer
         return values
 

@@ -60,6 +60,10 @@ class GpuDevice(Device):
     def forked(self) -> bool:
         return False
 
+    def session_ended(self) -> None:
+        super().session_ended()
+        self._prints = None
+
     def set_seed(self, seed: int) -> None:
         """Sets the seed of the random draws of later launches, any 64-bit integer."""
         self.seed = seed & _MASK

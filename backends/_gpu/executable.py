@@ -10,9 +10,9 @@ from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Executable
-from quadrants_lab.backends.reductions import reductions
+from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 Built = TypeVar("Built")
 
@@ -45,10 +45,10 @@ class GpuExecutable(Executable):
         self.stacked = [any(not s.count_only for s in stacks) for stacks in self.stacks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
         self.in_step = [max(1, t.in_step) for t in self.tasks]
-        self.looping = [any(isinstance(s, N.Loop) for s in walk(t.body)) for t in self.tasks]
+        self.looping = [any(find(t.body, N.Loop)) for t in self.tasks]
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
-        self.draws = any(isinstance(s, N.Random) for s in walk(kernel.body))
+        self.draws = any(find(kernel.body, N.Random))
 
     def _made(self) -> bytes:
         code = self._make()
@@ -61,6 +61,9 @@ class GpuExecutable(Executable):
             self._once[device] = make()
         made: Built = self._once[device]
         return made
+
+    def unload(self) -> None:
+        self._once.clear()
 
     def built(self, build: Callable[[bytes], Built]) -> Built:
         """What ``build``, a device's compiler, makes of the code. Cached code that it refuses is compiled anew."""

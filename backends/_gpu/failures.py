@@ -22,7 +22,7 @@ from quadrants_lab.backends.layout import VALUES, WORD, frame_layout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import UNSIGNED, i32, u1, u32, u64
-from quadrants_lab.ir.walk import rewrite, types_of, walk
+from quadrants_lab.ir.walk import find, rewrite, types_of
 
 _STATUS, _FAILED = (N.Buffer(name, "frame", u32, 0, ()) for name in ("$status", "$failed"))
 _FAILURE = N.Buffer("$failure", "frame", u64, 1, (2 + VALUES,))  # what failed, the number of values, the values
@@ -33,7 +33,7 @@ _HEAD = N.Buffer("$prints.head", "words", u32, 1, None, of=_PRINTS.name)
 def lower_failures(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no assert, overflow or print: threads record them for the host, and leave after a failed
     assert."""
-    if not any(isinstance(s, (N.Assert, N.Print, N.Overflow)) for s in walk(kernel.body)):
+    if not any(find(kernel.body, (N.Assert, N.Print, N.Overflow))):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
     numbers = frame_layout(kernel, 0).numbers

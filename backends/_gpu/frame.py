@@ -140,12 +140,19 @@ class GpuFrame(Frame):
     def _begin_launch(self) -> None:
         """Numbers the launch and sets the words that differ from launch to launch."""
         device, view = self.device, self.view
+        if self._grid_is_old:
+            self._set_grid()  # which also refuses loops that never end
         device.launches += 1
         self.launch_number = self._replay or device.launches
         if self.exe.draws:
             _DRAWS.pack_into(view, L.SEED, device.seed, self.launch_number)
         if self._has_stacks:
             WORD_FORM.pack_into(view, L.HEAP, device.heap_address)
+
+    def _clear(self) -> None:
+        """Zeroes what a launch finds zero."""
+        self.view[: L.FAIL_VALUES] = self._head_zeros
+        self.view[self._zero] = self._zeros
 
     def _set_grid(self) -> None:
         """Sets the group counts of the tasks whose bounds the host can compute; programs compute the others."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends.boxes import GROUP, inline
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def programs(kernel: N.Kernel) -> tuple[Program, ...]:
 
 
 def _asserts(block: N.Block) -> bool:
-    return any(isinstance(s, (N.Assert, N.ThreadExit)) for s in walk(block))
+    return any(find(block, (N.Assert, N.ThreadExit)))
 
 
 def returns_or_fails(kernel: N.Kernel) -> bool:
     """Whether a launch returns or prints something, or can fail for another reason than a too small adstack."""
     rets = any(b.kind == "ret" for b in kernel.buffers.values())
-    return rets or any(isinstance(s, (N.Assert, N.Print)) for s in walk(kernel.body))
+    return rets or any(find(kernel.body, (N.Assert, N.Print)))

@@ -116,7 +116,7 @@ class RemoteMemory(ABC):
 class RemoteDevice:
     """A device whose memory the host cannot access. ``ahead``: weak references to objects with a method ``upload``,
     whose copy on the host was changed since the last launch; the next launch uploads them. ``spare``: the unused
-    storage of earlier copies (`RemoteMemory.save`), by size in bytes."""
+    storage of earlier copies (`RemoteMemory.save`) and arrays, by size in bytes."""
 
     remote = True  # the host cannot access its memory
 

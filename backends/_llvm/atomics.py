@@ -99,8 +99,7 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
     word, element = f"i{t.bits}", ty(t).text
     first = fn.let(f"load {word}, ptr {ptr}")
     before, loop, done = fn.block, fn.label("try"), fn.label("done")
-    fn.jump(loop)
-    fn.start(loop)
+    fn.enter(loop)
     seen, at = fn.hole()
     old = fn.let(f"bitcast {word} {seen} to {element}") if t.is_float else seen
     new = combine(b, op, t, old, value)
@@ -149,15 +148,15 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
     else:
         t_place, where = memory.places(b, buffer, s.index)
         first = _first_place(b, t_place, where)
-        if b.apart is None:
+        if b.scattered is None:
             one, same = partial(one_place, first), _same_place(b, t_place, where, first)
             _either(b, same, ("together", one), ("each", partial(each, alone)))
             return
-        if b.apart:
+        if b.scattered:
             on = b.fn.label("together")
-            b.fn.branch(_same_place(b, t_place, where, first), on, b.apart)
+            b.fn.branch(_same_place(b, t_place, where, first), on, b.scattered)
             b.fn.start(on)
-            b.apart = ""
+            b.scattered = ""
         one_place(first)
 
 
@@ -198,16 +197,14 @@ def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, s
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
     todo = fn.let(f"bitcast {b.truth} {b.mask} to i{w}")
     before, loop, done = fn.block, fn.label("lane"), fn.label("done")
-    fn.jump(loop)
-    fn.start(loop)
+    fn.enter(loop)
     left, hole = fn.hole()
     n = b.lowest(left)
     place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
     one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
     change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
     after = fn.label("next")
-    fn.jump(after)
-    fn.start(after)
+    fn.enter(after)
     rest = fn.let(f"and i{w} {left}, {fn.let(f'sub i{w} {left}, 1')}")
     fn.patch(hole, f"{left} = phi i{w} [{todo}, %{before}], [{rest}, %{after}]")
     fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)

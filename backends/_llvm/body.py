@@ -17,7 +17,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import end_of, walk
 
 
 class Scopes:
@@ -106,7 +106,7 @@ class Body(Lanes, ABC):
         self.partials: dict[str, Partial] = {}
         self.exit = ""  # the label that ends the task's function early
         self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
-        self.apart: str | None = None  # where a group of iterations goes on whose sums go to several elements
+        self.scattered: str | None = None  # the label for a group whose sums go to several elements
 
     # --- what a device provides ---------------------------------------------------------------------------------
 
@@ -223,10 +223,8 @@ class Body(Lanes, ABC):
         for stmt in block[:-1]:
             self.fn.stmt = stmt.id
             self.statement(stmt)
-        last = block[-1]
-        if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
-        values = tuple(self.values[i] for i in last.values) if takers is None else self.given(takers, last.values)
+        ids = end_of(block).values
+        values = tuple(self.values[i] for i in ids) if takers is None else self.given(takers, ids)
         self.offsets = outer
         self.fn.stmt = owner
         return values

@@ -9,7 +9,7 @@ from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 Values = tuple[str, ...]  # the texts of values
 STRIP = 16384  # iterations of an innermost loop between two polls of the cancel flag
@@ -29,8 +29,7 @@ def if_(b: Body, s: N.If) -> None:
     arms: list[list[tuple[str, str]]] = []  # of each, its values, with the block that they come from
     for label, block in ((then, s.then), (orelse, s.orelse)):
         fn.start(label)
-        values = b.block(block, s.results)
-        arms.append([(v, fn.block) for v in values])
+        arms.append([(v, fn.block) for v in b.block(block, s.results)])
         fn.jump(b.exit if isinstance(block[-2:][0], N.ThreadExit) else join)
     fn.start(join)
     for result, *incoming in zip(s.results, *arms, strict=True):
@@ -61,8 +60,7 @@ def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
     fn.start(run)
     values = b.block(arm, results)
     after = fn.block
-    fn.jump(join)
-    fn.start(join)
+    fn.enter(join)
     both = zip(results, values, strict=True)
     return tuple(fn.phi(b.type_of_param(r), (v, after), ("zeroinitializer", before)) for r, v in both)
 
@@ -86,12 +84,11 @@ def while_(b: Body, s: N.While) -> None:
     fn, outer = b.fn, b.mask
     owner = s.cond[-1].operands()[0]
     together = b.uniform(owner)  # all lanes leave in the same trip
-    rarely = together and b.polls and not any(isinstance(x, N.Loop) for x in walk((*s.cond, *s.body)))
+    rarely = together and b.polls and not any(find((*s.cond, *s.body), N.Loop))
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     inits = b.given(s.carried, s.inits)
     before = fn.block
-    fn.jump(head)
-    fn.start(head)
+    fn.enter(head)
     going, going_line = ("", 0) if together else fn.hole()
     phis = _open_phis(b, s.carried)
     left, left_line = fn.hole() if rarely else ("", 0)
@@ -134,8 +131,7 @@ def _poll_rarely(b: Body, left: str) -> str:
     fn.start(look)
     b.poll()
     polled = fn.block
-    fn.jump(on)
-    fn.start(on)
+    fn.enter(on)
     return fn.phi("i32", (fewer, counted), (str(STRIP), polled))
 
 
@@ -173,7 +169,7 @@ def for_(b: Body, s: N.For) -> None:
         short = steps or not b.polls or _most_trips(b, s) <= STRIP
     else:
         over, short = _trips(b, s), False
-    strips = together and not short and not any(isinstance(x, N.Loop) for x in walk(s.body))
+    strips = together and not short and not any(find(s.body, N.Loop))
     inits = b.given(s.carried, s.inits)
     enter, done = fn.label("enter"), fn.label("done")
     fn.branch(fn.let(f"icmp {over.sign}lt {ty(s.index.type).text} {over.begin}, {over.end}"), enter, done)
@@ -206,8 +202,7 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
     begin, end, sign, reverse, wraps, step, takes_part = over
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head, before = fn.label("for"), fn.block
-    fn.jump(head)
-    fn.start(head)
+    fn.enter(head)
     index, at = fn.hole()
     phis = _open_phis(b, s.carried)
     b.define(s.index.id, s.index.type, index)
@@ -231,8 +226,7 @@ def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[V
     begin, end, sign, reverse, wraps, *_ = over
     strip, latch = fn.label("strip"), fn.label("latch")
     before = fn.block
-    fn.jump(strip)
-    fn.start(strip)
+    fn.enter(strip)
     at, at_line = fn.hole()
     outer = _open_phis(b, s.carried)
     left = fn.let(f"sub {t} {at}, {begin}" if reverse else f"sub {t} {end}, {at}")

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order, digits
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 
 Splits = dict[int, tuple[int, int, int]]  # id of an index -> the cell's id, its extent, the place's id
 
 
 def splits(task: N.Offload) -> Splits:
     """The values of the task that are a number times a constant plus an index below that constant."""
-    consts: dict[int, int] = {s.id: s.value for s in walk(task.bounds) if isinstance(s, N.Const) and s.type.is_int}
+    consts: dict[int, int] = {s.id: s.value for s in find(task.bounds, N.Const) if s.type.is_int}
     below = {p.id: consts[e] for p, b, e in task.box() if consts.get(b) == 0 and e in consts} if task.indices else {}
     products: dict[int, tuple[int, int]] = {}
     found: Splits = {}

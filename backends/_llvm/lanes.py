@@ -14,7 +14,7 @@ from typing import Any
 
 from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.backends._llvm.text import Function, constant, ty
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 

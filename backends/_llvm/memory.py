@@ -1,5 +1,6 @@
 """Memory: accesses of one iteration or of all lanes to one element, and of lanes to neighbouring elements or to any."""
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -9,7 +10,9 @@ from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order, is_row_major
+from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import DType, i32, i64
+from quadrants_lab.ir.walk import find
 
 _AHEAD = 1024  # bytes between what is accessed and what is prefetched
 _SHARED = 16  # the alignment of an array that the threads of a block share, in bytes
@@ -27,8 +30,7 @@ def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -
         return base
     if buffer.kind == "heap":
         return _slot(b, buffer, base, index)
-    key = _layout(buffer), index
-    offset = b.once(key, lambda: _offset(b, buffer, index, i64, 1))
+    offset = b.once((_layout(buffer), index), lambda: _offset(b, buffer, index, i64, 1))
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {offset}")
 
 
@@ -77,8 +79,7 @@ def places(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[DType, st
     """A vector of the elements' numbers in the buffer, and its dtype."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
-    key = "each", _layout(buffer), index
-    return t, b.once(key, lambda: _offset(b, buffer, index, t, b.width))
+    return t, b.once(("each", _layout(buffer), index), lambda: _offset(b, buffer, index, t, b.width))
 
 
 def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
@@ -284,8 +285,7 @@ def _fill_slots(b: Body, buffer: N.Buffer, at: str, value: str) -> None:
     fn.jump(on)
     fn.start(few)
     write_lanes(b, t, at, True, value, b.tag(buffer))
-    fn.jump(on)
-    fn.start(on)
+    fn.enter(on)
 
 
 def _slots_tag(b: Body, buffer: N.Buffer) -> str:
@@ -300,3 +300,23 @@ def prefetch(b: Body, buffer: N.Buffer, at: str, written: bool) -> None:
     for line in range(_AHEAD, _AHEAD + b.width * buffer.dtype.nbytes, 64):
         place = b.fn.let(f"getelementptr i8, ptr {at}, i64 {line}")
         b.fn.call("void", "llvm.prefetch.p0", ("ptr", place), ("i32", str(int(written))), ("i32", "3"), ("i32", "1"))
+
+
+def own_memory(kernel: N.Kernel, task: N.Offload, most: int) -> dict[str, N.Buffer]:
+    """The buffers of role "block" that only this task uses, as buffers of kind "shared" with the shape of one block's
+    part; none where they take more than ``most`` bytes. Adjoints stay in global memory, because they must be 0 before a
+    block begins."""
+    found = {name: x for name, x in kernel.buffers.items() if x.role == "block"}
+    if not found:
+        return {}
+    others = {x.grad for x in found.values()}
+    others |= {s.buffer for t in kernel.tasks if t is not task for s in find((t,), N.Access)}
+    used = {s.buffer for s in find((task,), N.Access)}
+    own = {}
+    for name, x in found.items():
+        if name in others or name not in used:
+            continue
+        shape = tuple(n.value for n in x.extents[1:] if isinstance(n, SizeConst))
+        own[name] = replace(x, kind="shared", shape=shape, extents=(), ndim=len(shape), role="")
+    size = sum(prod(x.shape or ()) * x.dtype.nbytes for x in own.values())
+    return own if size <= most else {}

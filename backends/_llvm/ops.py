@@ -49,8 +49,7 @@ class Ctx:
         return self.fn.let(f"select {ty(u1, t.lanes).text} {cond}, {t.text} {a}, {t.text} {b}")
 
     def intrinsic(self, name: str, t: Ty, *args: tuple[str, str], fast: bool = True) -> str:
-        flags = self.fast if fast and t.dtype.is_float else ""
-        return self.fn.call(t.text, name, *args, flags=flags)
+        return self.fn.call(t.text, name, *args, flags=self.fast if fast and t.dtype.is_float else "")
 
     def convert(self, op: str, value: str, source: Ty, target: Ty) -> str:
         return self.fn.let(f"{op} {source.text} {value} to {target.text}")

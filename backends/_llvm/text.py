@@ -112,6 +112,11 @@ class Function:
     def jump(self, label: str) -> None:
         self.put(f"br label %{label}")
 
+    def enter(self, label: str) -> None:
+        """Goes on in the basic block ``label``, which begins here."""
+        self.jump(label)
+        self.start(label)
+
     def branch(self, cond: str, then: str, orelse: str) -> None:
         self.put(f"br i1 {cond}, label %{then}, label %{orelse}")
 
@@ -152,8 +157,7 @@ class Function:
         yield index
         at, inside = index, self.block
         if latch:
-            self.jump(latch)
-            self.start(latch)
+            self.enter(latch)
             at = self.phi(type, (index, inside), (last, before))
         after = self.let(f"{add} {type} {at}, {step}")
         self.patch(line, f"{index} = phi {type} [{begin}, %{before}], [{after}, %{self.block}]")
@@ -188,6 +192,20 @@ class Function:
             self.put(text)
             return ""
         return self.let(text)
+
+    def extreme(self, which: str, a: str, b: str) -> str:
+        """The smin, smax, umin or umax of two i64."""
+        return self.call("i64", f"llvm.{which}.i64", ("i64", a), ("i64", b))
+
+    def divided_up(self, n: str, by: str) -> str:
+        """The quotient of two i64, which are not negative, rounded up."""
+        more = self.let(f"sub i64 {by}, 1")
+        return self.let(f"udiv i64 {self.let(f'add i64 {n}, {more}')}, {by}")
+
+    def end(self) -> None:
+        """Returns, and ends the function."""
+        self.put("ret void")
+        self.close()
 
     def close(self, library: bool = False) -> None:
         """Ends the function. Functions of the ``library`` are printed behind all others, for readers."""

@@ -6,8 +6,8 @@ Addresses are members of pointer type, to which the host writes the gpuAddress o
 import re
 
 from quadrants_lab.backends import layout as words
-from quadrants_lab.backends._clike.names import WORDS, Names
 from quadrants_lab.backends._clike.source import struct
+from quadrants_lab.backends._clike.variables import WORDS, Names
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import name

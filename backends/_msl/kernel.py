@@ -18,7 +18,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f64, u1, u32
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find, walk
 
 LOWERING = devices.metal(lower_failures)
 _ONCE = "device Frame& f [[buffer(0)]]"
@@ -72,7 +72,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
 
 def _fails(s: N.Stmt) -> bool:
     """Whether it is an If whose first block reports that an adstack is too small."""
-    return isinstance(s, N.If) and any(isinstance(x, N.Store) and x.buffer == "$failure" for x in walk(s.then))
+    return isinstance(s, N.If) and any(x.buffer == "$failure" for x in find(s.then, N.Store))
 
 
 def _program(b: Body, program: Program) -> None:
@@ -126,8 +126,7 @@ def _arg(b: Body, s: N.ArgLoad) -> None:
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
-    extent = b.extent(b.frame.kernel.buffers[s.buffer], s.axis)
-    b.set(s.id, s.type, X.as_type(extent, X.name(s.type)))
+    b.set(s.id, s.type, X.as_type(b.extent(b.frame.kernel.buffers[s.buffer], s.axis), X.name(s.type)))
 
 
 def _builtin(b: Body, s: N.Builtin) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from quadrants_lab.backends._objects import elf, require
+from quadrants_lab.backends._objects import require
+from quadrants_lab.ir.record import dataclass
 
 _WRITE, _ALLOC, _TLS = 1, 2, 0x400  # flags of sections
 _EMPTY = 8  # the kind of a section of zeros
@@ -43,13 +44,13 @@ def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> 
     damaged or not supported; LLVM may still link it."""
     require(len(obj) >= 64, "its header")
     (table,) = struct.unpack_from("<Q", obj, 40)
-    sections = [elf.Section(*row) for row in elf.SECTION.iter_unpack(obj[table:])]
-    names = sections[[s.kind for s in sections].index(elf.SYMBOLS)]
-    symbols = list(elf.SYMBOL.iter_unpack(names.of(obj)))
+    sections = [Section(*row) for row in SECTION.iter_unpack(obj[table:])]
+    names = sections[[s.kind for s in sections].index(SYMBOLS)]
+    symbols = list(SYMBOL.iter_unpack(names.of(obj)))
     texts = sections[names.link].of(obj)
     rows = [
         (s.info, _RELOCATION.iter_unpack(s.of(obj)))
-        for s in sections if s.kind == elf.RELOCATIONS and sections[s.info].flags & _ALLOC
+        for s in sections if s.kind == RELOCATIONS and sections[s.info].flags & _ALLOC
     ]  # fmt: skip
 
     def name(symbol: int) -> str:
@@ -125,3 +126,35 @@ def _of_process(name: str) -> int:
     found = getattr(_libc(), name, None)
     require(found, f"{name}, which this process has not")
     return ctypes.cast(found, ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # a function of a library
+
+
+SECTION = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+PROGBITS, SYMBOLS, RELOCATIONS = 1, 2, 4  # kinds of sections
+FUNCTION = 2  # a kind of symbols
+
+
+@dataclass(slots=True)
+class Section:
+    """A row of the section table."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry: int
+
+    def of(self, data: bytes) -> bytes:
+        return data[self.offset : self.offset + self.size]
+
+
+def sections(data: bytes) -> list[Section]:
+    """The section table of a 64-bit little-endian file."""
+    (at,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    return [Section(*SECTION.unpack_from(data, at + n * size)) for n in range(count)]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class SimtBackend:
-    """``name``: of the backend's folder; ``driver``: of the module there with `current`, `probe`, `shown` and
-    `stand_in`; ``device``: the kind of device in words. Modules are imported when they are needed."""
+    """``name``: of the backend's folder; ``driver``: of the module there with `Device`, `current`, `probe`, `shown`
+    and `stand_in`; ``device``: the kind of device in words. Modules are imported when they are needed."""
 
     def __init__(self, name: str, driver: str, device: str) -> None:
         self._name = name
@@ -51,7 +51,7 @@ class SimtBackend:
         why_not = self.probe()
         if why_not and self.probe_simulation():
             raise QuadrantsRuntimeError(why_not, code="QL3010")
-        made: SimtDevice = self._module("device").Device(threads, number)
+        made: SimtDevice = self._module(self._driver).Device(threads, number)
         return made
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:

@@ -17,12 +17,11 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm import atomics, memory
 from quadrants_lab.backends._llvm.body import Body, Unit
 from quadrants_lab.backends._llvm.handlers import HANDLERS
+from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, constant, memory_type, ty
-from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends.block_memory import own_memory
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends._simt.shape import Shape, State
+from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
@@ -215,8 +214,7 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
     fn.start(put)
     here = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {warp}")
     fn.put(f"store {text} {value}, ptr addrspace(3) {here}")
-    fn.jump(wait)
-    fn.start(wait)
+    fn.enter(wait)
     target.barrier(fn, b.group)
     mine = fn.let(f"icmp ult i32 {place}, {warps}")
     of = fn.let(f"select i1 {mine}, i32 {place}, i32 0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
+_MOST_SPARE = 256 << 20  # bytes of unused memory that a device keeps for its next arrays
 _HEAP_SHARE = 4  # adstacks may take a quarter of the device's memory before fewer threads run at a time
 
 
@@ -29,8 +31,10 @@ class SimtMemory(RemoteMemory):
         self._describe(device, shape, dtype)
         driver = device.driver
         driver.enter()
-        self.address = driver.allocate(-(-self.nbytes // 8) * 8)  # atomics on bytes touch the whole word
-        forks.finalize(self, driver.free, self.address)
+        nbytes = -(-self.nbytes // 8) * 8  # atomics on bytes touch the whole word
+        spare = device.spare.get(nbytes)
+        self.address = spare.pop() if spare else driver.allocate(nbytes)
+        forks.finalize(self, _release, ref(device), driver, nbytes, self.address)
         if self.nbytes:
             driver.clear(self.address, self.nbytes)
             device.running = True
@@ -81,6 +85,16 @@ class SimtMemory(RemoteMemory):
         self.device.driver.enter()
         self.device.driver.fill(self.address, pattern, self.nbytes // len(pattern))
         self.device.running = True
+
+
+def _release(device: Callable[[], SimtDevice | None], driver: Any, nbytes: int, address: int) -> None:
+    """Leaves the memory to the next array of its size, which uses it after all that is launched until then: the driver
+    takes longer to allocate memory than most kernels take. Memory beyond `_MOST_SPARE` goes back to the driver."""
+    known = device()
+    if known is not None and nbytes + sum(n * len(them) for n, them in list(known.spare.items())) <= _MOST_SPARE:
+        known.spare.setdefault(nbytes, []).append(address)
+    else:
+        driver.free(address)
 
 
 def _free(driver: Any, spare: dict[int, list[int]]) -> None:

@@ -113,8 +113,8 @@ class Driver(ABC):
         # through PyDLL, because releasing and taking the GIL takes longer than the call
         self._poll = getattr(C.PyDLL(library._name), f"{self.prefix}StreamQuery")
         self.check(self.Init(0), f"starting {self.api}")
-        self.version = self._int(self.DriverGetVersion)
-        count = self._int(self.DeviceGetCount)
+        self.version = self.given(_i, self.DriverGetVersion, "asking the driver")
+        count = self.given(_i, self.DeviceGetCount, "asking the driver")
         self.ordinal = ordinal
         if self.ordinal >= count:
             words = f"{self.api} has {count} devices; there is none with number {self.ordinal}"
@@ -124,13 +124,11 @@ class Driver(ABC):
         label = C.create_string_buffer(256)
         self.check(self.DeviceGetName(label, 256, self.device), "asking for the device's name")
         self.name = label.value.decode(errors="replace")
-        total = _z()
-        self.check(self.DeviceTotalMem(C.byref(total), self.device), "asking for the device's memory")
-        self.total_bytes = total.value
+        self.total_bytes = self.given(_z, self.DeviceTotalMem, "asking for the device's memory", self.device)
         self.multiprocessors, threads = (self.attribute(which) for which in self.attributes)
         self.threads_at_once = self.multiprocessors * threads
-        self.stream = _p()  # a blocking stream: it and the default stream of other libraries wait for each other
-        self.check(self.StreamCreate(C.byref(self.stream), 0), "making a stream")
+        # a blocking stream: it and the default stream of other libraries wait for each other
+        self.stream = _p(self.given(_p, self.StreamCreate, "making a stream", 0))
 
     def _take(self, name: str, symbol: str, types: tuple[Any, ...]) -> None:
         call = getattr(self.library, symbol)
@@ -140,15 +138,14 @@ class Driver(ABC):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)  # the driver's calls are set in __init__
 
-    def _int(self, call: Any) -> int:
-        n = _i()
-        self.check(call(C.byref(n)), "asking the driver")
-        return n.value
+    def given(self, kind: Any, call: Any, what: str, *args: Any) -> int:
+        """What a call writes to its first argument, a pointer to a value of this kind. ``what``: see `check`."""
+        made = kind()
+        self.check(call(C.byref(made), *args), what)
+        return int(made.value or 0)
 
     def attribute(self, which: int) -> int:
-        n = _i()
-        self.check(self.DeviceGetAttribute(C.byref(n), which, self.device), "asking about the device")
-        return n.value
+        return self.given(_i, self.DeviceGetAttribute, "asking about the device", which, self.device)
 
     # --- differences between drivers ----------------------------------------------------------------------------
 
@@ -219,18 +216,14 @@ class Driver(ABC):
 
     def allocate(self, nbytes: int) -> int:
         """The address of new device memory; MemoryError where there is not enough."""
-        address = _p()
-        self.check(self.MemAlloc(C.byref(address), max(nbytes, 1)), f"allocating {nbytes} bytes")
-        return address.value or 0
+        return self.given(_p, self.MemAlloc, f"allocating {nbytes} bytes", max(nbytes, 1))
 
     def free(self, address: int) -> None:
         self.release(self.MemFree, address)  # waits for running kernels; may fail harmlessly when the process ends
 
     def pinned(self, nbytes: int) -> int:
         """The address of new pinned host memory."""
-        address = _p()
-        self.check(self.MemHostAlloc(C.byref(address), nbytes, 0), f"allocating {nbytes} bytes of host memory")
-        return address.value or 0
+        return self.given(_p, self.MemHostAlloc, f"allocating {nbytes} bytes of host memory", nbytes, 0)
 
     def free_pinned(self, address: int) -> None:
         self.release(self.MemFreeHost, address)
@@ -282,9 +275,7 @@ class Driver(ABC):
 
     def new_event(self) -> Any:
         """An event, which `free_event` frees."""
-        made = _p()
-        self.check(self.EventCreate(C.byref(made), _NO_TIMING), "making an event")
-        return made
+        return _p(self.given(_p, self.EventCreate, "making an event", _NO_TIMING))
 
     def free_event(self, event: Any) -> None:
         self.release(self.EventDestroy, event)
@@ -320,16 +311,13 @@ class Function:
     """A loaded program. ``registers``: of one thread; ``blocks_at_once``: groups that run at a time."""
 
     def __init__(self, driver: Driver, module: Any, name: str, block: int) -> None:
-        self.handle = _p()
-        driver.check(driver.ModuleGetFunction(C.byref(self.handle), module, name.encode()), f"finding {name}")
+        self.handle = _p(driver.given(_p, driver.ModuleGetFunction, f"finding {name}", module, name.encode()))
         self.name = name
         self.block = block
-        n = _i()
-        driver.check(driver.FuncGetAttribute(C.byref(n), _REGISTERS, self.handle), "asking about a function")
-        self.registers = n.value
+        self.registers = driver.given(_i, driver.FuncGetAttribute, "asking about a function", _REGISTERS, self.handle)
         occupancy = driver.OccupancyMaxActiveBlocksPerMultiprocessor
-        driver.check(occupancy(C.byref(n), self.handle, block, 0), "asking for the occupancy")
-        self.blocks_at_once = max(1, n.value) * driver.multiprocessors
+        blocks = driver.given(_i, occupancy, "asking for the occupancy", self.handle, block, 0)
+        self.blocks_at_once = max(1, blocks) * driver.multiprocessors
 
 
 class Launch:

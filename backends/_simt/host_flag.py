@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import programs, returns_or_fails
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
@@ -25,7 +25,7 @@ _SPINS = 300  # about 15 us
 def signals(kernel: N.Kernel) -> bool:
     """Whether the kernel sets the flag."""
     made = programs(kernel)
-    stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
+    stacks = any(find(kernel.body, N.AdStackAlloca))
     return bool(made) and made[-1].kind == "serial" and not stacks and not returns_or_fails(kernel)
 
 

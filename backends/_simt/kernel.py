@@ -5,7 +5,7 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Module
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody, Target
-from quadrants_lab.backends._simt.state import State
+from quadrants_lab.backends._simt.shape import State
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.ir import nodes as N
@@ -35,12 +35,10 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
         else:
             body.open(program.block)
             body.block(program.block)
-            fn.jump("leave")
-            fn.start("leave")
+            fn.enter("leave")
         if signals and program is made[-1]:
             host_flag.signal(body)
-        fn.put("ret void")
-        fn.close()
+        fn.end()
     mod.metadata = unit.scopes.lines()
     target.finish(mod, kernel)
     return mod
@@ -62,5 +60,4 @@ def _range(body: SimtBody, program: Program) -> None:
     for n, part in enumerate(parts):
         body.block((*part, task.body[-1]) if n < 2 else part)
         if n == 1:
-            fn.jump("leave")
-            fn.start("leave")
+            fn.enter("leave")

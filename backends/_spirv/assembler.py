@@ -299,6 +299,11 @@ class Function:
     def jump(self, label: int) -> None:
         self.put("Branch", label)
 
+    def enter(self, label: int) -> None:
+        """Goes on in the basic block ``label``, which begins here."""
+        self.jump(label)
+        self.start(label)
+
     def branch(self, cond: int, then: int, orelse: int, merge: int = 0) -> None:
         """``merge``: the block where both ways meet again, 0 for a branch that leaves a loop."""
         if merge:
@@ -308,7 +313,9 @@ class Function:
     def phi(self, type: int, *ways: tuple[int, int]) -> int:
         return self.let("Phi", type, *(x for way in ways for x in way))
 
-    def close(self) -> int:
+    def end(self, value: int = 0) -> int:
+        """Returns the value, or none, and ends the function."""
+        self.put(*(("ReturnValue", value) if value else ("Return",)))
         self.body.append(([C.OPS["FunctionEnd"][0]], self._owner))
         self.module.functions.append(self)
         return self.id

@@ -8,7 +8,7 @@ from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import end_of, find
 
 
 class Body:
@@ -89,12 +89,9 @@ class Body:
                 self._forget(stored)
             self.handlers[type(stmt)](self, stmt)
             self._forget(stored)
-        last = block[-1]
         self.offsets, self.counts, self.loaded = outer
         fn.stmt, fn.span = owner, span
-        if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
-        return tuple(self.values[i] for i in last.values)
+        return tuple(self.values[i] for i in end_of(block).values)
 
     def run(self, stmts: Iterable[N.Stmt]) -> None:
         """Emits statements without opening a scope."""
@@ -103,7 +100,7 @@ class Body:
 
     def _stored(self, s: N.Stmt) -> list[str]:
         """The locals to which the blocks of a statement store."""
-        return [x.buffer for x in walk((s,)) if isinstance(x, N.Write) and x.buffer in self.counts]
+        return [x.buffer for x in find((s,), N.Write) if x.buffer in self.counts]
 
     def _forget(self, names: list[str]) -> None:
         for name in names:

@@ -20,8 +20,7 @@ def if_(b: Body, s: N.If) -> None:
             ways.append(((), before))
             continue
         fn.start(label)
-        values = b.block(block)
-        ways.append((values, fn.block))
+        ways.append((b.block(block), fn.block))
         if isinstance(block[-2:][0], N.ThreadExit):
             fn.put("Return")
         else:
@@ -47,19 +46,16 @@ def loop(
     """
     header, into, more, after = fn.label(), fn.label(), fn.label(), fn.label()
     before = fn.block
-    fn.jump(header)
-    fn.start(header)
+    fn.enter(header)
     phis = [fn.put("Phi", fn.module.type(t), fn.module.fresh(), first, before) for t, first in carried]
     values = tuple(phi[2] for phi in phis)
     start = fn.label()
     fn.put("LoopMerge", after, more, 0)
-    fn.jump(start)
-    fn.start(start)
+    fn.enter(start)
     fn.branch(test(values), into, after)
     fn.start(into)
     nexts = body(values)
-    fn.jump(more)
-    fn.start(more)
+    fn.enter(more)
     for phi, value in zip(phis, nexts, strict=True):
         phi += [value, more]  # only now known
     fn.jump(header)
@@ -99,8 +95,7 @@ def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
         fn.start(do)
         nexts = b.block(s.body)
         last = fn.block
-        fn.jump(join)
-        fn.start(join)
+        fn.enter(join)
         kept = zip(carried, nexts, values[1:], strict=True)
         merged = [fn.phi(m.type(t), (new, last), (old, before)) for (t, _), new, old in kept]
         return (fn.let("Select", m.type(i32), cond, m.const(i32, 1), zero), *merged)

@@ -134,8 +134,4 @@ def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
         body.define(i, caller.types[i], caller.values[i])
         body.known[i] = caller.known[i]
     body.run(run.work())
-    if run.gives == N.NO_ID:
-        fn.put("Return")
-    else:
-        fn.put("ReturnValue", body.values[run.gives])
-    return fn.close()
+    return fn.end(body.values.get(run.gives, 0))

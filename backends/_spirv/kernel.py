@@ -33,8 +33,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
     if not m.entries:  # SPIR-V demands at least one
         fn = Function(m, m.void, (), NOTHING)
         m.entry(fn.id, NOTHING, 1)
-        fn.put("Return")
-        fn.close()
+        fn.end()
     return m
 
 
@@ -54,8 +53,7 @@ def _emit(b: Body, program: Program) -> None:
     b.block(program.block)
     if fn.cut:
         _report_cut(b, fn.let("Load", m.bool, fn.cut))
-    fn.put("Return")
-    fn.close()
+    fn.end()
 
 
 def _report_cut(b: Body, cut: int) -> None:
@@ -64,8 +62,7 @@ def _report_cut(b: Body, cut: int) -> None:
     fn.branch(cut, bad, join, join)
     fn.start(bad)
     memory.at_once(b, "AtomicOr", u32, b.frame.at(L.STATUS, u32), b.m.const(u32, L.CUT))
-    fn.jump(join)
-    fn.start(join)
+    fn.enter(join)
 
 
 # --- statements -----------------------------------------------------------------------------------------------
@@ -133,8 +130,7 @@ def _function(caller: Body, f: N.Function) -> int:
     for p, id in zip(f.params, fn.params, strict=True):
         body.define(p.id, p.type, id)
     (value,) = body.block(f.body)
-    fn.put("ReturnValue", value)
-    return fn.close()
+    return fn.end(value)
 
 
 Body.handlers = {

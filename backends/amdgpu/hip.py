@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from quadrants_lab.backends._simt import driver as simt
+from quadrants_lab.backends._simt.device import SimtDevice
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.amdgpu import chips, toolkit
@@ -105,3 +106,8 @@ def probe() -> str:
         return "The amdgpu backend needs AMD's HIP runtime (libamdhip64.so, of ROCm), which is not here."
     why = _driver.probe()
     return toolkit.missing_linker() if why is None else f"The amdgpu backend found no device: {why}"
+
+
+class Device(SimtDevice):
+    def __init__(self, threads: int = 0, number: int | None = None) -> None:
+        super().__init__(current(number), threads)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from quadrants_lab.backends import tools
-from quadrants_lab.backends._objects.elf import FUNCTION, SYMBOL, SYMBOLS, sections
+from quadrants_lab.backends._objects.linker import FUNCTION, SYMBOL, SYMBOLS, sections
 from quadrants_lab.backends.amdgpu import toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 

@@ -15,8 +15,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 def object_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
     """The relocatable object for a chip, a key of `chips.WAVES`."""
-    text = "\n".join(gcn.emitted(kernel, options, chip).lines()[0])
-    return gcn.compiled(text, chip)
+    return gcn.compiled("\n".join(gcn.emitted(kernel, options, chip).lines()[0]), chip)
 
 
 def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:

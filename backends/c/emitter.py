@@ -12,8 +12,8 @@ from platform import machine
 
 from quadrants_lab.backends._clike import body, control, expr as X
 from quadrants_lab.backends._clike.expr import Expr
-from quadrants_lab.backends._clike.names import WORDS, Names
 from quadrants_lab.backends._clike.source import Source, commented, struct
+from quadrants_lab.backends._clike.variables import WORDS, Names
 from quadrants_lab.backends.c import ops
 from quadrants_lab.backends.c.ops import FUNCTIONS, TYPES
 from quadrants_lab.backends.cpu import layout as L

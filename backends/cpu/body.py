@@ -7,7 +7,7 @@ from quadrants_lab.backends._llvm.handlers import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 
 class CpuBody(Body):
@@ -34,13 +34,13 @@ class CpuBody(Body):
         """Begins a chunk function of the parallel task with that number, which has a parameter %worker."""
         fn = self.fn
         self.alone = fn.let("icmp slt i64 %worker, 0")
-        self.worker = fn.call("i64", "llvm.smax.i64", ("i64", "%worker"), ("i64", "0"))
+        self.worker = fn.extreme("smax", "%worker", "0")
         self.indices, self.bounds_at = task.indices, self.frame.bounds[number]
         self.device = fn.let("load ptr, ptr %frame")
 
     def open(self, *blocks: N.Block) -> None:
         super().open(*blocks)
-        reports = (s for block in blocks for s in walk(block) if isinstance(s, (N.Assert, N.Print)))
+        reports = (s for block in blocks for s in find(block, (N.Assert, N.Print)))
         words = max((len(s.operands()) for s in reports), default=0)
         if words:
             self.scratch = self.fn.let(f"alloca [{words} x i64]")

@@ -54,7 +54,7 @@ def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
         lines = fn.let(f"and i64 {fn.let(f'add i64 {nbytes}, 63')}, -64")
         size = fn.let(f"add i64 {size}, {lines}")
     worth = fn.let(f"mul i64 {total}, {_BYTES_A_SUM * sum(t.sums for t in found)}")
-    most = fn.call("i64", "llvm.umin.i64", ("i64", worth), ("i64", str(_MOST)))
+    most = fn.extreme("umin", worth, str(_MOST))
     most = fn.let(f"select i1 {inside}, i64 {most}, i64 0")
     base = fn.call("ptr", "qd_copies", ("ptr", "%frame"), ("i64", size), ("i64", most))
     fn.put(f"store ptr {base}, ptr {body.at(L.COPIES_AT)}")
@@ -78,8 +78,7 @@ def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
             "void", "qd_add_copies", ("ptr", "%frame"), ("i64", str(_KINDS[t.buffer.dtype.name])), ("ptr", to),
             ("ptr", source), ("i64", count), ("i64", helpers),
         )  # fmt: skip
-    fn.jump(done)
-    fn.start(done)
+    fn.enter(done)
 
 
 def choose(fn: Function, number: int) -> None:

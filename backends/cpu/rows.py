@@ -41,7 +41,7 @@ def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
     fn, outer = body.fn, body.offsets
     body.offsets = dict(outer)
     left = fn.let(f"sub i64 {end}, {at}")
-    lanes = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", body.stride))
+    lanes = fn.extreme("umin", left, body.stride)
     few = body.splat(fn.let(f"trunc i64 {lanes} to i32"), i32)
     body.mask = fn.let(f"icmp ult {ty(i32, body.width).text} {body.numbers(i32)}, {few}")
     body.define(p.id, p.type, at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {ty(p.type).text}"))
@@ -50,7 +50,7 @@ def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
     body.offsets = outer
 
 
-def one_place(
+def aggregated(
     wide: CpuBody, pause: int, body: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
     """As `iterations`, of a task that does nothing but add to a place from data, be it to several arrays. The place is
@@ -61,27 +61,25 @@ def one_place(
     fn = body.fn
     for p in task.indices[:-1]:
         wide.define(p.id, p.type, body.values[p.id])
-    head, wide.apart, after, before = fn.label("group"), fn.label("apart"), fn.label("next"), fn.block
-    apart = wide.apart
-    fn.jump(head)
-    fn.start(head)
+    head, wide.scattered, after, before = fn.label("group"), fn.label("apart"), fn.label("next"), fn.block
+    apart = wide.scattered
+    fn.enter(head)
     at, line = fn.hole()
     group(wide, task.indices[-1], task.body, at, end)
     behind, together = fn.let(f"add i64 {at}, {wide.stride}"), fn.block
     fn.jump(after)
     fn.start(apart)
-    far = fn.call("i64", "llvm.smin.i64", ("i64", fn.let(f"add i64 {at}, {pause}")), ("i64", end))
+    far = fn.extreme("smin", fn.let(f"add i64 {at}, {pause}"), end)
     single = fn.label("single")
     iterations(body, task.indices[-1], task.body, at, far, single)
     fn.start(single)
-    fn.jump(after)
-    fn.start(after)
+    fn.enter(after)
     then = fn.phi("i64", (behind, together), (far, single))
     fn.patch(line, f"{at} = phi i64 [{begin}, %{before}], [{then}, %{after}]")
     fn.branch(fn.let(f"icmp slt i64 {then}, {end}"), head, done)
 
 
-def without_waiting(
+def adaptive(
     narrow: CpuBody, wide: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
     """As `iterations`, of a task whose trips are data. A group in lanes waits for its longest iteration. So each group
@@ -94,7 +92,7 @@ def without_waiting(
     trips, most = fn.let("alloca i64"), fn.let("alloca i64")
     weigh, together, apart, on = (fn.label(name) for name in ("weigh", "together", "apart", "on"))
     with fn.loop("group", "i64", begin, end, done, wide.stride) as at:
-        high = fn.call("i64", "llvm.smin.i64", ("i64", fn.let(f"add i64 {at}, {wide.stride}")), ("i64", end))
+        high = fn.extreme("smin", fn.let(f"add i64 {at}, {wide.stride}"), end)
         for place in (trips, most):
             fn.put(f"store i64 0, ptr {place}")
         outer, narrow.offsets = narrow.offsets, dict(narrow.offsets)
@@ -102,8 +100,8 @@ def without_waiting(
             narrow.define(p.id, p.type, i if p.type.bits == 64 else fn.let(f"trunc i64 {i} to {ty(p.type).text}"))
             narrow.block(block)
             made = fn.let(f"sub i64 {memory.widen(narrow, loop.end)}, {memory.widen(narrow, loop.begin)}")
-            made = fn.call("i64", "llvm.smax.i64", ("i64", made), ("i64", "0"))
-            longest = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"load i64, ptr {most}")), ("i64", made))
+            made = fn.extreme("smax", made, "0")
+            longest = fn.extreme("smax", fn.let(f"load i64, ptr {most}"), made)
             fn.put(f"store i64 {longest}, ptr {most}")
             before = fn.let(f"load i64, ptr {trips}")
             fn.put(f"store i64 {fn.let(f'add i64 {before}, {made}')}, ptr {trips}")
@@ -139,8 +137,7 @@ def rows(body: CpuBody, task: N.Offload, begin: str, end: str, row_of: Row) -> N
         rest = fn.let(f"udiv i64 {rest}, {extents[n]}")
     starts[0] = rest
     before, row, after = fn.block, "row", "row_end"
-    fn.jump(row)
-    fn.start(row)
+    fn.enter(row)
     done, done_line = fn.hole()
     places = [fn.hole() for _ in range(k)]
     for n in range(k - 1):
@@ -150,7 +147,7 @@ def rows(body: CpuBody, task: N.Offload, begin: str, end: str, row_of: Row) -> N
         body.define(p.id, p.type, value)
     left = fn.let(f"sub i64 {end}, {done}")
     of_row = fn.let(f"sub i64 {extents[-1]}, {places[-1][0]}")
-    n_row = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", of_row))
+    n_row = fn.extreme("umin", left, of_row)
     start = fn.let(f"add i64 {begins[-1]}, {places[-1][0]}")
     row_of(body, task, start, fn.let(f"add i64 {start}, {n_row}"), after)
     fn.start(after)

@@ -12,19 +12,19 @@ from quadrants_lab.backends.cost import estimate
 from quadrants_lab.backends.cpu.lanes import choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
 from quadrants_lab.backends.lower import sums
-from quadrants_lab.backends.reductions import reductions
+from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
-from quadrants_lab.ir.walk import map_blocks, rewrite_in, walk
+from quadrants_lab.ir.walk import find, map_blocks, rewrite_in, walk
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
-BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
+BLOCK = 8192  # iterations of a block whose rows run as several loops, and so in vectors
 SHORT = 200  # the most statements, once lowered, of a task with a function for plain and one for atomic sums
 OF_STACK = 10  # statements that a push or a pop becomes, about
-STEPPED = 2  # how many times the work of the body its steps may take together
+FISSION_WORK = 2  # how many times the work of the body the loops may take into which fission splits it
 COPIED = ("f32", "f64", "i32", "u32", "i64", "u64")  # dtypes that the runtime adds copies of
 
 
@@ -63,13 +63,13 @@ class CpuSchedule(Parametrised):
         why = "; ".join(filter(None, (reason, why)))
         wait = 0
         if lanes and not (task.lanes or shares or names or task.colour_rows):
-            wait = choose.wait_of(task, lanes, 4 * self.width)
+            wait = choose.wait_threshold(task, lanes, 4 * self.width)
         copied = () if task.colour_rows else names
         ways = _sums(task, lanes, grain, exact) if copied else ""
         searched = copied and not lanes and not self.reproducible and ways != "serial"
         return replace(
             task, lanes=lanes, wait=wait, shares=tuple(shares.items()), copies=copied, sums=ways,
-            aggregate=choose.lanes_of_one_place(task, copied, 4 * self.width) if searched else 0,
+            aggregate=choose.lanes_to_aggregate(task, copied, 4 * self.width) if searched else 0,
             grain=BLOCK if task.fission else grain, timed=not exact, why=why,
         )  # fmt: skip
 
@@ -113,7 +113,7 @@ def brief(kernel: N.Kernel) -> bool:
 
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
     """The task with its sums into neighbours' elements private, and the colours and steps for that, with the reason."""
-    reaches = [s.distance for s in walk(task.body) if isinstance(s, N.Atomic) and s.distance >= 0]
+    reaches = [s.distance for s in find(task.body, N.Atomic) if s.distance >= 0]
     disjoint = bool(reaches) and max(reaches) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
     alone = task.colours == 1 and not disjoint
 
@@ -129,36 +129,36 @@ def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
         return task, f"qd.loop_config(colours={task.colours}) has no effect: {none}" if task.colours else ""
     if alone:
         return task, "1 colour, as qd.loop_config says"
-    task = replace(task, colour_rows=max(1, *reaches), fission=_steps(task.body))
+    task = replace(task, colour_rows=max(1, *reaches), fission=_fission(task.body))
     far = {0: "along a row", 1: "the next row"}.get(max(reaches), f"{max(reaches)} rows further")
     return task, f"2 colours: sums reach {far}"
 
 
-def _steps(body: N.Block) -> int:
-    """How many parts of the body each row runs one after the other: the sweeps and the rest. 0 where LLVM cannot
-    vectorise the body or too much would be computed again."""
-    if any(isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm for s in walk(body)):
+def _fission(body: N.Block) -> int:
+    """Into how many loops over a row the body is split. 0 where LLVM cannot vectorise the body, or the loops would
+    compute too much again."""
+    if any("@math" in PRIMS[s.prim].llvm for s in find(body, N.Op)):
         return 0
     found = parts(body)
-    pays = len(found) > 1 and sum(estimate(b)[0] for b in found) <= STEPPED * estimate(body)[0]
+    pays = len(found) > 1 and sum(estimate(b)[0] for b in found) <= FISSION_WORK * estimate(body)[0]
     return len(found) if pays else 0
 
 
 def parts(body: N.Block) -> tuple[N.Block, ...]:
-    """The sweeps of a task's body, and last the rest of it."""
-    sweeps = sorted({s.fission for s in walk(body) if isinstance(s, N.Atomic)} - {0})
-    return tuple(_step(body, n, set()) for n in (*sweeps, 0))
+    """The bodies of the loops that loop fission makes: those of the numbered atomics, and last the rest."""
+    numbers = sorted({s.fission for s in find(body, N.Atomic)} - {0})
+    return tuple(_slice(body, n, set()) for n in (*numbers, 0))
 
 
-def _step(block: N.Block, sweep: int, live: set[int]) -> N.Block:
-    """The atomics of one sweep, and for sweep 0 the stores, with what they need. ``live``: ids that are read behind the
-    block."""
+def _slice(block: N.Block, number: int, live: set[int]) -> N.Block:
+    """The atomics with this number of fission, and for 0 the stores, with what they need. ``live``: ids that are read
+    behind the block."""
     out: list[N.Stmt] = []
     for s in reversed(block):
         if isinstance(s, N.If):
-            s = map_blocks(s, lambda arm: _step(arm, sweep, live))
+            s = map_blocks(s, lambda arm: _slice(arm, number, live))
         acts = any(isinstance(a, N.Write) for b in s.blocks() for a in walk(b))
-        acts = acts or (s.fission == sweep if isinstance(s, N.Atomic) else isinstance(s, N.Store) and not sweep)
+        acts = acts or (s.fission == number if isinstance(s, N.Atomic) else isinstance(s, N.Store) and not number)
         if acts or isinstance(s, N.Yield) or any(i in live for i, _ in s.defs()):
             out.append(s)
             live.update(s.operands())
@@ -190,7 +190,7 @@ def _ends_llvm(task: N.Offload) -> bool:
     """Whether an innermost loop takes the least or greatest of f16, of several floats, or of one beside elementary
     functions. LLVM's two models of costs disagree on the first and the last, and its vectoriser asks with one
     comparison whether any of the second is NaN. Its assertions on these end the process."""
-    bodies = [s.blocks() for s in walk(task.body) if isinstance(s, N.Loop)]
+    bodies = [s.blocks() for s in find(task.body, N.Loop)]
     for blocks in bodies if task.lanes else [(task.body,), *bodies]:
         inside = [s for block in blocks for s in walk(block)]
         if any(isinstance(s, N.Loop) for s in inside):

@@ -16,7 +16,7 @@ from quadrants_lab.backends._llvm.body import Partial
 from quadrants_lab.backends._llvm.text import Function, constant, ty, variable_type
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f32, f64
@@ -56,7 +56,7 @@ class Shares:
             return "0"
         fn = self.entry.fn
         up = fn.let(f"udiv i64 {fn.let(f'add i64 {total}, {MOST - 1}')}, {MOST}")
-        unit = fn.call("i64", "llvm.umax.i64", ("i64", up), ("i64", str(least)))
+        unit = fn.extreme("umax", up, str(least))
         fn.put(f"store ptr {self.at}, ptr {self.entry.at(L.SHARES_AT)}")
         fn.put(f"store i64 {fn.let(f'mul i64 {unit}, {apart}')}, ptr {self.entry.at(L.SHARE)}")
         for n, op in enumerate(self.found.values()):
@@ -80,8 +80,7 @@ class Shares:
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
         """Where the shares of a reduction are, and how many there are."""
         fn = self.entry.fn
-        up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {unit}, 1')}")
-        count = fn.let(f"udiv i64 {up}, {unit}")
+        count = fn.divided_up(total, unit)
         return ("ptr", fn.let(f"getelementptr inbounds double, ptr {self.at}, i64 {n * MOST}")), ("i64", count)
 
 

@@ -7,19 +7,19 @@ from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.digits import splits
+from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.lanes.choose import local_arrays
 from quadrants_lab.backends.cpu.rows import (
     Row,
+    adaptive,
+    aggregated,
     iterations,
-    one_place,
     rows,
     saturated_product,
-    without_waiting,
 )
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
@@ -33,7 +33,7 @@ from quadrants_lab.ir.options import CompileOptions
 _lower_lanes = lazily("backends.cpu.lanes.functions", "lower_lanes")
 
 PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
-PAUSE = 16  # groups of iterations that run one by one where sums went to several elements, see `rows.one_place`
+PAUSE = 16  # groups of iterations that run one by one where sums went to several elements, see `rows.aggregated`
 BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
@@ -62,10 +62,8 @@ def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: 
             fn.branch(fn.let(f"icmp eq i64 {bits}, 0"), on, "leave")
             fn.start(on)
     fn.stmt = N.NO_ID
-    fn.jump("leave")
-    fn.start("leave")
-    fn.put("ret void")
-    fn.close()
+    fn.enter("leave")
+    fn.end()
     mod.helpers = {name: text.replace(") {\n", ") nounwind {\n", 1) for name, text in mod.helpers.items()}
     mod.metadata = maker.unit.scopes.lines()
     return mod
@@ -90,10 +88,8 @@ class _Maker:
         body = CpuBody(fn, self.unit, parallel=False)
         body.open(task.body)
         body.block(task.body)
-        fn.jump("leave")
-        fn.start("leave")
-        fn.put("ret void")
-        fn.close()
+        fn.enter("leave")
+        fn.end()
 
     def parallel(self, task: N.Offload, number: int) -> None:
         """Runs a parallel task in the entry, and makes its chunk function."""
@@ -111,12 +107,10 @@ class _Maker:
         self._range(task, number)
         if task.lanes and not task.colour_rows:
             size = _group(fn, self.kernel, task, total)
-            up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {size}, 1')}")
-            total = fn.let(f"udiv i64 {up}, {size}")
+            total = fn.divided_up(total, size)
             grain = max(1, grain // task.lanes)
         if task.colour_rows:
-            at = self.unit.frame.bounds[number]
-            _in_colours(shared, self.mod, task, number, at)
+            _in_colours(shared, self.mod, task, number, self.unit.frame.bounds[number])
             return
         unit = shared.begin(total, grain if timed else grain * shares.GRAINS)
         helpers = _call_parallel(fn, f"task{number}", total, grain, timed, unit)
@@ -135,8 +129,7 @@ class _Maker:
         total = "1"
         for axis, (_, *ends) in enumerate(task.box()):
             begin, end = (memory.widen(body, i) for i in ends)
-            extent = fn.call("i64", "llvm.ssub.sat.i64", ("i64", end), ("i64", begin))
-            extent = fn.call("i64", "llvm.smax.i64", ("i64", extent), ("i64", "0"))
+            extent = fn.extreme("smax", fn.call("i64", "llvm.ssub.sat.i64", ("i64", end), ("i64", begin)), "0")
             at = self.unit.frame.bounds[number] + axis * 2 * L.WORD
             fn.put(f"store i64 {begin}, ptr {body.at(at)}")
             fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
@@ -163,16 +156,15 @@ class _Maker:
             if task.aggregate:
                 wide = self._body(fn, task, task.aggregate)
                 self._open(wide, task, number, way)
-                row = partial(one_place, wide, PAUSE * task.aggregate)
+                row = partial(aggregated, wide, PAUSE * task.aggregate)
             if task.wait:
                 narrow = self._body(fn, task, 0)
                 self._open(narrow, task, number, way)
-                row = partial(without_waiting, narrow)
+                row = partial(adaptive, narrow)
             rows(body, task, begin, end, row)
             fn.start("leave")
             shares.close(body, task)
-            fn.put("ret void")
-            fn.close()
+            fn.end()
         if len(ways) > 1:
             copies.choose(self._chunk(number), number)
 
@@ -199,7 +191,7 @@ class _Maker:
             body.whole = fn.let(f"icmp eq i64 {body.stride}, {body.width}")
             if not task.colour_rows:
                 begin, past = (fn.let(f"mul i64 {n}, {body.stride}") for n in (begin, end))
-                end = fn.call("i64", "llvm.umin.i64", ("i64", past), ("i64", total))
+                end = fn.extreme("umin", past, total)
         body.open(task.body)
         copies.open(body, task.copies, way)
         if task.lanes:
@@ -227,9 +219,8 @@ def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:
     the heap has no room for the adstacks of so many. The frame's number is that of the kernel's widest task."""
     if not stores_slots(kernel, task.body):
         return str(task.lanes)
-    room = fn.call("i64", "llvm.umin.i64", ("i64", fn.word(L.LANES)), ("i64", str(task.lanes)))
-    fewer = fn.call("i64", "llvm.umin.i64", ("i64", room), ("i64", total))
-    return fn.call("i64", "llvm.umax.i64", ("i64", fewer), ("i64", "1"))
+    room = fn.extreme("umin", fn.word(L.LANES), str(task.lanes))
+    return fn.extreme("umax", fn.extreme("umin", room, total), "1")
 
 
 def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
@@ -240,7 +231,7 @@ def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str,
         iterations(body, p, steps[0], begin, end, done)
         return
     with fn.loop("piece", "i64", begin, end, done, str(PIECE)) as low:
-        high = fn.call("i64", "llvm.smin.i64", ("i64", fn.let(f"add i64 {low}, {PIECE}")), ("i64", end))
+        high = fn.extreme("smin", fn.let(f"add i64 {low}, {PIECE}"), end)
         for step in steps:
             after = fn.label("step")
             iterations(body, p, step, low, high, after)
@@ -292,11 +283,10 @@ def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str
     for extent in others:
         row = fn.let(f"mul i64 {row}, {extent}")
     first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")  # no rows without iterations
-    row = fn.call("i64", "llvm.umax.i64", ("i64", row), ("i64", "1"))
+    row = fn.extreme("umax", row, "1")
     wanted = fn.let(f"udiv i64 {fn.let(f'add i64 {row}, {grain - 1}')}, {row}")
-    high = fn.call("i64", "llvm.umax.i64", ("i64", wanted), ("i64", str(rows)))
-    last = fn.let(f"add i64 {first}, {fn.let(f'sub i64 {high}, 1')}")
-    blocks = fn.let(f"udiv i64 {last}, {high}")
+    high = fn.extreme("umax", wanted, str(rows))
+    blocks = fn.divided_up(first, high)
     return fn.let(f"mul i64 {first}, {row}"), fn.let(f"mul i64 {high}, {row}"), blocks
 
 
@@ -307,11 +297,10 @@ def _colour(mod: Module, name: str, number: int, axes: int, at: int, rows: int, 
     with fn.loop("block", "i64", "%begin", "%end", "done", less="ult") as n:
         place = fn.let(f"add i64 {fn.let(f'shl i64 {n}, 1')}, {colour}")
         low = fn.let(f"mul i64 {place}, {size}")
-        high = fn.call("i64", "llvm.umin.i64", ("i64", fn.let(f"add i64 {low}, {size}")), ("i64", total))
+        high = fn.extreme("umin", fn.let(f"add i64 {low}, {size}"), total)
         fn.call("void", f"task{number}", ("ptr", "%frame"), ("i64", low), ("i64", high), ("i64", "%worker"))
     fn.start("done")
-    fn.put("ret void")
-    fn.close()
+    fn.end()
 
 
 # --- from a kernel to its object --------------------------------------------------------------------------------

@@ -155,7 +155,6 @@ def _reduce(body: SimtBody, ready: list[str]) -> None:
     fn.start(far)
     made = [_reduced(fn, x) for x in ready]
     last = fn.block
-    fn.jump(join)
-    fn.start(join)
+    fn.enter(join)
     for x, r in zip(ready, made, strict=True):
         body.reduced[x] = fn.phi("float", (x, before), (r, last))

@@ -1,22 +1,35 @@
-"""NVIDIA's driver through ctypes, and graphs of launches that start by one call. `current` gives the driver of a
-device. Tests `register` a stand-in where there is no device."""
+"""NVIDIA's driver through ctypes, graphs of launches that start by one call, and a session's device. `current` gives
+the driver of a device. Tests `register` a stand-in where there is no device.
+
+Background threads do what the first kernel of a process would otherwise wait for: they import LLVM, load NVIDIA's
+compiler, make a code generator, and extract the math library's functions.
+"""
 
 from __future__ import annotations
 
 import ctypes as C
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
+from math import prod
 from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._simt import driver as simt
+from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
-from quadrants_lab.backends.cuda import toolkit, warmup
-from quadrants_lab.backends.cuda.shape import SHAPE
+from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.cuda.chips import DEFAULT_CHIP, PTX_VERSIONS, SHAPE, chip_for
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+
+# the threads per multiprocessor that suffice for most of the speed where adstacks take more than LARGE_HEAP bytes
+FEW = 640
+LARGE_HEAP = 64 << 20
 
 _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
@@ -58,7 +71,7 @@ class Driver(simt.Driver):
 
     def __init__(self, ordinal: int) -> None:
         library = _library()
-        warmup.begin()
+        begin_imports()
         super().__init__(library, ordinal)
         self.launch_graph_call = C.CDLL(library._name).cuGraphLaunch  # see `launch_call`
         self.capability = 10 * self.attribute(_MAJOR) + self.attribute(_MINOR)
@@ -111,14 +124,11 @@ class Driver(simt.Driver):
 
     @property
     def code_name(self) -> str:
-        from quadrants_lab.backends.cuda.nvptx import chip_for
-
         return f"sm_{chip_for(self.capability)}"
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
         """PTX for this device."""
         from quadrants_lab.backends.cuda.listings import ptx_of
-        from quadrants_lab.backends.cuda.nvptx import chip_for
 
         return ptx_of(kernel, options, chip_for(self.capability)).encode()
 
@@ -198,8 +208,6 @@ current, register, stand_in = _driver.current, _driver.register, _driver.stand_i
 
 def shown() -> int:
     """The chip whose code is shown: that of the device, or the default one."""
-    from quadrants_lab.backends.cuda.nvptx import DEFAULT_CHIP, chip_for
-
     return DEFAULT_CHIP if probe() else chip_for(current().capability)
 
 
@@ -211,3 +219,94 @@ def probe() -> str:
         return "The cuda backend needs NVIDIA's driver (libcuda.so.1), which is not here."
     why = _driver.probe()
     return toolkit.missing_libdevice() if why is None else f"The cuda backend found no device: {why}"
+
+
+# --- a session's device ---------------------------------------------------------------------------------------------
+
+class CudaMemory(SimtMemory):
+    """Memory that other libraries can use as an array through ``__cuda_array_interface__``."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False), "strides": None,
+            "version": 3, "stream": self.device.driver.stream.value,
+        }  # fmt: skip
+
+
+class Device(SimtDevice):
+    memory = CudaMemory
+
+    def __init__(self, threads: int = 0, number: int | None = None) -> None:
+        super().__init__(current(number), threads)
+        self.few_threads = min(self.few_threads, FEW * self.driver.multiprocessors)
+        self.large_heap = LARGE_HEAP
+        if isinstance(self.driver, Driver):
+            warm_up(self.driver)
+
+    # --- memory of other libraries ------------------------------------------------------------------------------
+
+    @property
+    def stream_number(self) -> int:
+        """The handle of the stream of all launches, for other libraries."""
+        return int(self.driver.stream.value)
+
+    def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> CudaMemory:
+        """Wraps C-contiguous memory of another library. Raises ValueError where it is not on this device."""
+        self.driver.enter()
+        if prod(shape):
+            home = self.driver.home(address)
+            if home != self.driver.ordinal:
+                where = "no GPU" if home < 0 else f"GPU {home}"
+                raise ValueError(f"its memory is on {where}, the session is on GPU {self.driver.ordinal}")
+        return CudaMemory.over(self, address, shape, dtype, keep)  # type: ignore[return-value]  # of this class
+
+    def wait_stream(self, stream: int) -> None:
+        """Makes later launches wait for the work in another library's stream."""
+        self.driver.enter()
+        self.driver.wait_stream(stream)
+        self.running = True
+
+    def signal_stream(self, stream: int) -> None:
+        """Makes another library's stream wait for all launches so far."""
+        self.driver.enter()
+        self.driver.signal_stream(stream)
+
+
+# --- work in background threads -------------------------------------------------------------------------------------
+
+_EMPTY = """\
+.version {version}
+.target sm_{chip}
+.address_size 64
+.visible .entry nothing() {{ ret; }}
+"""
+
+
+@cache
+def begin_imports() -> None:
+    """Starts the work that needs no device."""
+    forks.start(import_module, "quadrants_lab.backends.cuda.nvptx", name="imports")
+
+
+@cache
+def warm_up(driver: Any) -> None:
+    """Starts the rest, once for each driver. Errors are ignored, because they recur where the result is needed."""
+    for work in (_load_compiler, _make_generator):
+        forks.start(work, driver, name="warm-up")
+
+
+def _load_compiler(driver: Any) -> None:
+    with suppress(QuadrantsRuntimeError, MemoryError):
+        chip = chip_for(driver.capability)
+        version = f"{PTX_VERSIONS[chip] // 10}.{PTX_VERSIONS[chip] % 10}"
+        driver.enter()
+        driver.unload(driver.load(_EMPTY.format(version=version, chip=chip).encode(), "nothing"))
+
+
+def _make_generator(driver: Any) -> None:
+    from quadrants_lab.backends.cuda import libdevice
+    from quadrants_lab.backends.cuda.nvptx import machine
+
+    with suppress(QuadrantsRuntimeError):
+        libdevice.prepare(machine(chip_for(driver.capability)))

@@ -13,33 +13,15 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import SimtBody, Target
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
-from quadrants_lab.backends.cuda.shape import SHAPE
+from quadrants_lab.backends.cuda.chips import PTX_VERSIONS, SHAPE
 from quadrants_lab.backends.llvm_binding import llvm
 from quadrants_lab.backends.lower.math import LowerMath
-from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 
 TRIPLE = "nvptx64-nvidia-cuda"
-DEFAULT_CHIP = 90
-
-# compute capability -> the oldest PTX version that supports it; code for one runs on all later ones
-PTX_VERSIONS = {75: 70, 80: 70, 86: 71, 89: 78, 90: 78, 100: 86, 120: 87}
 _lock = forks.lock()
-
-
-def chip_for(capability: int) -> int:
-    """The newest chip whose code runs on a device of this compute capability (75 for 7.5).
-
-    Raises QuadrantsRuntimeError where there is none.
-    """
-    known = [c for c in PTX_VERSIONS if c <= capability]
-    if not known:
-        raise QuadrantsRuntimeError(
-            f"compute capability {capability / 10} is too old: the cuda backend needs 7.5 or newer", code="QL3010"
-        )
-    return max(known)
 
 
 @cache
@@ -77,7 +59,7 @@ selp.b32 $0, 1, 0, same; }", "=r,l"(i64 %number) convergent
 
 
 class Nvptx(Target):
-    """``chip``: a key of `PTX_VERSIONS`."""
+    """``chip``: a key of `chips.PTX_VERSIONS`."""
 
     warp = 32
     shape = SHAPE

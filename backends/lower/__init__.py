@@ -3,11 +3,15 @@ backend names the passes that it needs, in order: `quadrants_lab.runtime.backend
 
 from collections.abc import Iterable
 
-from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.nodes import Exit, Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import find
 from quadrants_lab.passes import pipeline
 
 
 def lower(kernel: Kernel, passes: Iterable[Pass], options: CompileOptions) -> Kernel:
     """Runs the passes, which are recorded and verified like all others; returns the kernel for an emitter."""
-    return pipeline.run(kernel, passes, options.verify)
+    made = pipeline.run(kernel, passes, options.verify)
+    if any(find(made.body, Exit)):
+        raise TypeError(f"kernel {kernel.name} has exits, which must be structured before emission")
+    return made

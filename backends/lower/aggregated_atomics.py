@@ -12,7 +12,6 @@ that goes to the nine cells around it, share the comparison.
 """
 
 from dataclasses import replace
-from functools import partial, reduce
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends.lower.expression import X
@@ -78,7 +77,7 @@ class AggregateAtomics(Parametrised):
         if any(x.type.bits > self.bits for x in parts):
             parts = [part.cast(u32) for x in parts for part in ((x, x.lshr(32)) if x.type.bits > self.bits else (x,))]
         same = (b.add(N.GroupSame(b.fresh(), u1, x.id, threads=self.warp)) for x in parts)
-        return reduce(partial(b.op, "and"), same)
+        return b.reduced("and", same)
 
     def _first(self, b: Builder) -> int:
         if not self.warp:

@@ -67,8 +67,7 @@ class LowerBlocks(Parametrised):
         not too many."""
         ends = [ranges.range(loop.end) for loop in _loops(task)]
         size = max((self.group if end is None else end[1] for end in ends), default=self.group)
-        least = self.least or self.group
-        return min(self.group, max(least, 1 << (size - 1).bit_length()))
+        return min(self.group, max(self.least or self.group, 1 << (size - 1).bit_length()))
 
 
 def _loops(task: N.Offload) -> list[N.For]:
@@ -176,7 +175,7 @@ class _Shared:
         if not tests:
             b.stmts += body[:-1]
             return
-        cond = tests[0] if len(tests) == 1 else b.op("and", *tests)
+        cond = b.reduced("and", tests)
         b.add(N.If(b.fresh(), cond, body, b.nothing(), (), span=loop.span))
 
     def accessed(self, s: N.Stmt, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:

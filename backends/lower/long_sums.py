@@ -21,11 +21,11 @@ from math import prod
 
 from quadrants_lab.analysis.effects import memory_classes, touched
 from quadrants_lab.backends.lower.blocks import met
-from quadrants_lab.backends.reductions import identity
+from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u32
-from quadrants_lab.ir.walk import end_of, rewrite, types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, find, rewrite, types_of, uses, walk
 
 # Up to how many iterations a loop is shared, and from how many trips for each of the threads on, by what it reads: rows
 # of its own, which threads that share it read at once, and one thread a line at a time; elements that neighbouring
@@ -52,7 +52,7 @@ def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
     iterations and trips are known."""
     if task.kind not in ("range_for", "struct_for") or task.block_dim:
         return False
-    if any(isinstance(s, _ALONE) for s in walk(task.body)):
+    if any(find(task.body, _ALONE)):
         return False
     loops = [n for n, s in enumerate(task.body) if isinstance(s, N.Loop)]
     if len(loops) != 1:
@@ -77,7 +77,7 @@ def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
     """`ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`."""
     mine, limits = {p.id for p in task.indices}, SAME
-    adds = any(isinstance(s, N.Effect) for s in walk(loop.body))
+    adds = any(find(loop.body, N.Effect))
     about = {id: {id} for id in (*mine, loop.index.id)}  # a value -> the indices that it depends on
     for s in walk(task.body):
         about.setdefault(s.id, set()).update(*(about.get(i, ()) for i in s.operands()))
@@ -99,7 +99,7 @@ def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> boo
             return False
         if isinstance(s, N.Store):
             written.add(classes[s.buffer])
-        elif s is not loop and any(isinstance(inner, N.Effect) for inner in walk((s,))):
+        elif s is not loop and any(find((s,), N.Effect)):
             return False
     return True
 
@@ -113,7 +113,7 @@ def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
             return False
         if used.get(p.id) != 1 or (p.id != sum.args[0] and (sum.prim == "sub" or p.id != sum.args[1])):
             return False
-    accesses = [s for s in walk(task.body) if isinstance(s, N.Access)]
+    accesses = [*find(task.body, N.Access)]
     adds = {s.id for s in accesses if isinstance(s, N.Atomic) and s.op in ("add", "sub") and s.id not in used}
     others = {classes[s.buffer] for s in accesses if s.id not in adds}
     return all(

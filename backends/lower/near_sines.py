@@ -23,7 +23,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f32
-from quadrants_lab.ir.walk import end_of, map_blocks, reached, renamed, rewrite_in, types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, find, map_blocks, reached, renamed, rewrite_in, types_of, uses, walk
 
 BOUND = 3.0  # less than pi by more than what intervals, which are not rounded outwards, can be off
 LONGEST = 400  # statements of a loop that is written twice
@@ -58,7 +58,7 @@ def has_near_sines(task: N.Offload) -> bool:
     if not any(map(_is_sine, walk(task.body))):
         return False
     constants = _constants(task)
-    return any(isinstance(s, N.For) and _near(s, constants) is not None for s in walk(task.body))
+    return any(_near(s, constants) is not None for s in find(task.body, N.For))
 
 
 def _constants(task: N.Offload) -> dict[int, Interval]:
@@ -135,13 +135,10 @@ def _intervals(block: N.Block, known: dict[int, Interval]) -> dict[int, Interval
 
 def _versions(b: Builder, loop: N.For, near: _Near) -> None:
     b.span = loop.span
-    test = N.NO_ID
-    for init in near.inits:
-        here = b.op("le", b.op("abs", init), b.const(BOUND, f32))
-        test = here if test == N.NO_ID else b.op("and", test, here)
-    if test == N.NO_ID:
+    if not near.inits:
         b.add(_by_unit(b, loop, near.sines))
         return
+    test = b.reduced("and", (b.op("le", b.op("abs", init), b.const(BOUND, f32)) for init in near.inits))
     ids: dict[int, int] = {}
     copy = renamed(loop, b.fresh, ids)
     b.types |= {new: b.types[old] for old, new in ids.items()}

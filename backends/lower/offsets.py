@@ -13,7 +13,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64
-from quadrants_lab.ir.walk import map_blocks, same_or, types_of, walk
+from quadrants_lab.ir.walk import find, map_blocks, same_or, types_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Rewriter:
         self.how = how
         self.kernel = kernel
         self.b = b
-        self.zeros = {s.id for s in walk(kernel.body) if isinstance(s, N.Const) and s.value == 0}
+        self.zeros = {s.id for s in find(kernel.body, N.Const) if s.value == 0}
         self.numbers: dict[object, X] = {}
 
     def block(self, block: N.Block) -> N.Block:

@@ -10,7 +10,7 @@ from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import f16, f32, i32, i64, u64, wrapped
-from quadrants_lab.ir.walk import map_blocks, rewrite, types_of, walk
+from quadrants_lab.ir.walk import find, map_blocks, rewrite, types_of
 
 
 @deeply_recursive
@@ -24,7 +24,7 @@ def lower_random(kernel: N.Kernel) -> N.Kernel:
         if not drawn:
             return block
         again = {site for site, times in drawn.items() if times > 1}
-        for loop in (s for s in walk(block) if isinstance(s, N.Loop)):
+        for loop in find(block, N.Loop):
             again.update(site for part in loop.blocks() for site in _sites(part))
         with b.block() as start:
             words = [X(b, b.add(N.Builtin(b.fresh(), u64, word))) for word in ("seed", "launch", "iteration")]
@@ -49,7 +49,7 @@ def lower_random(kernel: N.Kernel) -> N.Kernel:
 
 
 def _sites(block: N.Block) -> list[int]:
-    return [s.site for s in walk(block) if isinstance(s, N.Random)]
+    return [s.site for s in find(block, N.Random)]
 
 
 def _first(site: int) -> int:

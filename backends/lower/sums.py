@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from quadrants_lab.analysis.effects import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import uses, walk
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import find, uses, walk
 
 _ADDS = ("add", "sub")
 _CHEAP = ("add", "sub", "mul", "cast")  # operations that may compute an index which all iterations share
@@ -96,3 +97,28 @@ def uniform(task: N.Offload) -> dict[int, N.Value]:
         ):  # fmt: skip
             found[s.id] = s
     return found
+
+
+_FAMILY = {op: op for op in ("add", "mul", "min", "max", "and", "or", "xor")} | {"sub": "add"}
+
+
+def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
+    """The 0-d buffers that the block uses for nothing but atomics of one operation whose old values are not used, with
+    that operation."""
+    read, found = uses(body), dict[str, set[str]]()
+    for s in find(body, N.Access):
+        op = s.op if isinstance(s, N.Atomic) and not read.get(s.id) else ""
+        found.setdefault(s.buffer, set()).add(_FAMILY.get(op, "") if kernel.buffers[s.buffer].ndim == 0 else "")
+    return {name: op for name, (op, *others) in found.items() if op and not others}
+
+
+def identity(op: str, t: DType) -> float | int:
+    """The identity of the operation. For min and max of floats, which ignore NaN, it is NaN: with an infinity a
+    reduction of nothing but NaN would be infinite."""
+    if t.kind == "b":
+        return int(op == "and")
+    if t.is_float:
+        return {"add": -0.0, "mul": 1.0, "min": float("nan"), "max": float("nan")}[op]
+    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.kind == "i" else (0, (1 << t.bits) - 1)
+    ones = -1 if t.kind == "i" else high
+    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[op]

@@ -18,13 +18,13 @@ from math import prod
 from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.backends.boxes import GROUP, inline
 from quadrants_lab.backends.lower.adstacks import stores_slots
-from quadrants_lab.backends.reductions import identity, reductions
+from quadrants_lab.backends.lower.sums import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
-from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, reading, rename, rewrite, types_of
 
 _SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
@@ -133,10 +133,8 @@ def _through_frame(
         if most:
             groups, threads = (N.Buffer(name, "frame", u32, 0, ()) for name in (f"$groups{number}", most))
             left += groups, threads
-            total, size = box[1], b.const(GROUP, u64)
-            for extent in box[3::2]:
-                total = b.op("mul", total, extent)
-            needed = b.op("quot", b.op("add", total, b.const(GROUP - 1, u64)), size)
+            size = b.const(GROUP, u64)
+            needed = b.op("quot", b.op("add", b.reduced("mul", box[1::2]), b.const(GROUP - 1, u64)), size)
             room = b.op("quot", b.cast(b.load(threads, ()), u64), size)
             b.store(groups, (), b.cast(b.op("min", needed, room), u32))
         b.yield_()
@@ -187,9 +185,7 @@ def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.
         if len(axes) == 1 and axes[0].begin == 0 and own.type is i32 and total <= _SMALL:
             return replace(own, name=own.name or "i"), b.const(total, i32)
         return b.param(t, "it"), b.const(total, t)
-    end = axes[0].value(b, 1)
-    for axis in axes[1:]:
-        end = b.op("mul", end, axis.value(b, 1))
+    end = b.reduced("mul", (axis.value(b, 1) for axis in axes))
     return b.param(t, "it"), end
 
 
@@ -249,7 +245,7 @@ def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ran
 
 def _numbered(task: N.Offload) -> bool:
     """Whether the task uses the number of the iteration."""
-    return any(isinstance(s, N.Builtin) and s.what == "iteration" for s in walk(task.body))
+    return any(s.what == "iteration" for s in find(task.body, N.Builtin))
 
 
 def _renumbered(block: N.Block, number: int, shares: dict[str, str]) -> N.Block:

@@ -4,7 +4,7 @@ import platform
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 FAMILY_METAL3 = 5001  # MTLGPUFamilyMetal3
 LANGUAGE = 3 << 16  # MTLLanguageVersion3_0
@@ -59,3 +59,29 @@ class Apple:
 
         made: AbstractContextManager[Any] = objc.autorelease_pool()
         return made
+
+
+STORAGE_SHARED = 0  # MTLResourceStorageModeShared
+USAGE_READ_WRITE = 3  # MTLResourceUsageRead | MTLResourceUsageWrite
+SCOPE_BUFFERS = 1  # MTLBarrierScopeBuffers
+COMPLETED, ERROR = 4, 5  # MTLCommandBufferStatus
+
+
+class System(Protocol):
+    """A Metal with one device. ``threads``: the most threads of a launch."""
+
+    @property
+    def simulated(self) -> bool: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def device(self) -> Any: ...
+
+    def compile_options(self, fast_math: bool) -> Any:
+        """An MTLCompileOptions; NaN and infinity keep their meaning either way."""
+
+    def pool(self) -> AbstractContextManager[Any]:
+        """An autorelease pool for a launch, without which its temporary objects would live as long as the process."""
+        ...

@@ -12,7 +12,7 @@ import numpy as np
 from quadrants_lab.backends._gpu.device import GpuDevice
 from quadrants_lab.backends.host import VisibleMemory
 from quadrants_lab.backends.metal import apple, simulator
-from quadrants_lab.backends.metal.system import COMPLETED, ERROR, STORAGE_SHARED, System
+from quadrants_lab.backends.metal.apple import COMPLETED, ERROR, STORAGE_SHARED, System
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _STACK_THREADS = 1 << 15  # enough to keep a GPU busy whose threads wait for their adstacks

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._msl.kernel import Module, module
 from quadrants_lab.backends.disk_cache import Keep, forget
+from quadrants_lab.backends.metal.apple import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.metal.device import Device, contents
-from quadrants_lab.backends.metal.system import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -115,14 +114,11 @@ class MetalFrame(GpuFrame):
 
     def launch(self) -> int:
         """Runs the kernel and waits for it; returns the status."""
-        device, view, layout = self.device, self.view, self.exe.layout
+        device, layout = self.device, self.exe.layout
         if device.busy:
             device.finish()
-        if self._grid_is_old:
-            self._set_grid()
         self._begin_launch()
-        view[0 : L.FAIL_VALUES] = self._head_zeros
-        view[self._zero] = self._zeros
+        self._clear()
         with device.system.pool():
             commands = device.queue.commandBuffer()
             encoder = commands.computeCommandEncoder()

@@ -19,7 +19,7 @@ from typing import Any
 from quadrants_lab.backends import disk_cache, tools
 from quadrants_lab.backends.disk_cache import DiskCache, default_path
 from quadrants_lab.backends.host import Block
-from quadrants_lab.backends.metal.system import COMPLETED
+from quadrants_lab.backends.metal.apple import COMPLETED
 
 _FLAGS = (
     "-std=c++17", "-x", "c++", "-O1", "-shared", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing",

@@ -10,11 +10,16 @@ from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.ir.importing import lazily
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadrants_lab.backends._spirv.target import Target
+    from quadrants_lab.backends.stage import Stage
     from quadrants_lab.backends.vulkan.device import Device
+    from quadrants_lab.ir.nodes import Kernel, Pass
+    from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("spirv",)  # the module as text, with the size of its binary
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
-stages, lowering = lazily("backends.vulkan.listings", "stages"), lazily("backends.vulkan.listings", "lowering")
 load = lazily("backends.vulkan.executable", "load")
 
 
@@ -48,6 +53,31 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     from quadrants_lab.backends.vulkan.device import Device
 
     return Device(threads=threads, cache=cache)
+
+
+def target() -> Target:
+    """The capabilities of the device that kernels would run on, or typical ones where there is none."""
+    from quadrants_lab.backends._spirv.target import GENERIC
+    from quadrants_lab.backends.vulkan import api
+
+    return GENERIC if probe() else api.choose().target
+
+
+def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    """SPIR-V as text, each line with its IR statement. It needs no device."""
+    from quadrants_lab.backends._spirv.kernel import module
+    from quadrants_lab.backends._spirv.listing import listing
+
+    def spirv() -> Stage:
+        size = len(module(kernel, options, target()).words())
+        return listing(module(kernel, options, target(), lines=True), size)
+
+    return {"spirv": spirv}
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """The passes for the device that kernels would run on."""
+    return target().lowering(options)
 
 
 @cache

@@ -73,6 +73,13 @@ def _results() -> dict[int, str]:
     return {int(v): n for n, v in values.items() if v is not None}
 
 
+def create(kind: str, device: Any, what: str, **fields: Any) -> Any:
+    """A pointer to the handle of a new object of this kind, from its structure's fields; ``what``: see `check`."""
+    made, info = ffi().new(f"Vk{kind} *"), new(f"Vk{kind}CreateInfo", **fields)
+    check(getattr(lib(), f"vkCreate{kind}")(device, info, ffi().NULL, made), what)
+    return made
+
+
 OUT_OF_MEMORY = (-1, -2)
 DEVICE_LOST = -4
 

@@ -88,10 +88,8 @@ class Pipelines:
         if result:
             api.check(result, where([]))
         push = api.new("VkPushConstantRange", stageFlags=_COMPUTE_STAGE, offset=0, size=8)
-        layout_info = api.new("VkPipelineLayoutCreateInfo", pushConstantRangeCount=1, pPushConstantRanges=push)
-        layout = f.new("VkPipelineLayout *")
-        api.check(vk.vkCreatePipelineLayout(device, layout_info, f.NULL, layout), "making a pipeline layout")
-        self.layout = layout[0]
+        ranges = {"pushConstantRangeCount": 1, "pPushConstantRanges": push}
+        self.layout = api.create("PipelineLayout", device, "making a pipeline layout", **ranges)[0]
         count = len(exe.programs)
         infos = f.new("VkComputePipelineCreateInfo[]", count)
         names = [f.new("char[]", p.name.encode()) for p in exe.programs]
@@ -183,12 +181,9 @@ class Frame(GpuFrame):
         device, view = self.device, self.view
         if device.ahead:
             device.send()
-        if self._grid_is_old:
-            self._set_grid()
         self._begin_launch()
         if self._taken:
-            view[: L.FAIL_VALUES] = self._head_zeros
-            view[self._zero] = self._zeros
+            self._clear()
             self._taken = False
         slot = self._slot
         inputs = self._inputs.tobytes()

@@ -64,7 +64,7 @@ class Logical:
         forks.finalize(self, _destroy, self.handle, *owned, known, keep)
 
     def _create(self) -> Any:
-        f, vk = api.ffi(), api.lib()
+        f = api.ffi()
         physical = self.physical
         first, chain = api.feature_chain(physical.extensions)
         for struct in (f.addressof(first, "features"), *chain):
@@ -79,13 +79,10 @@ class Logical:
         wanted = ("VK_EXT_shader_atomic_float", "VK_KHR_portability_subset")
         names = [f.new("char[]", n.encode()) for n in wanted if n in physical.extensions]
         array = f.new("char *[]", names)
-        info = api.new(
-            "VkDeviceCreateInfo", pNext=first, queueCreateInfoCount=1, pQueueCreateInfos=queue,
-            enabledExtensionCount=len(names), ppEnabledExtensionNames=array,
-        )  # fmt: skip
-        made = f.new("VkDevice *")
-        api.check(vk.vkCreateDevice(physical.handle, info, f.NULL, made), f"starting {physical.name}")
-        return made[0]
+        return api.create(
+            "Device", physical.handle, f"starting {physical.name}", pNext=first, queueCreateInfoCount=1,
+            pQueueCreateInfos=queue, enabledExtensionCount=len(names), ppEnabledExtensionNames=array,
+        )[0]  # fmt: skip
 
     def _memory_types(self) -> list[int]:
         found = api.ffi().new("VkPhysicalDeviceMemoryProperties *")
@@ -124,12 +121,9 @@ class Logical:
         f = api.ffi()
         if not data.startswith(_CACHE_HEADER) or len(data) < _CACHE_HEADER[0]:
             data = b""
-        info = api.new("VkPipelineCacheCreateInfo")
         kept = f.new("char[]", data) if data else f.NULL
-        info.initialDataSize, info.pInitialData = len(data), kept
-        made = f.new("VkPipelineCache *")
-        api.check(api.lib().vkCreatePipelineCache(self.handle, info, f.NULL, made), "making a pipeline cache")
-        return made[0]
+        what = "making a pipeline cache"
+        return api.create("PipelineCache", self.handle, what, initialDataSize=len(data), pInitialData=kept)[0]
 
 
 def barrier(commands: Any, *, copied: bool = False) -> None:

@@ -46,10 +46,8 @@ class Block:
         f, vk, device = api.ffi(), api.lib(), logical.handle
         self.logical = logical
         self.nbytes = nbytes
-        info = api.new("VkBufferCreateInfo", size=nbytes, usage=_USAGE)
-        made = f.new("VkBuffer *")
-        api.check(vk.vkCreateBuffer(device, info, f.NULL, made), f"making a buffer of {nbytes} bytes")
-        self.buffer = made[0]
+        what = f"making a buffer of {nbytes} bytes"
+        self.buffer = api.create("Buffer", device, what, size=nbytes, usage=_USAGE)[0]
         needs = f.new("VkMemoryRequirements *")
         vk.vkGetBufferMemoryRequirements(device, self.buffer, needs)
         flags = api.new("VkMemoryAllocateFlagsInfo", flags=_DEVICE_ADDRESS)

@@ -52,10 +52,8 @@ class Submission:
     """A command buffer that executes those of ``launches``, and the fence that is signaled at its end."""
 
     def __init__(self, device: Any, pool: Any) -> None:
-        f, vk = api.ffi(), api.lib()
         self.device = device
-        self.fences = f.new("VkFence *")
-        api.check(vk.vkCreateFence(device, api.new("VkFenceCreateInfo"), f.NULL, self.fences), "making a fence")
+        self.fences = api.create("Fence", device, "making a fence")
         self.fence = self.fences[0]
         self.buffers = command_buffer(device, pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
@@ -63,7 +61,7 @@ class Submission:
         self.sent = 0  # the time of its submission in nanoseconds
         self.load = 0  # the estimated nanoseconds that it takes
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
-        self._executed = f.new("VkCommandBuffer[]", MOST)
+        self._executed = api.ffi().new("VkCommandBuffer[]", MOST)
 
     def write(self, launches: list[Launch]) -> int:
         """Records the command buffer for these launches; returns a VkResult."""
@@ -79,10 +77,8 @@ class Submission:
 
 def command_pool(device: Any, family: int) -> Any:
     """A pool whose command buffers can be recorded again one by one."""
-    made = api.ffi().new("VkCommandPool *")
-    info = api.new("VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=family)
-    api.check(api.lib().vkCreateCommandPool(device, info, api.ffi().NULL, made), "making a command pool")
-    return made[0]
+    what = "making a command pool"
+    return api.create("CommandPool", device, what, flags=_RESETTABLE, queueFamilyIndex=family)[0]
 
 
 def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:

@@ -127,8 +127,8 @@ class Device(GpuDevice):
                 return begin
         left = sum(room for _, room in self._free)
         raise MemoryError(
-            f"{size:,} bytes do not fit: WebAssembly has 32-bit addresses, so all memory of a session is at most "
-            f"{self.nbytes:,} bytes, of which {left:,} are free; take another arch, or smaller arrays"
+            f"WebAssembly has 32-bit addresses, so all memory of a session is at most {self.nbytes:,} bytes, of which "
+            f"{left:,} are free; another arch has more"
         )
 
     def _give_back(self, address: int, size: int) -> None:

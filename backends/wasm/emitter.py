@@ -28,7 +28,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u32, u64
-from quadrants_lab.ir.walk import types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, find, types_of, uses, walk
 
 PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all other memory begins
 
@@ -261,10 +261,7 @@ class Body:
             self.stmt = s.id if s.id in self.own else outer
             self.handlers[type(s)](self, s)
         self.stmt = outer
-        last = block[-1]
-        if type(last) is not N.Yield:
-            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
-        return last.values
+        return end_of(block).values
 
     def task(self, task: N.Offload) -> None:
         """A function that returns whether an assert has failed."""
@@ -274,7 +271,7 @@ class Body:
         for id, (_, v) in zip(ends, bounds, strict=True):
             self.get(id)
             self.put("local.set", v)
-        counts = k and any(isinstance(s, N.Builtin) and s.what == "iteration" for s in walk(task.body))
+        counts = k and any(s.what == "iteration" for s in find(task.body, N.Builtin))
         count = self.once("iteration", "i64") if counts else None
 
         def iteration() -> None:
@@ -301,7 +298,7 @@ class Body:
         if found.per_lane:
             return begin
         self.linear = counting(task.body, p.id, found.divergent)
-        self.linear |= {s.id for s in walk(task.body) if isinstance(s, N.Lane)}
+        self.linear |= {s.id for s in find(task.body, N.Lane)}
         t, last = ops.TYPES[p.type.name], self.fn.local(ops.TYPES[p.type.name], "last")
         here, types = len(self.fn.code), types_of((task,))
         self.emit(begin, end, begin, f"{t}.sub", (f"{t}.const", -task.lanes), f"{t}.and", f"{t}.add")

@@ -9,7 +9,6 @@ from typing import Any
 
 import wasmtime
 
-from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.stacks import HeapPlan
@@ -96,11 +95,8 @@ class Frame(GpuFrame):
         return HeapPlan(lanes, at, most, most * lanes)
 
     def launch(self) -> int:
-        if self._grid_is_old:
-            self._set_grid()  # which also refuses loops that never end
         self._begin_launch()
-        self.view[0 : L.FAIL_VALUES] = self._head_zeros
-        self.view[self._zero] = self._zeros
+        self._clear()
         exe: Any = self.exe
         why = self.device.call(self._run, self.address)
         if why is not None:

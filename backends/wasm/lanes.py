@@ -14,14 +14,14 @@ from typing import Any
 from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.lower.math import MATH, function
-from quadrants_lab.backends.wasm.module import OPCODES
+from quadrants_lab.backends.wasm.module import VECTORS
 from quadrants_lab.backends.wasm.ops import LOADS, STORES, TYPES
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f64, i32, u1
-from quadrants_lab.ir.walk import rewrite_in, types_of, uses, walk
+from quadrants_lab.ir.walk import find, rewrite_in, types_of, uses, walk
 
 Body = Any  # `emitter.Body`, which is above this module
 _SHAPES = {"f32": "f32x4", "f64": "f64x2", "i32": "i32x4", "i64": "i64x2"}
@@ -70,7 +70,7 @@ def instructions(prim: str, out: DType, t: DType, lanes: int) -> list[str] | Non
         name = ("lt" if prim == "min" else "gt") + sign
     else:
         name = {"raw_div": "div"}.get(prim, prim) + sign * (prim in _COMPARISONS)
-    return [f"{own}.{name}"] if f"{own}.{name}" in OPCODES else None
+    return [f"{own}.{name}"] if name in VECTORS.get(own, ()) else None
 
 
 # --- emission -------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class _Look:
         if t.is_float and prim in MATH and fits(t, self.lanes):
             body = function(prim, t, not self.how.near).body
             types = types_of(body)
-            inner = [s for s in walk(body) if isinstance(s, N.Op)]
+            inner = [*find(body, N.Op)]
             return all(self.has(s.prim, s.type, types.get(s.args[-1], t)) for s in inner)
         if prim in _OF_FLOATS:
             return t.is_float and fits(t, self.lanes)

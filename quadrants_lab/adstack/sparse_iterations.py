@@ -136,9 +136,7 @@ def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
     if _always_uses_stack(block):
         return out, None
     with b.block() as made:
-        pushes = flags[0] if flags else b.const(False, u1)
-        for f in flags[1:]:
-            pushes = b.op("or", pushes, f)
+        pushes = b.reduced("or", flags or [b.const(False, u1)])
     return [*out, *made], pushes
 
 
@@ -203,8 +201,7 @@ def _unstacked(b: Builder, block: N.Block) -> N.Block:
 def _from_list(b: Builder, task: N.Offload, rows: N.Buffer) -> N.Offload:
     """The task for the iterations on the list."""
     with b.block() as bounds:
-        zero = b.const(0, i32)
-        b.yield_(zero, b.add(N.ShapeOf(b.fresh(), i32, rows.name, 0)))
+        b.yield_(b.const(0, i32), b.add(N.ShapeOf(b.fresh(), i32, rows.name, 0)))
     place = b.param(i32, "row")
     with b.block() as head:
         rest = b.load(rows, (place.id,))

@@ -69,8 +69,7 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
     Two atomics do not race, nor do stores of a value that is the same in all iterations. With ``aliases`` ndarrays of
     one dtype are taken for the same memory.
     """
-    task = info.kernel.tasks[number]
-    if _single(task):
+    if _single(info.kernel.tasks[number]):
         return {}
     groups: dict[str, list[Access]] = {}
     for a in info.of.values():

@@ -152,8 +152,7 @@ class AdjointBuilder:
                     env[name] = self._primal(v)
             if "r" in names:
                 env["r"] = self._primal(op.id)
-            share = rules.emit(self.b, tree, env, op.type, self.scopes.types[a])
-            self._add(adj, a, share)
+            self._add(adj, a, rules.emit(self.b, tree, env, op.type, self.scopes.types[a]))
 
     def _grad_of(self, buffer: str) -> N.Buffer:
         return self.buffers[self.buffers[buffer].grad]

@@ -37,8 +37,7 @@ def _counted(b: Builder, loop: N.While) -> None:
     count, result = b.param(i32, "trips"), b.param(i32, "trips")
     end = end_of(loop.body)
     with b.block() as tail:
-        more = b.op("add", count.id, b.const(1, i32))
-        b.yield_(*end.values, more)
+        b.yield_(*end.values, b.op("add", count.id, b.const(1, i32)))
     carried, inits, results = (*loop.carried, count), (*loop.inits, zero), (*loop.results, result)
     b.stmts.append(replace(loop, carried=carried, inits=inits, body=(*loop.body[:-1], *tail), results=results))
 

@@ -100,7 +100,6 @@ def index_at(b: Builder, loop: N.For, begin: int, end: int, first: int, at: int,
     t = loop.index.type
     number = b.op("add", first, at)
     if loop.reverse:
-        last = b.op("sub", end, b.const(1, t))
-        b.add(N.Op(id, t, "sub", (last, number), name=loop.index.name))
+        b.add(N.Op(id, t, "sub", (b.op("sub", end, b.const(1, t)), number), name=loop.index.name))
     else:
         b.add(N.Op(id, t, "add", (begin, number), name=loop.index.name))

@@ -155,8 +155,7 @@ def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int], written: set[
     kernel writes."""
     scopes = scopes_of(task)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
-    read_only = set(kernel.buffers) - written
-    return scopes, stash_plan(task, scopes, active, with_grad, read_only)
+    return scopes, stash_plan(task, scopes, active, with_grad, set(kernel.buffers) - written)
 
 
 def plans(forward: N.Kernel) -> Iterator[tuple[N.Offload, Scopes, StashPlan, set[int]]]:

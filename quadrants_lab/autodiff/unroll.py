@@ -92,13 +92,10 @@ def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]
     with b.block() as body:
         at = b.op("mul", number.id, b.const(copies, t))
         left = b.op("sub", trips, b.cast(at, counted))
-        first = N.Op(loop.index.id, t, "add", (loop.begin, at), name=loop.index.name)
-        b.add(first)
+        b.add(N.Op(loop.index.id, t, "add", (loop.begin, at), name=loop.index.name))
         b.stmts += loop.body[:-1]
-        end = end_of(loop.body)
-        b.yield_(*_further(b, loop, 1, copies, left, end.values))
-    zero = b.const(0, t)
-    b.add(replace(loop, index=number, begin=zero, end=b.cast(groups, t), body=tuple(body)))
+        b.yield_(*_further(b, loop, 1, copies, left, end_of(loop.body).values))
+    b.add(replace(loop, index=number, begin=b.const(0, t), end=b.cast(groups, t), body=tuple(body)))
 
 
 def _further(

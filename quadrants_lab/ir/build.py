@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial, reduce
 from typing import Any
 
 from quadrants_lab.ir import nodes as N, prims
@@ -87,6 +88,10 @@ class Builder:
         second = self.types[args[1]] if len(args) > 1 else None
         t = prims.result_type(prim, self.types[args[0]], second, type)
         return self.add(N.Op(self.fresh(), t, prim, args, name=name))
+
+    def reduced(self, op: str, values: Iterable[int]) -> int:
+        """The values combined by a primitive, from left to right."""
+        return reduce(partial(self.op, op), values)
 
     def cast(self, value: int, type: DType) -> int:
         """``value`` as ``type``; the same id if it already has that dtype."""

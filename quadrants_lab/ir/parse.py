@@ -394,8 +394,7 @@ class _Parser:
             return self.part()
         e = self.size(level + 1)
         while self.kind == "punct" and self.tok in _INFIX[level]:
-            op = _INFIX[level][self.take("punct")]
-            e = S.SizeOp(op, e, self.size(level + 1))
+            e = S.SizeOp(_INFIX[level][self.take("punct")], e, self.size(level + 1))
         return e
 
     def part(self) -> S.SizeExpr:

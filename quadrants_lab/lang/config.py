@@ -51,7 +51,9 @@ class Option:
 
 
 def _bad(name: str, value: Any, want: str) -> QuadrantsRuntimeTypeError:
-    return QuadrantsRuntimeTypeError(f"qd.init: {name} must be {want}, not {value!r}", code="QL2030")
+    key = _variable(name)
+    of = f"environment variable {key}" if value == os.environ.get(key) else f"qd.init: {name}"
+    return QuadrantsRuntimeTypeError(f"{of} must be {want}, not {value!r}", code="QL2030")
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -411,12 +413,14 @@ def is_logging_effective(level: str) -> bool:
     return LEVELS.index(_level("level", level)) >= LEVELS.index(session.current().settings.log_level)
 
 
-_VARIABLES = {"check": "QL_CHECK"}  # the options that Quadrants does not have
+def _variable(name: str) -> str:
+    """The environment variable of an option; Quadrants does not have ``check``."""
+    return "QL_CHECK" if name == "check" else f"QD_{name.upper()}"
 
 
 def _from_environment(name: str, given: Any) -> Any:
     """``given``, or if it is None the value of the environment variable; a warning if both are set."""
-    key = _VARIABLES.get(name, f"QD_{name.upper()}")
+    key = _variable(name)
     value = os.environ.get(key)
     if given is None:
         return value

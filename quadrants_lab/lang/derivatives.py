@@ -49,13 +49,14 @@ class Companion:
 
     def __init__(self, which: str) -> None:
         self.which = which
+        self.kept = f"_{which}"  # the attribute that has it
 
     def __get__(self, field: Any, owner: Any = None) -> Any:
         if field is None:  # asked of the class
             return self
-        found = getattr(field, f"_{self.which}")
+        found = getattr(field, self.kept)
         could = found is None and field.dtype.is_float and field.primal is None
         return NoDerivative(field, self.which) if could else found
 
     def __set__(self, field: Any, found: Any) -> None:
-        setattr(field, f"_{self.which}", found)
+        setattr(field, self.kept, found)

@@ -207,13 +207,21 @@ class Kernel(Launchable):
 
         return sizes(self.grad.dispatcher, self.value_and_grad.dispatcher)
 
-    def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+    def export(self, path: str | Path, iterations: Sequence[object] = (), live: bool = False) -> Path:
         """Writes the inspector of the last launches to a file: a page for any browser (.html), or data that
         `qd.inspect` opens (.json). ``iterations``: those whose steps the page shows, for instance 3, or (3, 5) of two
-        loops; they need a launch in a `%%qdkernel` cell."""
+        loops; they need a launch in a `%%qdkernel` cell. ``live``: the kernel and its gradient run in the page, on
+        numbers that its reader changes."""
         from quadrants_lab.notebook.saved import export_kernel  # the only import upwards
 
-        return export_kernel(self, path, iterations)
+        return export_kernel(self, path, iterations, live)
+
+    def beside(self, other: Kernel | str) -> object:
+        """This kernel beside another, or by name: ``"vulkan"``, a backend; ``"launch 3, forward"``, an earlier launch
+        of the cell; ``"edit"``, the cell's last edit. Figures, source, IR and code, with what differs marked."""
+        from quadrants_lab.notebook import beside
+
+        return beside(self, other)
 
     def graph(self, name: str = "cfg") -> Drawing:
         """A graph of the last launches, which a notebook draws; ``.source`` is its DOT text. "cfg": the control flow of

@@ -1,4 +1,5 @@
-"""`qd.linalg.SparseMatrix`: sparse matrices that kernels fill entry by entry. scipy computes with them on the host.
+"""`qd.linalg.SparseMatrix`: sparse matrices that kernels fill entry by entry. scipy computes with them on the host, and
+CuPy on an NVIDIA GPU where the vector lies there.
 
 A `SparseMatrixBuilder` stores the triplets (row, column, value) that kernels add. Matrices, products and factorisations
 are scipy's. No derivative flows through a matrix: it is an error to build one, or to multiply or solve by it, while
@@ -21,6 +22,7 @@ from quadrants_lab.lang.dtypes import f32, f64, i32
 from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.lang.kernel import func
 from quadrants_lab.lang.ops import OPERATIONS
+from quadrants_lab.runtime.interop import by_cupy
 
 __all__ = ["SparseCG", "SparseMatrix", "SparseMatrixBuilder", "SparseSolver"]
 
@@ -127,6 +129,7 @@ class SparseMatrix:
         empty = (int(n or 0), int(m or n or 0))
         self.matrix: Any = _scipy().sparse.csc_matrix(empty if given is None else given, dtype=np.dtype(dtype.numpy))
         self.matrix.sum_duplicates()
+        self._copy: by_cupy.OnGpu | None = None
 
     def _like(self, matrix: Any) -> SparseMatrix:
         return SparseMatrix(sm=matrix, dtype=self.dtype)
@@ -161,10 +164,22 @@ class SparseMatrix:
         no_derivative("a product with a sparse matrix")
         if isinstance(other, SparseMatrix):
             return self._like(self.matrix @ other.matrix)
+        if not isinstance(other, Dense):
+            other = np.asarray(other)
+        if other.shape[0] != self.shape[1]:
+            raise AssertionError(f"Dimension mismatch between sparse matrix {self.shape} and vector {other.shape}")
+        if out := _beside(other, self.dtype, self.shape[0]):
+            self._there(other).multiply(other._live(), out._live())
+            return out
         vector = _array(other)
-        if vector.shape[0] != self.shape[1]:
-            raise AssertionError(f"Dimension mismatch between sparse matrix {self.shape} and vector {vector.shape}")
         return _as_given(self.matrix @ vector.astype(self.matrix.dtype), other)
+
+    def _there(self, vector: Any) -> by_cupy.OnGpu:
+        """The matrix on the GPU of an ndarray, kept until the matrix has other elements."""
+        session = vector._live().session
+        if self._copy is None or not self._copy.holds(self.matrix, session):
+            self._copy = by_cupy.OnGpu(self.matrix, session)
+        return self._copy
 
     def transpose(self) -> SparseMatrix:
         """The transposed matrix."""
@@ -200,6 +215,13 @@ class SparseMatrix:
 
 def _array(x: Any) -> Any:
     return x.to_numpy() if isinstance(x, Dense) else np.asarray(x)
+
+
+def _beside(vector: Any, dtype: Any, n: int) -> Any:
+    """An ndarray for n numbers, where ``vector`` is an ndarray of this dtype with which CuPy can compute; or None."""
+    if not getattr(vector, "__qd_ndarray__", False) or vector.dtype is not dtype or vector.element_shape:
+        return None
+    return ndarray(dtype, n) if len(vector.shape) == 1 and by_cupy.can_compute(vector._live()) else None
 
 
 def _as_given(values: Any, like: Any) -> Any:
@@ -279,7 +301,10 @@ class SparseCG:
     def solve(self) -> tuple[Any, bool]:
         """(x, whether it converged)."""
         no_derivative("a sparse solver")
-        A, b = self.A.matrix.astype(np.float64), _array(self.b).astype(np.float64)
         start = None if self.x0 is None else _array(self.x0).astype(np.float64)
+        if out := _beside(self.b, self.A.dtype, self.A.shape[0]):
+            vectors = self.b._live(), out._live()
+            return out, self.A._there(self.b).conjugate_gradients(*vectors, start, self.atol, self.max_iter)
+        A, b = self.A.matrix.astype(np.float64), _array(self.b).astype(np.float64)
         x, left = _scipy().sparse.linalg.cg(A, b, x0=start, rtol=0.0, atol=self.atol, maxiter=self.max_iter)
         return _as_given(x.astype(self.A.matrix.dtype), self.b), left == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quadrants_lab.notebook.inspection import Inspection
+    from quadrants_lab.notebook.inspection import Inspection, Shown
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -34,3 +34,28 @@ def show(kernel: Any) -> Inspection:
             help="what it is compiled to depends on its arguments: call it once",
         )
     return Inspection(CellView(kernel.name, [view]))
+
+
+def beside(kernel: Any, other: Any) -> Shown:
+    """`Kernel.beside`: ``other`` is a kernel, or the name of a backend, of an earlier launch, or "edit"."""
+    from quadrants_lab.errors import QuadrantsKeyError
+    from quadrants_lab.notebook.inspection import Shown
+    from quadrants_lab.widgets.beside import Side, beside, others
+    from quadrants_lab.widgets.tree import Tree
+
+    (view,) = show(kernel).view.kernels
+    if isinstance(other, str):
+        known = {key: pair for of in others(view).values() for key, pair in of.items() if key[:6] != "kernel"}
+        names = {x.name if key[:6] == "launch" else key: (x, y) for key, (x, y) in known.items()}
+        if other not in names:
+            what = f"nothing beside kernel {view.name} is called {other!r}"
+            raise QuadrantsKeyError(f"{what}: there are {', '.join(map(repr, names))}", code="QL0720")
+        pair = names[other]
+    else:
+        pair = Side(view.name, view), Side(other.name, show(other).view.kernels[0])
+
+    class Beside(Shown):
+        def tree(self) -> Tree:
+            return beside(*pair)
+
+    return Beside()

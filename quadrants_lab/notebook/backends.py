@@ -1,10 +1,7 @@
 """Which backends there are, their devices, and whether each can run here."""
 
-from typing import Any
-
+from quadrants_lab.notebook.inspection import Shown
 from quadrants_lab.runtime.backend import Available, available, names
-from quadrants_lab.widgets.static import static
-from quadrants_lab.widgets.terminal import drawn
 from quadrants_lab.widgets.tree import Table, Word, bold
 
 SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
@@ -17,22 +14,16 @@ def lines(row: Available) -> list[str]:
     return [row.why_not, *([SIMULATION] if row.simulated else [])]
 
 
-class Backends:
+class Backends(Shown):
     """The table of backends, as an object that displays itself; the default backend is first."""
 
     def __init__(self) -> None:
         self.rows = [available(name) for name in names()]
 
-    def __rich__(self) -> Any:
-        return drawn(self.tree())
-
     def __repr__(self) -> str:
         return "\n".join(
             f"{row.name if not n else '':<8} {text}" for row in self.rows for n, text in enumerate(lines(row))
         )
-
-    def _repr_html_(self) -> str:
-        return static(self.tree())
 
     def tree(self) -> Table:
         """A row for each backend."""

@@ -48,6 +48,7 @@ from quadrants_lab.widgets.code import bytes_of
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
 from quadrants_lab.widgets.tree import seconds, size
 
+MOST_PAST = 4  # earlier launches of a kernel that are beside its last
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
 MOST_STATEMENTS = 300  # of a kernel whose code is made at once
 MOST_OF_CELL = 1200  # statements of all these kernels of a cell
@@ -57,15 +58,16 @@ FRONT_END = "The front end: the Python function as IR, loops and branches as the
 
 RECORDED: WeakKeyDictionary[Dispatcher, model.KernelView] = WeakKeyDictionary()
 """Forward dispatcher of a living kernel -> its last recorded view."""
-STEPS: WeakKeyDictionary[Dispatcher, model.StepsView | str] = WeakKeyDictionary()
-"""Forward dispatcher -> the steps of recorded launches of which no view was made."""
+LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[model.LaunchView]]] = WeakKeyDictionary()
+"""Forward dispatcher -> the steps and the launches of a recording of which no view was made."""
 
 
 def remember(recorder: Recorder) -> None:
-    """Keeps the steps of launches without making a view, in case a view is asked for later."""
+    """Keeps what launches did without making a view, in case a view is asked for later."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner.root, None)
-        STEPS[owner.root] = steps_view(records, owner.of.source.file, recorder.past)
+        launches = [replace(launch_view(record), roofline=None) for record in records.values()]
+        LAUNCHES[owner.root] = steps_view(records, owner.of.source.file, recorder.past), launches
 
 
 @contextmanager
@@ -95,15 +97,16 @@ def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
 def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> model.CellView:
     """The view of all kernels that were launched, in the order of their first recorded launch. ``compared``: their runs
     on several backends."""
-    view = model.CellView(title, [])
+    kernels: list[KernelView] = []
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
     groups, cost = _by_kernel(recorder), _cost(recorder)
     for owner, of_kernel in groups.items():
         plans = {m: r.plan for m, r in of_kernel.items()}
-        view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.times, recorder.past))
+        kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.times, recorder.past))
         if owner is owner.root or owner.root not in groups:  # the kernel may have run without derivatives only
-            RECORDED[owner.root] = view.kernels[-1]
-        view.kernels[-1].tapes, view.kernels[-1].cost = tapes, cost
+            RECORDED[owner.root] = kernels[-1]
+        kernels[-1].tapes, kernels[-1].cost = tapes, cost
+    view = model.CellView(title, kernels)
     _make_small(view)
     return view
 
@@ -152,6 +155,9 @@ def kernel_view(
             timed = times.get(id(record.plan.compiled))
             view.launches.append(launch_view(record, compared.get(record.number, []), timed))
     view.steps = steps_view(records, file, past)
+    owners = {r.plan.owner for r in records.values()}
+    for record in [r for r in past if r.plan.owner in owners][-MOST_PAST:]:
+        view.past.append((f"launch {record.launch}, {MODES[record.mode]}", launch_view(record)))
     gradient = plans.get("reverse") or plans.get("both")
     if gradient is not None and gradient.stacks is not None:
         _add_stacks(view, gradient, records.get("reverse"))
@@ -346,7 +352,7 @@ def last_view(kernel: Kernel) -> model.KernelView | None:
     if not plans:
         return None
     view = kernel_view(plans, {}, {})
-    view.steps = STEPS.get(kernel.dispatcher, view.steps)
+    view.steps, view.launches = LAUNCHES.get(kernel.dispatcher, (view.steps, []))
     return view
 
 
@@ -357,16 +363,29 @@ kernel is a new object in a new file; only the front end's id of the cell ("" if
 same."""
 
 
+BEFORE: dict[tuple[str, str, int], list[tuple[str, KernelView]]] = {}
+"""By the same key the last run of each of the last two texts, as (digest, view without data of launches)."""
+
+
 def remember_edit(view: CellView, verdicts: Sequence[Verdict], cell: str = "") -> None:
-    """Adds a row to the history of each kernel of the cell with the id ``cell``, and puts the history into the view."""
+    """Adds a row to the history of each kernel of the cell with the id ``cell``, and puts the history into the view,
+    with the view of the last edit."""
     worst = _worst(verdicts)
     alike: Counter[str] = Counter()
     for kernel in view.kernels:
         alike[kernel.name] += 1
-        rows = EDITS.setdefault((cell, kernel.name, alike[kernel.name]), [])
+        key = cell, kernel.name, alike[kernel.name]
+        rows = EDITS.setdefault(key, [])
         rows.append(_row(kernel, worst))
         del rows[:-MOST_EDITS]
+        for row in rows[:-2]:
+            row.near.clear()  # and with it the data of its launches
         kernel.edits = list(rows)
+        texts = [x for x in BEFORE.get(key, []) if x[0] != rows[-1].digest][-1:]
+        kernel.before = texts[0][1] if texts else None
+        launches = [replace(x, roofline=None) for x in kernel.launches]
+        kept = replace(kernel, launches=launches, steps="", tapes=[], check=None, past=[], before=None, cell=[])
+        BEFORE[key] = [*texts, (rows[-1].digest, kept)]
 
 
 def _worst(verdicts: Sequence[Verdict]) -> float | None:
@@ -391,4 +410,5 @@ def _row(view: KernelView, worst: float | None) -> EditView:
     code = sum(bytes_of(view, backend) for backend in own)
     stacks = sum(s.bytes or 0 for s in view.stacks)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return EditView(digest, list(view.source), parts, launches, code, stacks, worst)
+    near = {x.mode: x.roofline for x in view.launches if x.roofline is not None}
+    return EditView(digest, list(view.source), parts, launches, code, stacks, worst, near)

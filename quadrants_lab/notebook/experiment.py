@@ -3,11 +3,8 @@ the progress of what takes longer than a second."""
 
 from __future__ import annotations
 
-import sys
-import threading
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -16,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.ad import clear_all_gradients
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning, render
+from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import BoundKernel, Kernel
@@ -34,9 +31,11 @@ from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import report
+from quadrants_lab.runtime.tape.tracing import Tracing
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions
+    from quadrants_lab.notebook.progress import Progress
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 TIMED_SECONDS = 0.2
@@ -54,13 +53,14 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``value`` of the cell's last expression, ``recorder`` with its launches, ``report`` of ``--check``, and ``says``,
-    the result of ``--shards``."""
+    """``value`` of the cell's last expression, ``recorder`` with its launches, ``report`` of ``--check``, ``says``, the
+    result of ``--shards``, and ``live``, the program of ``--live`` with ``--grad``, or why there is none."""
 
     value: Any
     recorder: Recorder
     report: Report | None = None
     says: str = ""
+    live: dict[str, Any] | str = ""
 
 
 def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: Progress) -> Outcome:
@@ -72,8 +72,11 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     """
     __tracebackhide__ = True
     ensure_session(options)
-    launches = CellLaunches(repeatable=options.check)
+    launches = CellLaunches(repeatable=options.check or options.live)
+    if session.current().backend.CAPABILITIES.on_host:
+        launches.tracing = Tracing(launches.account, False)
     checked: Report | None = None
+    live: dict[str, Any] | str = ""
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.tell) as recorder, remembered(recorder):
         if options.shards:
@@ -92,13 +95,26 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
         target = loss(options.grad, namespace)
         differentiate(target, launches)
         recorder.tapes[target._memory.serial] = report(launches)
+        if options.live:
+            from quadrants_lab.notebook.live_page import of_cell
+
+            with unwatched():
+                live = or_why_not(lambda: of_cell(launches, target))
         if options.check:
             with unwatched():
                 checked = check(launches, target, namespace, progress.checks)
         if pending:
             with watch(NoGradients()), watch(NothingNew()):
                 value = execute(cell.last, namespace)
-        return Outcome(value, recorder, checked)
+        return Outcome(value, recorder, checked, live=live)
+
+
+def or_why_not(make: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
+    """What it makes, or the message of its error."""
+    try:
+        return make()
+    except QuadrantsError as e:
+        return str(e)
 
 
 class NoGradients(Observer):
@@ -231,52 +247,3 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
         memories[name].assign(array)
         memories[name].version += 1
     return record.kernel, record.mode, median(took), len(took)
-
-
-
-
-class Progress(AbstractContextManager["Progress"]):
-    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date. It shows the
-    line after ``patience`` seconds, and polls every ``pause`` seconds."""
-
-    def __init__(self, patience: float = 1.0, pause: float = 0.25) -> None:
-        self.patience, self.pause = patience, pause
-        self.now = ""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def tell(self, now: str) -> None:
-        self.now = now
-
-    def checks(self, what: str) -> None:
-        self.now = f"checking {what}"
-
-    def __enter__(self) -> Progress:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        what, since, shown = "", perf_counter(), ""
-        while not self._over.wait(self.pause):
-            now = self.now
-            name = now.partition(":")[0]
-            if name != what:
-                if shown:
-                    self._end(what, since, len(shown))
-                what, since, shown = name, perf_counter(), ""
-            took = perf_counter() - since
-            if what and took >= self.patience:
-                line = f"{now}, {took:.0f} s (interrupt to stop)"
-                sys.stdout.write("\r" + line.ljust(len(shown)))
-                sys.stdout.flush()
-                shown = line
-        if shown:
-            self._end(what, since, len(shown))
-
-    def _end(self, what: str, since: float, width: int) -> None:
-        sys.stdout.write("\r" + f"{what}: {perf_counter() - since:.1f} s".ljust(width) + "\n")
-        sys.stdout.flush()

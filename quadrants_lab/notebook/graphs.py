@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeError
-from quadrants_lab.ir.dot import Drawing, Edge, Frame, Node, digraph, drawing
+from quadrants_lab.ir.dot import Drawing, Edge, Node, digraph, drawing
 from quadrants_lab.notebook import show
-from quadrants_lab.widgets.graph import svg
-from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Part, SizeView
+from quadrants_lab.widgets.graph import dot, svg
+from quadrants_lab.widgets.model import GraphView, KernelView, SizeView
+from quadrants_lab.widgets.program import program as program_view
 from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.tree import Graph, head
 
 if TYPE_CHECKING:
     from quadrants_lab.lang.kernel import Kernel
+    from quadrants_lab.runtime.tape.report import Report
 
 GRAPHS = {
     "cfg": "the control flow of the forward slice of each task of the gradient",
@@ -54,28 +56,6 @@ def _drawn(views: Sequence[GraphView]) -> dict[str, str]:
     return {"text/html": static([[head(view.title), Graph(view)] for view in views])}
 
 
-def dot(graphs: Sequence[GraphView], title: str) -> str:
-    """Graphs of boxes as one DOT text; each is in a frame if there are several."""
-    nodes, edges, frames = list[Node](), list[Edge](), list[Frame]()
-    for k, g in enumerate(graphs):
-        nodes += [Node(f"{k}.{n.id}", n.title, tuple(x.text for x in n.lines), n.kind, n.note) for n in g.nodes]
-        edges += [Edge(f"{k}.{e.src}", f"{k}.{e.dst}", e.label, e.kind) for e in g.edges]
-        body = tuple(_parts(g.body, f"{k}."))
-        frames += [Frame(g.title, body)] if len(graphs) > 1 else [part for part in body if isinstance(part, Frame)]
-    return digraph(title, nodes, edges, frames)
-
-
-def _parts(parts: Sequence[Part], prefix: str) -> Iterator[str | Frame]:
-    for part in parts:
-        if isinstance(part, str):
-            yield prefix + part
-        elif isinstance(part, ClusterView):
-            yield Frame(part.label, tuple(_parts(part.body, prefix)))
-        else:
-            for arm in part:
-                yield from _parts(arm, prefix)
-
-
 def _sizes(view: KernelView) -> str:
     """The trees of all stacks as one DOT text."""
     nodes, edges, numbers = list[Node](), list[Edge](), count()
@@ -102,7 +82,13 @@ def _sizes(view: KernelView) -> str:
     return digraph(f"{view.name}: depth of each stack", nodes, edges)
 
 
-def _program(view: Any) -> Drawing:
+def program(report: Report) -> Drawing:
+    """The graph of a program under a Tape."""
+    view = program_view(report)
+    return drawing(dot([view], view.title), lambda: _drawn([view]))
+
+
+def _program(view: KernelView) -> Drawing:
     reports = [report for report in view.tapes if report.steps]
     if not reports:
         raise QuadrantsRuntimeError(
@@ -110,5 +96,4 @@ def _program(view: Any) -> Drawing:
             code="QL0719",
             help="launch it under a Tape in a %%qdkernel cell; or, anywhere, tape.graph() after the with",
         )
-    found: Drawing = reports[-1].graph()
-    return found
+    return program(reports[-1])

@@ -10,8 +10,25 @@ from quadrants_lab.notebook.code_process import process
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import small_answers
 from quadrants_lab.widgets.panes import render, shape
-from quadrants_lab.widgets.static import static_html
-from quadrants_lab.widgets.terminal import cell
+from quadrants_lab.widgets.static import static, static_html
+from quadrants_lab.widgets.terminal import cell, drawn
+from quadrants_lab.widgets.tree import Tree
+
+
+class Shown:
+    """A tree as an object that displays itself, in a notebook and in a terminal."""
+
+    def tree(self) -> Tree:
+        raise NotImplementedError
+
+    def __rich__(self) -> Any:
+        return drawn(self.tree())
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return static(self.tree())
 
 
 class Displayable:

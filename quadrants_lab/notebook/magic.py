@@ -1,8 +1,10 @@
 """The magics: `%%qdkernel`, `%qdcheck`, `%qdinspect`, `%qdstep`, `%qdbackends`."""
 
 import re
+import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -18,18 +20,19 @@ from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember, remember_edit
 from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
-from quadrants_lab.notebook.error_plot import pictures
-from quadrants_lab.notebook.experiment import Progress
-from quadrants_lab.notebook.inspection import Inspection
+from quadrants_lab.notebook.inspection import Inspection, as_text, in_notebook
 from quadrants_lab.notebook.options import CellOptions, matcher, parse, usage
-from quadrants_lab.notebook.stepping import add_findings, stepper
+from quadrants_lab.notebook.progress import Progress
+from quadrants_lab.notebook.stepping import add_verdict, stepper
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.record.recorder import Recorder
 from quadrants_lab.runtime.tape import report as tape
+from quadrants_lab.widgets.panes import NAMES, known
 from quadrants_lab.widgets.static import static
-from quadrants_lab.widgets.timeline import timeline
-from quadrants_lab.widgets.tree import Block, seconds
+from quadrants_lab.widgets.timeline import shown
+from quadrants_lab.widgets.tree import seconds
+from quadrants_lab.widgets.verdict import verdict
 
 _PLACE = re.compile(r"--(launch|step|line)\s+(\d+)")
 
@@ -46,7 +49,7 @@ class QuadrantsMagics(Magics):
         if text is None:
             print(usage())
             return
-        options = parse(line, names())
+        options = parse(line, names(), self.names("pane"))
         try:
             magic = f"%%qdkernel {line}".rstrip()
             cell = compile_cell(text, magic, self.shell.displayhook.prompt_count, self.shell.compile.flags)
@@ -68,10 +71,8 @@ class QuadrantsMagics(Magics):
         recorder = ran.recorder
         if ran.value is not None:
             self.shell.displayhook(ran.value)
-        if ran.report is not None:
-            print(ran.report)
-            if drawn := pictures(ran.report):
-                display({"text/html": static(drawn), "text/plain": ""}, raw=True)
+        if ran.report is not None and (options.quiet or not ran.recorder.records() or not in_notebook(self.shell)):
+            self._verdict(ran.report)
         if ran.says:
             print(ran.says)
         if options.time:
@@ -83,20 +84,36 @@ class QuadrantsMagics(Magics):
             print(tables(recorder.records(), compared), end="")
             remember(recorder)
         else:
-            self._inspect(cell, recorder, compared, ran.report)
+            self._inspect(cell, ran, compared, options)
 
-    def _inspect(self, cell: Cell, recorder: Recorder, compared: Compared, report: Report | None) -> None:
+    def _inspect(self, cell: Cell, ran: experiment.Outcome, compared: Compared, options: CellOptions) -> None:
+        recorder, report = ran.recorder, ran.report
         if not recorder.records():
             print(_nothing_to_inspect(self._kernels_of(cell)))
             return
         try:
             view = cell_view(cell.file, recorder, compared)
-            remember_edit(view, report.verdicts if report is not None else (), _cell_id(self.shell))
             if report is not None:
-                add_findings(view, report)
+                add_verdict(view, report)
+            remember_edit(view, report.verdicts if report is not None else (), _cell_id(self.shell))
+            if options.open and NAMES[options.open] in known(view):
+                view.open = NAMES[options.open]
+            if options.live:
+                _show_live(ran)
             Inspection(view).display(self.shell)
         except Exception as e:  # the cell itself succeeded, which a broken view must not hide
+            if report is not None and in_notebook(self.shell):
+                self._verdict(report)
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
+
+    def _verdict(self, report: Report) -> None:
+        """Displays the cards of a check by themselves."""
+        if in_notebook(self.shell):
+            display({"text/html": static(verdict(report)), "text/plain": str(report)}, raw=True)
+        elif sys.stdout.isatty():
+            print(as_text(report.card(), color=True), end="")
+        else:
+            print(report)
 
     def _kernels_of(self, cell: Cell) -> list[str]:
         """Names of the kernels that the cell defines."""
@@ -171,6 +188,8 @@ class QuadrantsMagics(Magics):
             return names()
         if kind == "count":
             return ("2", "4", "8")
+        if kind == "pane":
+            return list(NAMES)
 
         def fits(v: Any) -> bool:
             if kind == "loss":
@@ -178,6 +197,22 @@ class QuadrantsMagics(Magics):
             return isinstance(v, Kernel)
 
         return sorted(k for k, v in self.shell.user_ns.items() if not k.startswith("_") and fits(v))
+
+
+def _show_live(ran: experiment.Outcome) -> None:
+    """A panel for the cell's program, or for each of its kernels; with the reason where there can be none."""
+    from quadrants_lab.notebook.live_page import of_kernel
+    from quadrants_lab.widgets.live_page import panel
+
+    programs: list[dict[str, Any] | str] = [ran.live] if ran.live else []
+    if not programs:
+        forward = dict.fromkeys(r.plan.owner for r in ran.recorder.records() if r.mode == "forward" and not r.failed)
+        programs = [experiment.or_why_not(partial(of_kernel, owner.root)) for owner in forward]
+    for program in programs:
+        if isinstance(program, str):
+            print(program)
+        else:
+            display({"text/html": panel(program), "text/plain": ""}, raw=True)
 
 
 def _cell_id(shell: Any) -> str:
@@ -226,8 +261,8 @@ def load(shell: Any) -> None:
     shell.register_magics(magics)
     if shell.display_formatter is not None:
         as_html = shell.display_formatter.formatters["text/html"]
-        as_html.for_type(tape.Report, lambda report: static(timeline(report)))
-        as_html.for_type(Report, lambda report: static([Block(str(report), "pre"), pictures(report)]))
+        as_html.for_type(tape.Report, lambda report: static(shown(report)))
+        as_html.for_type(Report, lambda report: static(verdict(report)))
     matchers = shell.Completer.custom_matchers
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", "") != "quadrants_lab"]
     matchers.append(matcher(magics.names))

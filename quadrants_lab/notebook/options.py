@@ -2,6 +2,7 @@
 completion of all magics."""
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -36,7 +37,9 @@ OPTIONS = (
         "the sum of their gradients with that of the whole",
     ),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
+    Option("--live", "", "a panel in which the cell's kernels and gradients run in the browser, on other numbers"),
     Option("--quiet", "", "no inspector"),
+    Option("--open", "pane", "the pane that the inspector shows first, for instance stacks or tape"),
     Option("--release", "", "leave out the checks of indices and the asserts"),
 )
 
@@ -49,7 +52,9 @@ class CellOptions:
     check: bool = False
     time: bool = False
     quiet: bool = False
+    live: bool = False
     release: bool = False
+    open: str = ""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,7 +68,7 @@ def usage() -> str:
     return "\n".join(["%%qdkernel takes:", *rows])
 
 
-def parse(line: str, arches: Sequence[str]) -> CellOptions:
+def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOptions:
     """The options on a magic's line; UsageError with the list of options, or of arches, for a wrong line."""
     parser = _Parser(prog="%%qdkernel", add_help=False, allow_abbrev=False)
     for o in OPTIONS:
@@ -86,12 +91,15 @@ def parse(line: str, arches: Sequence[str]) -> CellOptions:
     for a in arch:
         if a not in arches:
             raise UsageError(f"--arch {a}: no such backend here; there are {', '.join(arches)}")
+    if given.open and given.open not in panes:
+        raise UsageError(f"--open {given.open}: no such pane; there are {', '.join(panes)}")
     if given.check and not given.grad:
         raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
     if given.shards and (given.grad or not given.shards.isdigit() or int(given.shards) < 2):
         raise UsageError("--shards takes a number from 2 on, and no --grad: fn differentiates by itself")
-    shards = int(given.shards or 0)
-    return CellOptions(arch, given.grad, shards, given.check, given.time, given.quiet, given.release)
+    shards, live = int(given.shards or 0), given.live or bool(os.environ.get("QL_LIVE"))
+    flags = given.check, given.time, given.quiet, live, given.release
+    return CellOptions(arch, given.grad, shards, *flags, given.open)
 
 
 STEP_FLAGS = ("--launch", "--step", "--line")

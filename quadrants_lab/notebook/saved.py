@@ -1,17 +1,23 @@
 """Inspectors in files: written with all answers, and opened again without a device or the program.
 
-    wave.export("wave.html")        a page for a browser
-    wave.export("wave.json")        for qd.inspect("wave.json")
+    wave.export("wave.html")                a page for a browser
+    wave.export("wave.html", live=True)     the same, and above it the kernel itself, which runs in the page
+    wave.export("wave.json")                for qd.inspect("wave.json")
 """
 
 import json
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
+from quadrants_lab.notebook.live_page import of_kernel, of_program
+from quadrants_lab.notebook.progress import Progress
+from quadrants_lab.widgets import live_page
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import answers, pack, page, unpack
@@ -45,7 +51,8 @@ class Saved(Displayable):
 
 def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:
     """Everything that the inspector can show, as data for JSON, including the steps of ``iterations``."""
-    found = answers(view)
+    with Progress(out=sys.stderr) as progress:
+        found = answers(view, lambda part: progress.tell(f"exporting {view.title}: {part}"))
     for n, kernel in enumerate(view.kernels):
         for lane in iterations:
             if not isinstance(kernel.steps, str):
@@ -59,15 +66,24 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
     return {"format": FORMAT, "shape": shape(view), "answers": pack(found), "text": text, "static": static}
 
 
-def export(view: CellView, path: str | Path, iterations: Sequence[object] = ()) -> Path:
-    """Writes the inspector to a file, whose name ends in one of `KINDS`, and returns the absolute path."""
-    return _write(contents(view, iterations), _checked(path))
+def export(view: CellView, path: str | Path, iterations: Sequence[object] = (), above: str = "") -> Path:
+    """Writes the inspector to a file, whose name ends in one of `KINDS`, and returns the absolute path. ``above``: HTML
+    that stands above it in a page."""
+    return _write(contents(view, iterations), _checked(path), above)
 
 
-def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = ()) -> Path:
+def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = (), live: bool = False) -> Path:
     """`Kernel.export`."""
-    checked = _checked(path)  # before the view is made, which takes time
-    return export(show(kernel).view, checked, iterations)
+    checked = _checked(path, live)  # before the view is made, which takes time
+    above = live_page.panel(of_kernel(kernel.dispatcher)) if live else ""
+    return export(show(kernel).view, checked, iterations, above)
+
+
+def export_program(program: partial[object], loss: Any, path: str | Path) -> Path:
+    """`qd.ad.export`."""
+    checked = _checked(path, live=True)
+    data = of_program(program, loss)
+    return _written(live_page.page(data["title"], [live_page.panel(data)]), checked)
 
 
 def inspect(what: Any) -> Inspection | Saved:
@@ -86,17 +102,22 @@ def inspect(what: Any) -> Inspection | Saved:
     raise QuadrantsRuntimeError(f"{what} cannot be inspected: {why}", code="QL0711")
 
 
-def _checked(path: str | Path) -> Path:
-    out = Path(path).absolute()
-    if out.suffix not in KINDS:
+def _checked(path: str | Path, live: bool = False) -> Path:
+    out, kinds = Path(path).absolute(), KINDS[:1] if live else KINDS
+    if out.suffix not in kinds:
+        what = "a page that computes" if live else "an inspector"
         raise QuadrantsRuntimeError(
-            f"an inspector cannot be written to {out.name}", code="QL0712", help=f"name it *{' or *'.join(KINDS)}"
+            f"{what} cannot be written to {out.name}", code="QL0712", help=f"name it *{' or *'.join(kinds)}"
         )
     return out
 
 
-def _write(data: dict[str, Any], out: Path) -> Path:
-    text = json.dumps(data) if out.suffix == ".json" else page(data["shape"], unpack(data["answers"]))
+def _write(data: dict[str, Any], out: Path, above: str = "") -> Path:
+    text = json.dumps(data) if out.suffix == ".json" else page(data["shape"], unpack(data["answers"]), above)
+    return _written(text, out)
+
+
+def _written(text: str, out: Path) -> Path:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text)

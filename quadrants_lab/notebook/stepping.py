@@ -131,16 +131,14 @@ def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Insp
     return Inspection(replace(seen, kernels=[replace(view, steps=steps)], open="steps"))
 
 
-def add_findings(view: model.CellView, report: Report) -> None:
-    """Adds to the view a request for the step of each cause that lies in one of the view's launches."""
-    causes = [(report.loss, c) for c in report.causes] + [(v.field, c) for v in report.verdicts for c in v.causes]
+def add_verdict(view: model.CellView, report: Report) -> None:
+    """Adds the verdict to the view, which opens there, with a request for the step of each cause that lies in one of
+    the view's launches."""
     until = monotonic() + MOST_SECONDS
-    for name, cause in causes:
-        request = _request(view, cause, until)
-        if request:
-            parts = zip(("launch", "iteration", "line"), cause.step, strict=True)
-            at = ", ".join(f"{what} {str(which).strip('(,)')}" for what, which in parts if which)
-            view.findings.append((f"{name}: {cause.says} ({at})", request))
+    steps = [_request(view, cause, until) for cause in report.all_causes]
+    view.open = "check"
+    for kernel in view.kernels:
+        kernel.check = report, steps
 
 
 def _request(view: model.CellView, cause: Cause, until: float) -> str:

@@ -1,12 +1,6 @@
-"""Data in the form that the panes show: arrays as text and as pictures, numbers, and the results of a launch.
+"""Data in the form that the panes show: arrays as text and as what pictures show, numbers, and the results of a
+launch."""
 
-A picture has a cell for each element or block of elements: blue below zero, red above, grey if not finite. It is a PNG
-in a data URI, for pages that strip scripts and inline SVG.
-"""
-
-import base64
-import struct
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +9,7 @@ import numpy.typing as npt
 
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
-from quadrants_lab.widgets.model import ArrayView
+from quadrants_lab.widgets.model import ArrayView, Pictured
 
 
 def results(
@@ -49,7 +43,7 @@ def array_view(name: str, dtype: DType, array: npt.NDArray[Any], note: str = "")
             low, high = number(finite.min()), number(finite.max())
         if bad:
             note = f"{note} {bad} of {array.size} not finite".strip()
-    return ArrayView(name, dtype.name, array.shape, preview(array), low, high, note, image=heatmap(array))
+    return ArrayView(name, dtype.name, array.shape, preview(array), low, high, note, picture=pictured(array))
 
 
 def preview(array: npt.NDArray[Any], most: int = 6) -> str:
@@ -64,50 +58,40 @@ def number(value: Any) -> str:
 
 
 MOST_COLUMNS, MOST_ROWS = 128, 64
-_NOT_FINITE = 255  # the last colour of the palette; colour 0 is -1, 127 is 0, 254 is 1
+MOST_HELD = 1 << 19  # values of a picture's slices
 
 
-def heatmap(array: npt.NDArray[Any]) -> str:
-    """The data URI; "" for fewer than three elements. A one-dimensional array is a row; all axes but the last together
-    are the rows. Blocks show their mean."""
+def pictured(array: npt.NDArray[Any]) -> Pictured | None:
+    """What a picture of the array shows; None for fewer than three elements. A one-dimensional array is a row, and the
+    axes before the last two count its slices. The scale goes from the least to the greatest value, around 0 if there
+    are both signs."""
     if array.size < 3:
-        return ""
-    rows = array.reshape(1, -1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
-    small = _blocks(_blocks(rows.astype(np.float64), MOST_ROWS).T, MOST_COLUMNS).T
-    with np.errstate(invalid="ignore"):
-        finite = np.isfinite(small)
-        top = np.abs(small[finite]).max(initial=0.0) or 1.0
-        index = np.where(finite, np.rint(127 + 127 * small / top), _NOT_FINITE)
-    return "data:image/png;base64," + base64.b64encode(_png(index.astype(np.uint8))).decode()
+        return None
+    stack = array.reshape((1, 1, -1) if array.ndim == 1 else (-1, *array.shape[-2:]))
+    block = _block(*stack.shape[1:])
+    each = -(-stack.shape[1] // block[0]) * -(-stack.shape[2] // block[1])
+    slices = sorted({int(n) for n in np.linspace(0, len(stack) - 1, min(len(stack), max(1, MOST_HELD // each)))})
+    values = np.stack([_blocks(_blocks(stack[n].astype(np.float64), block[0]).T, block[1]).T for n in slices])
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
+    first = max((n for n in range(len(slices)) if values[n].any()), default=0)
+    held = values.astype(np.float32) if max(abs(low), abs(high)) < 1e38 else values
+    return Pictured(array.shape, slices, held, block, low, high, first)
 
 
-def _blocks(array: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.float64]:
-    """At most ``most`` rows, each the mean of a block of rows."""
-    together = -(-len(array) // most)
+def _block(rows: int, columns: int) -> tuple[int, int]:
+    """Rows and columns of the blocks whose means are shown: as many of both, unless that leaves very few."""
+    high, wide = -(-rows // MOST_ROWS), -(-columns // MOST_COLUMNS)
+    both = max(high, wide)
+    return (both, both) if min(rows, columns) >= 4 * both else (high, wide)
+
+
+def _blocks(array: npt.NDArray[np.float64], together: int) -> npt.NDArray[np.float64]:
+    """The means of so many rows each."""
     if together == 1:
         return array
     starts = np.arange(0, len(array), together)
     sums: npt.NDArray[np.float64] = np.add.reduceat(array, starts, axis=0)
     return sums / np.diff([*starts, len(array)])[:, None]
-
-
-def _palette() -> bytes:
-    t = np.linspace(-1, 1, 255)[:, None]
-    white, blue, red = np.array([247.0, 247, 247]), np.array([33.0, 102, 172]), np.array([178.0, 24, 43])
-    colours = np.where(t < 0, white + (white - blue) * t, white + (red - white) * t)
-    return bytes(np.rint(colours).astype(np.uint8).tobytes()) + bytes((110, 110, 110))
-
-
-def _png(index: npt.NDArray[np.uint8]) -> bytes:
-    """An 8 bit image (PNG, ISO 15948). Its palette has the colours that occur: all 256 would take 1 KB."""
-
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    height, width = index.shape
-    used, short = np.unique(index, return_inverse=True)
-    palette = np.frombuffer(_palette(), np.uint8).reshape(-1, 3)[used].tobytes()
-    rows = b"".join(b"\0" + row.tobytes() for row in short.reshape(index.shape).astype(np.uint8))
-    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    parts = [(b"IHDR", head), (b"PLTE", palette), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, body) for kind, body in parts)

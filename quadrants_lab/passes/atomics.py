@@ -29,8 +29,7 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
         if buffer in shared:
             return False
         first, *others = at[buffer]
-        same = {i for axis, i in enumerate(first) if all(index[axis] == i for index in others)}
-        return own <= same
+        return own <= {i for axis, i in enumerate(first) if all(index[axis] == i for index in others)}
 
     private = {b for b in atomics if one_iteration_each(b)}
 

@@ -50,9 +50,7 @@ class _Checker:
                 index[a] = b.op("select", ok, index[a], b.const(0, b.types[index[a]]))
             b.stmts.append(replace(s, index=tuple(index)))
             return
-        all_ok, *more = oks.values()
-        for ok in more:
-            all_ok = b.op("and", all_ok, ok)
+        all_ok = b.reduced("and", oks.values())
         results: tuple[N.Param, ...] = ()
         with b.block() as then:
             if isinstance(s, N.Value):

@@ -13,8 +13,7 @@ def cse(kernel: N.Kernel) -> N.Kernel:
     """Guarantees for each task that no Op, constant, argument, shape or assert repeats an equal statement whose value
     is visible there. No load repeats an equal load either, unless a path from the first to the second writes to
     memory that may be the same. A task does not use values of other tasks or of the statements around it."""
-    c = _Cse(kernel)
-    body = c.block(kernel.body)
+    body = _Cse(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
 

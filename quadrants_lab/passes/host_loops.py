@@ -80,8 +80,7 @@ def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None
     """Emits the copies of the body; ``ends`` maps the loop's results to the values that replace them."""
     values = loop.inits
     for _ in range(trips):
-        ids = {p.id: v for p, v in zip(loop.carried, values, strict=True)}
-        values = emit_copy(b, loop.body, ids)
+        values = emit_copy(b, loop.body, {p.id: v for p, v in zip(loop.carried, values, strict=True)})
     ends.update((p.id, ends.get(v, v)) for p, v in zip(loop.results, values, strict=True))
 
 

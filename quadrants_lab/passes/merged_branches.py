@@ -4,7 +4,7 @@ branch that repeats forward values, and one that uses them."""
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import end_of, map_blocks, substitute, uses, walk
+from quadrants_lab.ir.walk import end_of, find, map_blocks, substitute, uses
 
 
 def merged(block: N.Block, written: set[str]) -> N.Block:
@@ -23,8 +23,7 @@ def merged(block: N.Block, written: set[str]) -> N.Block:
             values = dict(zip((p.id for p in first.results), end_of(a).operands(), strict=True))
             arms.append(_idle((*a[:-1], *substitute(b, values))))
         one = replace(first, then=arms[0], orelse=arms[1], results=())
-        rest = block[n + 2 + len(between) :]
-        return merged((*block[:n], *between, one, *rest), written)
+        return merged((*block[:n], *between, one, *block[n + 2 + len(between) :]), written)
     return tuple(map_blocks(s, lambda inner: merged(inner, written)) if isinstance(s, N.If) else s for s in block)
 
 
@@ -74,4 +73,4 @@ def _same_values(block: N.Block, written: set[str]) -> N.Block:
 
 def written(block: N.Block) -> set[str]:
     """The buffers that the block writes to."""
-    return {s.buffer for s in walk(block) if isinstance(s, N.Write)}
+    return {s.buffer for s in find(block, N.Write)}

@@ -104,8 +104,7 @@ class _Task:
             if self.full:
                 self.threads = b.const(size, i32)
             else:
-                left = b.op("sub", total, self.base)
-                self.threads = b.cast(b.op("min", left, b.const(size, t)), i32)
+                self.threads = b.cast(b.op("min", b.op("sub", total, self.base), b.const(size, t)), i32)
             for x in self.shared:
                 self.clear(x)
             self.region(task.body[:-1], [])
@@ -127,10 +126,7 @@ class _Task:
         extents = [
             b.op("max", b.op("sub", b.cast(e, t), b.cast(x, t)), zero) for x, e in zip(begins, ends, strict=True)
         ]
-        total = extents[0]
-        for extent in extents[1:]:
-            total = b.op("mul", total, extent)
-        return t, extents, total
+        return t, extents, b.reduced("mul", extents)
 
     def size(self, blocks: int) -> SizeExpr:
         """The number of blocks as an expression that the host evaluates before a launch."""

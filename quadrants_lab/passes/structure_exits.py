@@ -24,8 +24,7 @@ def structure_exits(kernel: N.Kernel) -> N.Kernel:
     if not any(find(kernel.body, N.Exit)):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
-    body = _Structurer(b).block(kernel.body)
-    return replace(kernel, body=body, next_id=b.next_id)
+    return replace(kernel, body=_Structurer(b).block(kernel.body), next_id=b.next_id)
 
 
 @dataclass(slots=True)
@@ -110,8 +109,7 @@ class _Structurer:
         with b.block() as before:
             true = b.const(True, u1)
         live = b.param(u1, "live")
-        last = s.cond[-1]
-        (goes_on,) = last.operands()
+        (goes_on,) = s.cond[-1].operands()
         if all(isinstance(i, N.Pure) for i in s.cond[:-1]):
             with b.block() as end:
                 b.yield_(b.op("and", goes_on, live.id))

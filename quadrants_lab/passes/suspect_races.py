@@ -103,8 +103,7 @@ class Suspecting:
         b = self.b
         indices = tuple(b.param(of.extent_type) for _ in range(of.ndim)) or (b.param(i32),)
         with b.block() as bounds:
-            begins = [b.const(0, p.type) for p in indices]
-            b.yield_(*begins, *(self._extents(of) or [b.const(1, i32)]))
+            b.yield_(*[b.const(0, p.type) for p in indices], *(self._extents(of) or [b.const(1, i32)]))
         with b.block() as body:
             self._add("sub", self.marks(of.name, WRITTEN), tuple(p.id for p in indices[: of.ndim]))
             b.yield_()

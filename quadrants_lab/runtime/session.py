@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +16,6 @@ from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime.backend import Backend, backend
 
 if TYPE_CHECKING:
@@ -85,12 +85,14 @@ class Session:
     notice the numbers that it reads; ``unobserved``: there are none of either, and the session is alive. ``exported``:
     other libraries have got memory of fields or ndarrays, which may come back as arguments.
 
-    ``fast_paths`` are, by id, weak references to objects with a specialised launch path, which ``take_path()`` drops
-    and returns. They are dropped at the end of the session; while launches are observed or another session is the
-    default one, the paths are suspended. ``epoch`` counts the tasks of launches that watch for races, and starts again
-    with each ``generation`` of their marks.
+    ``fast_paths``: objects with a specialised launch path, which ``take_path()`` drops and returns, as the end of the
+    session does. When launches are observed or another session becomes the default one, the paths are suspended; the
+    next call that nobody watches takes its path again. ``awake``: some path is not suspended. ``epoch`` counts the
+    tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
+    ``finds_lost``: it looks for gradients that are lost, see `qd.init`.
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
-    `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
+    `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels; ``holders``: what else holds the device or its
+    memory. The method ``session_ended`` of plans and holders drops it. ``placements`` grows when fields that
     kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
     ``unreachable``: at most so many bytes of fields that have ended wait for Python to free them.
     ``before_end``: what is called before it ends. ``ended_error`` makes the error for using an object, described in
@@ -101,13 +103,13 @@ class Session:
         self.settings = settings
         self.lock = forks.lock()
         self.alive = self.unobserved = True
-        self.exported = False
+        self.exported, self.finds_lost = False, settings.options.get("check") == "gradients"
         self.field_observers: tuple[Callable[[object], None], ...] = ()
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
-        self.fast_paths: Table[int, Callable[[], Any]] = Table()
+        self.fast_paths, self.awake = Members(), False
         self.set_aside: list[list[tuple[Any, Any]]] = []  # those from before `other_fast_paths`
-        self.fields, self.differentiable, self.plans = Members(), Members(), Members()
+        self.fields, self.differentiable, self.plans, self.holders = Members(), Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.before_end: list[Callable[[], None]] = []
         self.taping: list[Any] = []
@@ -143,11 +145,18 @@ class Session:
         with self.lock, _opening:  # drivers are opened one after the other
             self.must_live()
             if self._device is None:
-                which = {} if self.settings.device is None else {"number": self.settings.device}
-                device = self.backend.open_device(self.settings.threads, self.cache, **which)
+                try:
+                    device = self._opened()
+                except Exception:  # a driver may refuse another device while those of ended sessions wait for Python
+                    gc.collect()
+                    device = self._opened()
                 device.set_seed(self.settings.random_seed)
                 self._device = device
             return self._device
+
+    def _opened(self) -> Device:
+        which = {} if self.settings.device is None else {"number": self.settings.device}
+        return self.backend.open_device(self.settings.threads, self.cache, **which)
 
     @property
     def backend(self) -> Backend:
@@ -167,7 +176,7 @@ class Session:
 
     def _take_fast_paths(self) -> list[tuple[Any, Any]]:
         """Drops them; `Specialised.use_path` sets one of them again."""
-        found = [(one, one.take_path()) for one in self._with_fast_paths()]
+        found = [(one, one.take_path()) for one in self.fast_paths]
         self.fast_paths.clear()
         return found
 
@@ -178,20 +187,11 @@ class Session:
         self.differentiable.known = {}
         self.forget_fast_paths()
 
-    def _with_fast_paths(self) -> list[Any]:
-        return [one for of in list(self.fast_paths.values()) if (one := of()) is not None]
-
     def suspend_fast_paths(self) -> None:
-        if self.fast_paths:
-            with self.lock:
-                for one in self._with_fast_paths():
-                    one.suspend()
-
-    def resume_fast_paths(self) -> None:
-        if self.fast_paths:
-            with self.lock:
-                for one in self._with_fast_paths():
-                    one.resume()
+        with self.lock:
+            self.awake = False
+            for one in self.fast_paths:
+                one.suspend()
 
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
@@ -216,8 +216,12 @@ class Session:
             self.alive = self.unobserved = False
             self.forget_fast_paths()
             device, self._device = self._device, None
-            if device is not None:
-                device.finish()
+            try:
+                if device is not None:
+                    device.finish()
+            finally:
+                for one in [*self.plans, *self.holders, *([] if device is None else [device])]:
+                    one.session_ended()
 
     def forked(self) -> None:
         """Called in the child of a fork, where the session of a GPU has ended, because its driver does not work
@@ -305,8 +309,6 @@ def swap(other: Session | None) -> Session | None:
     before = _exchange(other)
     if before is not None:
         before.suspend_fast_paths()
-    if other is not None:
-        other.resume_fast_paths()
     return before
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, WITH_F64, session_of
@@ -47,18 +45,6 @@ def test_a_directional_derivative_through_loops() -> None:
         assert not x.dual.to_numpy().any()
 
 
-def test_kernels_are_plain_again_afterwards() -> None:
-    x, y = dual_field(4), dual_field(4)
-    x.fill(0.3)
-    sines(x, 2, y)
-    with qd.ad.FwdMode(y, x, seed=[1, 1, 1, 1]):
-        sines(x, 2, y)
-    before = y.dual.to_numpy()
-    sines(x, 2, y)
-    assert (y.dual.to_numpy() == before).all()
-    assert y[0] == pytest.approx(3 * sines_by_hand(0.3, 0, 2)[0])
-
-
 @pytest.mark.parametrize("shape", [(), 1])
 def test_a_parameter_of_one_entry_needs_no_seed_and_duals_add_up_if_asked(shape) -> None:
     a, y = dual_field(shape), dual_field(3)
@@ -73,41 +59,6 @@ def test_a_parameter_of_one_entry_needs_no_seed_and_duals_add_up_if_asked(shape)
     with qd.ad.FwdMode(loss=y, param=a, clear_gradients=False):
         square()
     assert y.dual.to_numpy().tolist() == [8.0] * 3
-
-
-def test_several_losses_and_several_launches() -> None:
-    x, y, z = dual_field(3), dual_field(3), dual_field(())
-    x.from_numpy(np.array([1.0, 2.0, 3.0]))
-
-    @qd.kernel
-    def first():
-        for i in x:
-            y[i] = x[i] * x[i]
-
-    @qd.kernel
-    def second():
-        for i in x:
-            z[None] += qd.exp(y[i] * 0.1)
-
-    with qd.ad.FwdMode(loss=[y, z], param=x, seed=[0, 1, 0]):
-        first()
-        second()
-    assert y.dual.to_numpy().tolist() == [0, 4, 0]
-    assert z.dual[None] == pytest.approx(0.4 * np.exp(0.4))
-
-
-def test_a_store_of_a_constant_ends_a_tangent() -> None:
-    x, y = dual_field(2), dual_field(2)
-    y.dual.fill(5)
-    @qd.kernel
-    def k():
-        for i in x:
-            y[i] = x[i] * 2
-            if i == 1:
-                y[i] = 3.0
-    with qd.ad.FwdMode(y, x, seed=[1, 1], clear_gradients=False):
-        k()
-    assert y.dual.to_numpy().tolist() == [2, 0]
 
 
 @qd.kernel
@@ -193,15 +144,6 @@ def test_a_chain_that_ends_between_two_launches_is_named(kind) -> None:
             measure(middle)
 
 
-def test_tangents_flow_through_copy_from() -> None:
-    x, middle, y = dual_field(3), dual_field(3, offset=-1), dual_field(3)
-    x.fill(2.0)
-    with qd.ad.FwdMode(y, x, seed=[1, 2, 3]):
-        middle.copy_from(x)
-        y.copy_from(middle)
-    assert y.dual.to_numpy().tolist() == [1, 2, 3]
-
-
 @pytest.mark.parametrize("fp", [qd.f32, qd.f64], ids=str)
 def test_extremes_give_the_winners_tangent(fp) -> None:
     x, low, high = dual_field(6, fp), dual_field((), fp), dual_field((), fp)
@@ -238,18 +180,6 @@ def test_a_later_loop_may_overwrite_what_a_maximum_was_taken_of() -> None:
         with qd.ad.FwdMode(loss=high, param=x, seed=[1.0, 1.0, 1.0]):
             k()
         assert high.dual[None] == pytest.approx(expected)
-
-
-def test_random_draws_are_constants() -> None:
-    x, y = dual_field(3), dual_field(3)
-    x.fill(2.0)
-    @qd.kernel
-    def k():
-        for i in x:
-            y[i] = x[i] * qd.random(qd.f64)
-    with qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
-        k()
-    np.testing.assert_allclose(y.dual.to_numpy() * 2, y.to_numpy())
 
 
 def test_returned_values_and_prints_come_once(capsys) -> None:
@@ -296,26 +226,6 @@ def test_misuse_says_what_to_do() -> None:
     assert caught[0].filename == __file__
 
 
-def test_atomics_without_a_derivative_are_errors() -> None:
-    x, y, z = dual_field(3), dual_field(3), dual_field(3)
-
-    @qd.kernel
-    def product():
-        for i in x:
-            qd.atomic_mul(y[0], x[i])
-
-    @qd.kernel
-    def old():
-        for i in x:
-            y[i] = qd.atomic_add(z[0], x[i])
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for kernel, code in ((product, "QL0401"), (old, "QL0402")):
-            with pytest.raises(qd.QuadrantsCompilationError, match=code), qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
-                kernel()
-
-
 @pytest.mark.parametrize("seed", [[1.0, 0, 1, 0, 0, 1], np.array([[1.0, 0], [1, 0], [0, 1]])], ids=["flat", "shaped"])
 def test_fields_of_vectors(seed) -> None:
     x, y = qd.Vector.field(2, qd.f64, 3, needs_dual=True), dual_field(3)
@@ -327,17 +237,3 @@ def test_fields_of_vectors(seed) -> None:
     with qd.ad.FwdMode(y, x, seed):
         k()
     assert y.dual.to_numpy().tolist() == [0, 4, 10]
-
-
-def test_placed_fields() -> None:
-    u, w = qd.field(qd.f64), qd.field(qd.f64)
-    qd.root.dense(qd.i, 4).place(u, w)
-    qd.root.lazy_dual()
-    u.fill(3)
-    @qd.kernel
-    def k():
-        for i in u:
-            w[i] = u[i] ** 2
-    with qd.ad.FwdMode(w, u, seed=[1, 2, 3, 4]):
-        k()
-    assert w.dual.to_numpy().tolist() == [6, 12, 18, 24]

@@ -66,73 +66,6 @@ def test_a_polynomial(real) -> None:
         assert loss.grad[None] == 1
 
 
-def test_a_loop_with_trips_from_data(real) -> None:
-    x, n, loss = filled([0.3, 0.7, -1.2, 0.1], real), qd.field(qd.i32, 4), scalar(real)
-
-    @qd.kernel
-    def f():
-        for i in x:
-            v = x[i]
-            for k in range(n[i]):
-                v = qd.sin(v) + 0.2 * qd.exp(-v * x[(i + 1) % 4]) if k % 2 == 0 else v * v + 0.1
-            loss[None] += v * v
-
-    def by_numpy(a):
-        total = 0.0
-        for i in range(4):
-            v = a[i]
-            for k in range(trips[i]):
-                v = np.sin(v) + 0.2 * np.exp(-v * a[(i + 1) % 4]) if k % 2 == 0 else v * v + 0.1
-            total += v * v
-        return total
-
-    for trips in ([0, 1, 2, 5], [7, 3, 0, 4]):
-        n.from_numpy(np.array(trips, np.int32))
-        v = np.array([1.0, -0.5, 0.3, 2])
-        close(qd.ad.hessian_vector(f, loss, x, v), changes(by_numpy, x.to_numpy().astype(float), v), 1e-8)
-
-
-def test_twenty_steps_in_place(real) -> None:
-    """Each step overwrites what the gradient of the one before reads; a copy and two planes in turn are in between."""
-    x, u, loss = filled([0.4, -0.2, 0.9], real), qd.field(real, 3, needs_grad=True), scalar(real)
-    start = x.to_numpy().astype(float)
-
-    @qd.kernel
-    def kick(x: qd.template(), u: qd.template()):
-        for i in x:
-            u[i] -= 0.1 * qd.sin(x[i]) * x[(i + 1) % 3]
-
-    @qd.kernel
-    def drift():
-        for i in x:
-            x[i] += 0.1 * u[i]
-
-    @qd.kernel
-    def measure():
-        for i in x:
-            loss[None] += x[i] ** 2 + u[i] * x[(i + 1) % 3]
-
-    def program():
-        x.from_numpy(start.astype(real.numpy))
-        u.fill(0)
-        for _ in range(20):
-            kick(x, u)
-            drift()
-        measure()
-
-    def by_numpy(a):
-        x, u = np.array(a), np.zeros_like(a)
-        for _ in range(20):
-            u = u - 0.1 * np.sin(x) * np.roll(x, -1)
-            x = x + 0.1 * u
-        return (x**2 + u * np.roll(x, -1)).sum()
-
-    v = np.array([1.0, 0.5, -2])
-    for _ in range(2):
-        close(qd.ad.hessian_vector(program, loss, x, v), changes(by_numpy, start, v), 1e-8)
-        close(x.grad.to_numpy(), gradient(by_numpy, start))
-
-
 @pytest.mark.filterwarnings("error:.*QL2102")
 def test_a_recorded_program_again_and_again(real) -> None:
     """As a Newton method does: the same launches from other values, among gradients of the same Tape."""
@@ -175,28 +108,6 @@ def test_a_recorded_program_again_and_again(real) -> None:
         with qd.ad.Tape(loss):
             program()
         close(x.grad.to_numpy(), gradient(by_numpy, x.to_numpy().astype(float)))
-
-
-def test_matrices_of_an_ndarray(real) -> None:
-    rng = np.random.default_rng(2)
-    m, loss = qd.Matrix.ndarray(2, 2, real, 3, needs_grad=True), scalar(real)
-    values = rng.normal(size=(3, 2, 2)) + 2 * np.eye(2)
-    m.from_numpy(values.astype(real.numpy))
-
-    @qd.kernel
-    def f(m: qd.types.ndarray()):
-        for i in m:
-            a = m[i]
-            loss[None] += a.inverse()[0, 1] + a.determinant() * a.trace() + (a @ a.transpose()).norm_sqr()
-
-    def by_numpy(a):
-        det = a[:, 0, 0] * a[:, 1, 1] - a[:, 0, 1] * a[:, 1, 0]
-        square = a @ a.transpose(0, 2, 1)
-        return (-a[:, 0, 1] / det + det * (a[:, 0, 0] + a[:, 1, 1])).sum() + (square * square).sum()
-
-    v = rng.normal(size=(3, 2, 2))
-    close(qd.ad.hessian_vector(lambda: f(m), loss, m, v), changes(by_numpy, m.to_numpy().astype(float), v), 1e-8)
-    close(m.grad.to_numpy(), gradient(by_numpy, m.to_numpy().astype(float)))
 
 
 def test_an_overwritten_ndarray_whose_data_end_loops(real) -> None:
@@ -260,19 +171,6 @@ def test_several_parameters(real) -> None:
     for found, want in zip(named.values(), both, strict=True):
         close(found, want)
     close(qd.ad.hessian_vector(program, loss, a, one), np.zeros(3))  # x stays where it is
-
-
-def test_members_of_structs(real) -> None:
-    s, loss = qd.types.struct(p=real, q=real).field(shape=3, needs_grad=True), scalar(real)
-    s.p.fill(2.0)
-    s.q.fill(3.0)
-    @qd.kernel
-    def f():
-        for i in s:
-            loss[None] += s[i].p ** 2 * s[i].q
-    p, q = qd.ad.hessian_vector(f, loss, [s.p, s.q], [[1, 0, 2], [0, 1, 0]])
-    close(p, [6, 4, 12])
-    close(q, [4, 0, 8])
 
 
 def test_piecewise_functions(real) -> None:

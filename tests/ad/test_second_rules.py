@@ -165,32 +165,6 @@ def test_memory_of_others_has_no_second_derivative(real) -> None:
 
 
 @ON_CPU
-def test_a_parameter_of_an_earlier_session(real) -> None:
-    x = filled([1, 2], real)
-    qd.init(arch=qd.cpu, default_fp=real)
-    loss = scalar(real)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2001"):
-        qd.ad.hessian_vector(lambda: None, loss, x, [1, 1])
-
-
-@ON_CPU
-def test_everything_else_is_as_under_a_tape(real) -> None:
-    x, loss = filled([1, 2, 3, 4], real), scalar(real)
-    other = qd.field(real, 4, needs_grad=True, needs_dual=True)
-    other.dual.fill(5)
-    qd.ad.hessian_vector(lambda: cubes(x, loss), loss, x, [1, 0, 0, 0])
-    gradient_, value = x.grad.to_numpy(), loss[None]
-    with qd.ad.Tape(loss):
-        cubes(x, loss)
-    assert (x.grad.to_numpy() == gradient_).all()
-    assert loss[None] == value
-    assert not x.dual
-    assert (other.dual.to_numpy() == 5).all()
-    other.fill(2)
-    close(qd.ad.hessian_vector(lambda: cubes(other, loss), loss, other, [1, 0, 0, 0]), [12, 1, 0, 1])
-
-
-@ON_CPU
 def test_warnings_are_those_of_a_tape(real) -> None:
     x, hidden, loss = filled([1, 2], real), qd.field(real, 2), scalar(real)
 

@@ -114,27 +114,6 @@ def test_steps_of_time_by_hand() -> None:
     assert abs(u.grad[0, 0] - d) < 1e-5
 
 
-def test_a_tape_does_not_warn() -> None:
-    x, y = field(name="x"), field(name="y")
-
-    @qd.kernel
-    def square():
-        for _ in range(1):
-            y[None] += x[None] ** 2
-
-    @qd.kernel
-    def double():
-        for _ in range(1):
-            x[None] = x[None] * 2.0
-
-    x[None] = 3.0
-    with qd.ad.Tape(y):
-        square()
-        double()
-        square()
-    assert x.grad[None] == 30.0
-
-
 def test_a_gradient_of_ones_own_finds_what_its_tape_put_back() -> None:
     x, y = field(4), field()
     x.fill(0.5)
@@ -167,7 +146,7 @@ def test_a_gradient_of_ones_own_finds_what_its_tape_put_back() -> None:
 
 def test_a_loop_of_gradients_looks_for_writers_once(monkeypatch) -> None:
     """Between the gradients nothing is written, so they share what was found, and each compares its own elements."""
-    from quadrants_lab.runtime.gradient import plan
+    from quadrants_lab.runtime.observe import gradient_warnings
 
     x, y, loss = field(8, name="x"), field(8, name="y"), field(name="loss")
 
@@ -180,7 +159,8 @@ def test_a_loop_of_gradients_looks_for_writers_once(monkeypatch) -> None:
         x[t] = 2.0
 
     looks = []
-    monkeypatch.setattr(plan, "suspects", lambda *args, found=plan.suspects: looks.append(args) or found(*args))
+    found = gradient_warnings.suspects
+    monkeypatch.setattr(gradient_warnings, "suspects", lambda *args: looks.append(args) or found(*args))
     use(7)
     write(3)
     loss.grad[None] = 1.0

@@ -17,7 +17,7 @@ import quadrants_lab as qd
 
 @pytest.mark.filterwarnings("ignore")
 @settings(
-    max_examples=300 if os.environ.get("QL_NIGHTLY") else 20, deadline=None, derandomize=True, database=None,
+    max_examples=300 if os.environ.get("QL_NIGHTLY") else 10, deadline=None, derandomize=True, database=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(nests(marks=True))

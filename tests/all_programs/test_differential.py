@@ -3,12 +3,13 @@
 import numpy as np
 from programs import PROGRAMS
 from running import WAYS, Bench, differences, each, f64, interpreted, job_of, spread
+from sessions import NIGHT
 
 # the others are launched by test_gradients, values compared
 WITHOUT_GRADIENT = [p for p in PROGRAMS.values() if not p.grad]
 
 
-@each(PROGRAMS.values())
+@each([*WITHOUT_GRADIENT, *[p for p in PROGRAMS.values() if p.grad][:: 1 if NIGHT else 3]])
 def test_interpreted_after_every_pass(program):
     for case in program.cases:
         job = job_of(program, case)

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 from oracle.tangents import tangents
-from programs import PROGRAMS, lifted as programs_lifted
+from programs import PROGRAMS, seeds
 from running import Bench, each, f64, interpreted, job_of
 
 import quadrants_lab as qd
@@ -22,13 +22,13 @@ def test_values_are_what_they_are_without_tangents(program):
 
 LAUNCHED = [
     p for p in PROGRAMS.values()
-    if p.fn.__module__ == programs_lifted.__name__ and "x" in p.fields and p.fields["y"].shape == ()
+    if p.fn.__module__ == seeds.__name__ and "x" in p.fields and p.fields["y"].shape == ()
 ]  # fmt: skip
 
 
 @each(LAUNCHED)
 def test_launched(program):
-    """By `FwdMode` on the CPU, which takes what the peer refuses to differentiate; trip counts change in between."""
+    """By `FwdMode` on the CPU, which takes what reference implementations get wrong; trip counts change in between."""
     way, bench = np.random.default_rng(2).uniform(-1, 1, program.fields["x"].shape), Bench(f64)
     for case in program.cases:
         job = job_of(program, case)

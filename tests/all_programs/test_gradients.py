@@ -47,12 +47,12 @@ TOGETHER = [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal"
             way("wasm", f64)]  # fmt: skip
 
 
-@spread(WITH_GRADIENT[:: 1 if NIGHT else 2], TOGETHER)
+@spread(WITH_GRADIENT[:: 1 if NIGHT else 4], TOGETHER)
 def test_value_and_gradient_together(program, arch, fp):
     run_and_compare(program, arch, fp, together=True)
 
 
-@each(SMOOTH)
+@each(SMOOTH, every=3)
 def test_the_oracle_against_finite_differences(program):
     case = program.cases[-1]
     job = job_of(program, case)

@@ -9,6 +9,7 @@ from programs import PROGRAMS
 from programs.seeded import SEEDED, SEEDS, program_of
 from programs.strategies import Source, kernels, seeded_kernel
 from running import WAYS, Bench, Job, differences, each, f64, interpreted, job_of, way
+from sessions import NIGHT
 
 
 def jobs_for(source: Source) -> list[Job]:
@@ -62,7 +63,7 @@ COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": list(He
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:: 1 if NIGHT else 2])
 def test_seeded_kernels(seed):
     assert check(seeded_kernel(seed)), "print new seeds: cd tests; python -m programs.seeded"
 

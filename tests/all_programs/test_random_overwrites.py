@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from oracle.numbers import Budget
 from running import Bench, Job, define, differences, f32, f64
-from sessions import NIGHT, skips
+from sessions import NIGHT, in_turn, skips
 
 import quadrants_lab as qd
 
 SIZE = 5
 FLOATS = {"x": (SIZE,), "z": (SIZE,), "A": (SIZE, SIZE), "y": ()}
+OTHERS = ("vulkan", "metal", "cuda", "wasm")
 BATCH = 50 if NIGHT else 10  # kernels of one test
 
 
@@ -148,7 +149,7 @@ def test_on_the_cpu(batch: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("arch", [pytest.param(a, marks=skips(a)) for a in ("vulkan", "metal", "cuda", "wasm")])
+@pytest.mark.parametrize("arch", in_turn([pytest.param(a, id=a, marks=skips(a)) for a in OTHERS], OTHERS))
 @pytest.mark.parametrize("batch", range(4 if NIGHT else 1))
 def test_elsewhere(batch: int, arch: str) -> None:
     start = 10_000 + 1000 * batch

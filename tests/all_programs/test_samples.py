@@ -35,7 +35,7 @@ REFUSED = {
     **dict.fromkeys(("hash_grid", "splatting"), "its environment has no torch"),
 }
 # sample -> how far the peer's values may be off, and why
-ROUNDED = dict.fromkeys(("four_materials", "mpm_materials", "plasticine_tool"), (1e-4, "its svd is as exact as f32"))
+ROUNDED = dict.fromkeys(("four_materials", "plasticine_tool"), (1e-4, "its svd is as exact as f32"))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ SAMPLES = [Sample(path.stem) for path in sorted(HERE.glob("*.py"))]
 DERIVATIVES = [s for s in SAMPLES if s.option("PARAMS", {})]
 LEARNERS = [s for s in SAMPLES if s.option("learn", None)]
 # whose gradient takes the peer seconds to compile: asked for by night
-LONG = [Sample(name) for name in ("arm_contact", "diff_mpm", "four_materials", "plasticine_tool", "porous_flow")]
+LONG = [Sample(name) for name in ("arm_contact", "four_materials", "plasticine_tool", "porous_flow")]
 SHORT = [s for s in SAMPLES if s not in LONG and s.name not in REFUSED]
 
 

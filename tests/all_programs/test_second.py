@@ -1,5 +1,7 @@
 """Second derivatives: for every program the gradient of its tangents is how its gradient changes."""
 
+import os
+
 import numpy as np
 import pytest
 from all_programs.test_hypothesis import COMMON, jobs_for
@@ -26,7 +28,7 @@ KINKS = {
 }
 
 
-@each(DIFFERENTIABLE, every=2)
+@each(DIFFERENTIABLE, every=4)
 def test_it_is_how_the_gradient_changes(program):
     job = job_of(program, program.cases[-1])
     assert not disagreement(interpreted(job), job.oracle(), 0.0 if program.name in KINKS else 1e-5)
@@ -41,7 +43,7 @@ def test_at_a_kink_it_is_finite(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=30, derandomize=True, database=None, **COMMON)
+@settings(max_examples=300 if os.environ.get("QL_NIGHTLY") else 12, derandomize=True, database=None, **COMMON)
 @given(kernels())
 def test_random_kernels(source):
     job = jobs_for(source)[0]

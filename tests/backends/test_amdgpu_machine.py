@@ -35,7 +35,7 @@ from quadrants_lab.backends.amdgpu import chips, hip
 from quadrants_lab.ir.types import DType
 
 CHIPS = ("gfx90a", "gfx942", "gfx1100")
-BY_DAY = 42  # one program of so many
+BY_DAY = 84  # one program of so many
 pytestmark = pytest.mark.skipif(not hip.probe(), reason="a device is here; the imitation is for machines without")
 
 
@@ -62,7 +62,10 @@ def rig(request: pytest.FixtureRequest, imitation: Any, monkeypatch: pytest.Monk
     return amdgpu_rig
 
 
-@pytest.mark.parametrize("name", ["i32", "u32", "i64", "u64", "f32", "f64"])
+BY_NIGHT = [pytest.param(t, marks=pytest.mark.slow) for t in ("i32", "u32", "i64", "f64")]
+
+
+@pytest.mark.parametrize("name", ["u64", "f32", *BY_NIGHT])
 def test_primitives(rig: Any, name: str) -> None:
     """Primitives of 32 and 64 bits, elementary functions too, on edge cases and random values."""
     conformance_prims.test_rows(rig, name)

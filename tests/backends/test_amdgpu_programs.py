@@ -10,7 +10,7 @@ from sessions import NIGHT
 from quadrants_lab.backends.amdgpu import listings
 from quadrants_lab.ir.options import CompileOptions
 
-BY_DAY = 36  # one program of so many
+BY_DAY = 108  # one program of so many
 WAYS = [
     pytest.param(p, chip, id=f"{p.name}-{chip}")
     for k, chip in enumerate(("gfx90a", "gfx942", "gfx1100"))

@@ -39,7 +39,6 @@ def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_values(waiting: str) -> None:
     programs.test_threads_read_what_others_wrote()
     programs.test_a_reduction_in_shared_memory()
-    programs.test_a_tiled_matrix_product()
     programs.test_shared_atomics_in_a_loop_over_two_axes()
     programs.test_barriers_in_loops_and_ifs_that_threads_agree_on(3)
     programs.test_a_block_for_each_element()
@@ -59,7 +58,9 @@ def test_tiles(waiting: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [gradients.shifted, gradients.collected, gradients.greatest], ids=lambda f: f.__name__
+    "program",
+    [gradients.shifted, *(pytest.param(f, marks=pytest.mark.slow) for f in (gradients.collected, gradients.greatest))],
+    ids=lambda f: f.__name__,
 )
 def test_gradients(waiting: str, program: Any) -> None:
     gradients.test_gradients_through_barriers(waiting, program)

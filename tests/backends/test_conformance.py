@@ -11,18 +11,16 @@ from child import together
 from conformance.prims import *  # noqa: F403
 from conformance.tasks import *  # noqa: F403
 from conformance.tasks import AXPY, CHECKED, serial, stacked
-from sessions import NIGHT, skips
+from sessions import NIGHT, in_turn, skips
 
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, ScalarParam, Status
 
-C = pytest.param("c", marks=skips("c"))
+C = pytest.param("c", id="c", marks=skips("c"))
+ELSE = [pytest.param(arch, id=arch) for arch in ("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")]
 
 
-# AMDGPU's host side and lowering are CUDA's, and its emitter has tests of its own: by day one test in four
-AMDGPU = pytest.param("amdgpu", marks=pytest.mark.in_turn("amdgpu", ("amdgpu", "", "", "")))
-
-
-@pytest.fixture(params=["cpu", C, "cuda", "vulkan", "metal", AMDGPU, "wasm"])
+# by day on the CPU, on one device whose code LLVM or a C compiler makes, and on one of the others
+@pytest.fixture(params=in_turn(in_turn([C, *ELSE], ("c", "cuda", "amdgpu")), ("vulkan", "metal", "wasm")))
 def rig(request: pytest.FixtureRequest) -> Any:
     """By day what has ten kernels for each dtype is only run, and not listed for several chips."""
     module = import_module(f"rigs.{request.param}_rig")

@@ -63,7 +63,7 @@ def check(program: Any, fp: Any) -> None:
         assert not differences(job, job.oracle(), got, tol, gradient=program.grad), case
 
 
-@each(SEEDED.values(), every=3)
+@each(SEEDED.values(), every=6)
 def test_random_programs(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lanes(monkeypatch)
     check(program, f64)

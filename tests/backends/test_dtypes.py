@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from programs.deep import define
 from rigs.calls import llvm_misfits, ptx_misfits
-from sessions import ALL_AT_ONCE, NIGHT, by_night, ended
+from sessions import ALL_AT_ONCE, EVERYWHERE, NIGHT, by_night, ended
 
 import quadrants_lab as qd
 from quadrants_lab.backends import cpu
@@ -178,9 +178,11 @@ def operands(op: str, name: str) -> tuple[Values, Values]:
 # --- the tests ----------------------------------------------------------------------------------------------------
 
 def everywhere(*names: str, fast_math: bool) -> list[Any]:
-    """Sessions, dtypes and options. Metal has no f64."""
+    """Sessions, dtypes and options. Metal has no f64. By day f16, which no two devices have in the same way, is tried
+    on all of them at once, and another dtype on the CPU and one more in turn."""
     options, word = {"fast_math": fast_math}, "fast" if fast_math else "exact"
-    pairs = [(w, name) for w in ALL_AT_ONCE for name in names if (w.id, name) != ("metal", "f64")]
+    of = lambda name: ALL_AT_ONCE if name == "f16" else EVERYWHERE
+    pairs = [(w, name) for name in names for w in of(name) if (w.id, name) != ("metal", "f64")]
     return [pytest.param(*w.values, name, options, id=f"{w.id}-{name}-{word}", marks=w.marks) for w, name in pairs]
 
 

@@ -13,8 +13,8 @@ import quadrants_lab as qd
 from quadrants_lab.backends._gpu.flight import MOST, PART, Cost
 from quadrants_lab.backends._simt.device import SimtDevice
 from quadrants_lab.backends._simt.flight import Flight
-from quadrants_lab.backends.amdgpu.device import Device as AmdDevice
-from quadrants_lab.backends.cuda.device import Device as CudaDevice
+from quadrants_lab.backends.amdgpu.hip import Device as AmdDevice
+from quadrants_lab.backends.cuda.driver import Device as CudaDevice
 from quadrants_lab.backends.vulkan import queue
 from quadrants_lab.runtime.session import current
 

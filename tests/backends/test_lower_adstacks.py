@@ -42,7 +42,7 @@ def agree(run: Interpreted, kernel: N.Kernel, *layouts: LowerAdstacks, most: int
     return expected.overflow is None
 
 
-@each(STACKED, every=2)
+@each(STACKED, every=6)
 def test_gradients_are_the_same(program: Program) -> None:
     run, kernel = gradient(program)
     if not any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body)):

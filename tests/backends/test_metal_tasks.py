@@ -7,9 +7,7 @@ from conformance.tasks import AXPY, serial
 from rigs import metal_rig
 
 from quadrants_lab.backends import metal
-from quadrants_lab.backends._msl.kernel import Module
-from quadrants_lab.backends.metal import executable, simulator
-from quadrants_lab.backends.metal.device import Device
+from quadrants_lab.backends.metal import simulator
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsTypeError
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.types import DType
@@ -79,24 +77,6 @@ def test_memory_of_another_device_is_refused() -> None:
 def test_f64_is_refused_by_name(source: str, what: str) -> None:
     with pytest.raises(QuadrantsTypeError, match=f"{what} is f64, which Metal does not have"):
         metal.load(parse_kernel(source), metal_rig.EXACT)
-
-
-def test_a_build_that_fails_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = Module(("#include <metal_stdlib>", "kernel void task0() { nonsense; }"), (-1, -1), 1)
-    monkeypatch.setattr(executable, "emit", lambda *args: wrong)
-    exe = metal.load(parse_kernel(AXPY), metal_rig.EXACT)
-    with pytest.raises(QuadrantsRuntimeError) as caught:
-        exe.frame(metal_rig.fresh())
-    text = str(caught.value)
-    assert "kernel 'axpy' does not build on metal (simulated Metal GPU): 57 bytes, 2 lines of MSL" in text
-    assert "nonsense" in text
-
-
-def test_the_device_says_that_it_is_simulated() -> None:
-    own: Device = metal_rig.fresh()
-    assert own.simulated
-    assert own.name == "simulated Metal GPU"
-    assert metal.probe_simulation() == ""
 
 
 @pytest.mark.parametrize("t", metal_rig.TYPES, ids=str)

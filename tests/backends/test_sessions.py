@@ -3,15 +3,18 @@
 import gc
 import resource
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
 from rigs import parallel
-from sessions import NIGHT, sessions
+from sessions import NIGHT, in_turn, sessions
 
 import quadrants_lab as qd
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.runtime import session
 
-WHERE = sessions("cpu", "cuda", "vulkan", "metal", "wasm")
+WHERE = in_turn(sessions("cpu", "cuda", "vulkan", "metal", "wasm"))
 
 
 @pytest.fixture(params=WHERE)
@@ -61,7 +64,7 @@ def test_ten_thousand_launches_without_growth(where: Any) -> None:
 def test_many_sessions_one_after_the_other(where: Any) -> None:
     most, last = [], 59 if NIGHT else 29
     gc.collect()
-    for session in range(last + 1):
+    for n_th in range(last + 1):
         qd.init(**where)
         k, x, y, n = sines()
         n[None], y.grad[None] = 2, 1.0
@@ -69,9 +72,59 @@ def test_many_sessions_one_after_the_other(where: Any) -> None:
         np.testing.assert_allclose(x.grad.to_numpy(), slopes(np.zeros(8), 2), rtol=1e-5)
         qd.reset()
         gc.collect()
-        if session in (last // 3, last):
+        if n_th in (last // 3, last):
             most.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert most[1] - most[0] < 13_000, "KiB"
+
+
+def test_a_session_that_ended_leaves_its_device(where: Any) -> None:
+    """Kernels, gradients, Tapes, fields and arrays that the program still has do not keep it; code and IR stay."""
+    qd.init(**where)
+    k, x, y, n = sines()
+    a, h = qd.ndarray(qd.f32, 8, needs_grad=True), np.ones(8, np.float32)
+
+    @qd.kernel
+    def squares():
+        for i in x:
+            x[i] = x[i] * x[i]
+
+    @qd.kernel
+    def add(a: qd.types.ndarray(qd.f32, 1)):
+        for i in a:
+            y[None] += a[i] * a[i]
+
+    @qd.ad.program
+    def both():
+        squares()
+        k()
+
+    n[None], y.grad[None] = 2, 1.0
+    tape = qd.ad.Tape(y)
+    for _ in range(5):
+        both()
+        k.grad()
+        k.value_and_grad()
+        add(h)
+        with tape:
+            squares()
+            squares()
+            k()
+            add(a)
+    assert y[None] != 0.0
+    kernels = k, k.grad, k.value_and_grad, squares, add
+    before = [(f.code(), f.ir(), f.schedule()) for f in kernels]
+    held = x, a, tape
+    device = session.current().device
+    gone = [ref(device), *(ref(one) for one in [getattr(device, "logical", None)] if one is not None)]
+    del device
+    qd.reset()
+    gc.collect()
+    assert [of() for of in gone] == [None] * len(gone)
+    assert [(f.code(), f.ir(), f.schedule()) for f in kernels] == before
+    assert all("error" not in repr(one) for one in held)
+    assert len(tape.report.steps) == 4
+    with pytest.raises(QuadrantsRuntimeError, match="QL2001"):
+        x.to_numpy()
 
 
 def test_two_devices_at_once() -> None:

@@ -1,6 +1,5 @@
 """Asynchronous launches on Vulkan: their order, their words, and failures that are raised later."""
 
-import contextlib
 import gc
 from typing import Any
 
@@ -189,34 +188,6 @@ def test_ctrl_c_in_the_middle(adder: Any, monkeypatch: pytest.MonkeyPatch, at: s
     assert x[None] == 3 + sum(range(COUNT))
 
 
-def test_more_wait_than_go_at_once(adder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More launches than fit one submission may wait after Ctrl-C."""
-    x, add = adder
-    def interrupted(slot: Slot) -> None:
-        raise KeyboardInterrupt
-    add(0)
-    qd.sync()
-    with monkeypatch.context() as patch:
-        patch.setattr(Slot, "commands", interrupted)
-        for n in range(queue.MOST + 8):
-            with contextlib.suppress(KeyboardInterrupt):
-                add(n)
-    assert x[None] == sum(range(queue.MOST + 8))
-
-
-def test_sessions_that_end_with_launches_on_their_way() -> None:
-    for _ in range(20):
-        qd.init(arch=qd.vulkan)
-        x = qd.field(qd.f32, 100)
-        @qd.kernel
-        def count():
-            for i in x:
-                x[i] += 1.0
-        for _ in range(10):
-            count()
-    qd.reset()
-
-
 def test_an_overflow_is_raised_at_the_next_synchronisation() -> None:
     own = fresh()
     n = 100
@@ -245,24 +216,6 @@ def test_an_overflow_is_raised_at_the_next_synchronisation() -> None:
     own.finish()
     assert (memories["y"].read()[:, :5] == 2.0 ** np.arange(5)).all()
     assert len(told) == 1
-
-
-@pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
-def test_a_loop_cut_by_the_driver_is_raised_at_the_next_synchronisation(session: None) -> None:
-    x, n = qd.field(qd.i32, ()), qd.field(qd.i32, ())
-    @qd.kernel
-    def nest():
-        for _ in range(1):
-            for i in range(n[None]):
-                for j in range(n[None]):
-                    x[None] = i + j
-    n[None] = 1000
-    nest()
-    with pytest.raises(RuntimeError, match="kernel nest went round its loops more than 65535 times"):
-        qd.sync()
-    n[None] = 10
-    nest()
-    assert x[None] == 18
 
 
 @pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")

@@ -14,6 +14,7 @@ from child import interrupt_when, run
 from conformance.tasks import AXPY, serial, stacked
 from rigs import parallel, vulkan_rig
 from rigs.vulkan_rig import bind, device, fresh, load
+from sessions import NIGHT
 
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.disk_cache import DiskCache
@@ -28,12 +29,6 @@ def ones(n: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 # --- devices --------------------------------------------------------------------------------------------------
-
-def test_probe_and_listing() -> None:
-    assert vulkan.probe() == ""
-    assert vulkan.devices()
-    assert vulkan.target_key() == vulkan.target_key()
-
 
 def test_visible_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QD_VISIBLE_DEVICE", "0")
@@ -83,7 +78,8 @@ except qd.QuadrantsRuntimeError as e:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="damages a driver as Linux has it")
 @pytest.mark.parametrize(
-    ("fault", "variable"), [*((f, "VK_DRIVER_FILES") for f in FAULTS), ("cut library", "VK_ICD_FILENAMES")]
+    ("fault", "variable"),
+    [*((f, "VK_DRIVER_FILES") for f in list(FAULTS)[:: 1 if NIGHT else 3]), ("cut library", "VK_ICD_FILENAMES")],
 )
 def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path) -> None:
     manifest, library = tmp_path / "icd.json", tmp_path / "library.so"
@@ -225,34 +221,6 @@ def test_loops_that_the_driver_ends_are_an_error(source: str) -> None:
     frame.set_arg("n", 10)
     assert frame.launch() == 0
     assert frame.ret("r") == 100
-
-
-def test_a_while_that_the_driver_ends_is_an_error() -> None:
-    source = serial(
-        """%1: i32 = const 0
-        %2: i32 = arg n
-        %3: i32 = const 1
-        while carry (%4: i32 = %1) {
-          %5: u1 = lt %4, %2
-          yield %5
-        } do {
-          %6: i32 = add %4, %3
-          yield %6
-        } -> (%7: i32)
-        store @r[], %7""",
-        "buffer @r: ret i32[]",
-        "n: i32",
-    )
-    frame = bind(load(source), {}, {"n": 50_000})
-    assert frame.launch() == 0
-    assert frame.ret("r") == 50_000
-    frame.set_arg("n", 100_000)
-    if device().physical.target.cuts_loops:
-        with pytest.raises(RuntimeError, match="kernel k"):
-            frame.launch()
-    else:
-        assert frame.launch() == 0
-        assert frame.ret("r") == 100_000
 
 
 SLOW = parallel(

@@ -58,7 +58,7 @@ def test_listing_agrees_with_spirv_dis() -> None:
     kernel = parse_kernel(CHECKED)
     options = replace(EXACT, debug=True)
     stage = vulkan.stages(kernel, options)["spirv"]()
-    code = module(kernel, options, vulkan.listings._target()).words()
+    code = module(kernel, options, vulkan.target()).words()
     dis = run("spirv-dis", "--no-color", "-", given=code).stdout
     op = re.compile(r"Op[A-Z]\w+")
     ours = [op.search(line)[0] for line in stage.text.splitlines() if line.strip()]  # type: ignore[index]

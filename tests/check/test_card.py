@@ -12,8 +12,12 @@ from rich.console import Console
 from sessions import ended  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
+from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.runtime.check import differences
 from quadrants_lab.runtime.check.report import Tangent, Verdict
+from quadrants_lab.widgets import terminal
+from quadrants_lab.widgets.static import LEVELS, static
+from quadrants_lab.widgets.verdict import verdict
 
 # planted bugs -> badge, and what the first two lines say of the cause
 BUGS = {
@@ -66,6 +70,13 @@ def test_the_first_two_lines_name_line_and_cause(name) -> None:
     assert f"line {line}: " in two
     assert " ".join(says.split()[:4]) in two
     assert bool(colours & {"red", "yellow"}) is not report.right
+    answer, one, two, *_ = as_text(terminal.drawn(verdict(report)), 200).splitlines()
+    assert re.search(r"not right\.|cannot be checked\.|fault\.|None of|^\d of", answer.rstrip()) or report.right
+    assert one.startswith(badge)
+    assert says in one
+    assert f", line {line}" in two
+    html = static(verdict(report))
+    assert (LEVELS["bad"] in html or LEVELS["warning"] in html) is not report.right
     assert "look" not in shown
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from contextlib import nullcontext
 
 import numpy as np
@@ -20,6 +21,8 @@ from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.session import current
 from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.widgets.static import LEVELS, static
+from quadrants_lab.widgets.verdict import verdict as cards
 
 STOPS = {"field_without_grad_stops_the_gradient"}  # on purpose
 RIGHT = [p for p in PROGRAMS.values() if p.grad and not p.exact and not p.large and p.name not in STOPS]
@@ -43,7 +46,9 @@ def test_the_doctor_reports_nothing_for_a_right_program(program, case, arch) -> 
             one(f, loss)
     report = qd.ad.check(run, loss, {name: f for name, f in placed.items() if f.has_grad()})
     assert report.right, str(report)
-    assert all(v.level == "good" for v in report.verdicts), str(report)  # no card in a warning colour
+    assert all(c.level == "good" for c in report.cards), str(report)
+    colours = set(LEVELS.values()) & set(re.findall(r"#\w{6}", static(cards(report))))
+    assert colours == {LEVELS["good"]}, str(report)  # no card in a warning colour
 
 
 def total(f):

@@ -39,8 +39,12 @@ def test_reduce_and_scan(op, dtype):
 
 
 @CPU_ALONE
-@pytest.mark.parametrize("n", [0, A.TILE * A.ROW, A.TILE * A.ROW + 1, 3 * A.TILE * A.ROW - 5])
-def test_rows_of_tiles(session, n):
+def test_rows_of_tiles(session):
+    for n in (0, A.TILE * A.ROW, A.TILE * A.ROW + 1, 3 * A.TILE * A.ROW - 5):
+        check_rows_of_tiles(n)
+
+
+def check_rows_of_tiles(n):
     x = drawn("i32", n)
     out, scanned, total = (np.zeros(max(k, 1), np.int32) for k in (n, n, 1))
     scratch, count = np.zeros(A.reduce_scratch_slots(n), np.uint32), np.zeros(1, np.int32)
@@ -143,14 +147,18 @@ def totals(scratch: ARRAY, at: qd.i32, n: qd.i32, dtype: T):
 
 
 @CPU_ALONE
-@pytest.mark.parametrize("n", [0, 1, blocks.SPAN, blocks.SPAN + 1, 3 * blocks.SPAN + 77])
-def test_by_blocks_of_threads(session, monkeypatch, n):
+def test_by_blocks_of_threads(session, monkeypatch):
     """What GPUs run, whose blocks the CPU imitates."""
     def by_blocks():
         return True
     by_blocks.__qd_compile_time__ = True
     monkeypatch.setattr(A, "by_blocks", by_blocks)
-    test_rows_of_tiles(session, n)
+    for n in (0, 1, blocks.SPAN, blocks.SPAN + 1, 3 * blocks.SPAN + 77):
+        check_blocks(n)
+
+
+def check_blocks(n):
+    check_rows_of_tiles(n)
     x = np.random.default_rng(n).integers(-(2**31), 2**31, max(n, 1)).astype(np.float32)
     keys, values = qd.ndarray(qd.f32, x.shape), qd.ndarray(qd.i32, x.shape)
     keys.from_numpy(x)
@@ -255,8 +263,12 @@ def runs_sort(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.
 
 
 @pytest.mark.parametrize("op", GUIDE)
-@pytest.mark.parametrize("n", [1, 200, 256, 257, 1000])
-def test_the_slots_of_the_guide_are_enough_and_fewer_than_needed_are_an_error(op, n):
+def test_the_slots_of_the_guide_are_enough_and_fewer_than_needed_are_an_error(op):
+    for n in (1, 256, 257, 1000):
+        check_slots(op, n)
+
+
+def check_slots(op, n):
     run, needed = globals()[f"runs_{op}"], getattr(A, f"{op.removesuffix('_add')}_scratch_slots")(n)
     assert needed <= GUIDE[op](n)
     x = np.sort(drawn("i32", n))[::-1].copy()

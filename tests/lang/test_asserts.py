@@ -156,3 +156,29 @@ def test_asserts_that_do_nothing_else_cost_nothing():
     qd.init(arch=qd.cpu)
     x = qd.field(qd.i32, shape=8)
     assert code(with_asserts, x) == code(without, x)
+
+
+@qd.kernel
+def compares(x: qd.template(), n: qd.i32, what: qd.template()):
+    v = x[n] * 2.0
+    if qd.static(what == 0):
+        assert v + 1.0 < 3.0
+    if qd.static(what == 1):
+        assert x[n] < qd.sin(v) and n < 4, "too large"  # noqa: PT018
+    if qd.static(what == 2):
+        assert n < 3 and x[n + 9] > 0.0  # noqa: PT018
+    if qd.static(what == 3):
+        assert v < 3.0, f"v is {v}"
+
+
+@pytest.mark.parametrize(("what", "said"), [
+    (0, "v + 1.0 < 3.0 (with v = 4.0)"), (1, "too large (with x[n] = 2.0, v = 4.0, n = 3)"),
+    (2, "n < 3 and x[n + 9] > 0.0 (with n = 3)"), (3, "v is 4.0"),
+])  # fmt: skip
+def test_a_failed_assert_tells_what_it_read(what, said):
+    """What is behind `and` may be out of bounds, and was perhaps not evaluated."""
+    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+    x = qd.field(qd.f32, 4)
+    x.fill(2.0)
+    with pytest.raises(qd.QuadrantsAssertionError, match=re.escape(f"compares: {said}\n")):
+        compares(x, 3, what)

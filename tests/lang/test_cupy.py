@@ -1,4 +1,5 @@
-"""Data exchanged with CuPy, and sorts by CuPy, on a GPU: nothing goes by way of the host."""
+"""Data exchanged with CuPy, and what CuPy computes on a GPU (sorts, products and solutions of sparse matrices): nothing
+goes by way of the host."""
 
 import numpy as np
 import pytest
@@ -53,6 +54,26 @@ def test_sorts(session, cupy, dtype, monkeypatch):
     keys.from_numpy(x)
     qd.algorithms.parallel_sort(keys)
     np.testing.assert_array_equal(keys.to_numpy(), x[order])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_sparse_matrices(session, cupy, dtype, monkeypatch):
+    sparse = pytest.importorskip("scipy.sparse")
+    n, t = 500, getattr(qd, dtype)
+    poisson = sparse.diags([-1.0, 2.5, -1.0], [-1, 0, 1], (n, n))
+    A, x = qd.linalg.SparseMatrix(sm=poisson, dtype=t), qd.ndarray(t, n)
+    x.from_numpy(np.random.default_rng(0).normal(size=n).astype(t.numpy))
+    at_host = A.matrix @ x.to_numpy()
+    monkeypatch.setattr("quadrants_lab.lang.sparse_matrix._array", None)  # nothing goes by way of the host
+    eps = np.finfo(t.numpy).eps
+    y = A @ x
+    np.testing.assert_allclose(y.to_numpy(), at_host, rtol=8 * eps, atol=8 * eps)
+    solution, done = qd.linalg.SparseCG(A, y, max_iter=n, atol=1e-4 if dtype == "f32" else 1e-10).solve()
+    assert done
+    np.testing.assert_allclose(solution.to_numpy(), x.to_numpy(), atol=1e-3 if dtype == "f32" else 1e-9)
+    assert not qd.linalg.SparseCG(A, y, max_iter=2, atol=1e-12).solve()[1]
+    A[0, 0] = 7.0  # the copy on the GPU is another one afterwards
+    np.testing.assert_allclose((A @ x).to_numpy(), A.matrix @ x.to_numpy(), rtol=8 * eps, atol=8 * eps)
 
 
 @CPU_ALONE

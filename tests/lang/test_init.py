@@ -85,6 +85,9 @@ def test_the_environment_speaks_where_no_argument_does(monkeypatch) -> None:
     with pytest.warns(qd.QuadrantsWarning, match="overridden"):
         qd.init(arch=qd.cpu, default_fp=qd.f32)
     assert session.current().settings.compile.default_fp is qd.f32
+    monkeypatch.setenv("QL_CHECK", "foo")
+    with pytest.raises(TypeError, match="environment variable QL_CHECK must be .*, not 'foo'"):
+        qd.init(arch=qd.cpu)
 
 
 def test_unsupported_names_say_so() -> None:

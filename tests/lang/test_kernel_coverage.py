@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from child import run
-from sessions import skips
+from sessions import in_turn, skips
 
 COVERAGE = """\
 import json
@@ -66,15 +66,11 @@ if __name__ == "__main__":
 '''
 RAN = [7, 9, 13, 14, 16, 19, 24, 25, 26]
 
-
-ARCHS = ("cpu", "vulkan", "metal", "wasm")
+ARCHS = in_turn([pytest.param(arch, (), id=arch, marks=skips(arch)) for arch in ("cpu", "vulkan", "metal", "wasm")])
 UNDER_PYTEST = "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "quadrants_lab.pytest_plugin"
 
 
-@pytest.mark.parametrize(
-    ("arch", "way"),
-    [*(pytest.param(arch, (), marks=skips(arch)) for arch in ARCHS), ("cpu", UNDER_PYTEST)],
-)
+@pytest.mark.parametrize(("arch", "way"), [*ARCHS, ("cpu", UNDER_PYTEST)])
 def test_lines_that_ran(arch: str, way: tuple[str, ...], tmp_path: Path) -> None:
     """In a session that has ended, too, and in gradients; in a program, and under pytest."""
     (tmp_path / "coverage.py").write_text(COVERAGE)

@@ -36,6 +36,7 @@ def test_a_star_brings_what_is_imported_late_and_dir_lists_it() -> None:
 
 def test_each_operation_is_an_attribute() -> None:
     assert all(getattr(qd, name) is operation for name, operation in OPERATIONS.items())
+    assert not {"Any", "TYPE_CHECKING", "SimpleNamespace", "missing_attribute"} & {*dir(qd), *dir(qd.simt), *dir(qd.ad)}
     assert {*OPERATIONS, "ad", "math", "jax_op", "Field"} <= {*qd.__all__} & {*dir(qd)}
 
 

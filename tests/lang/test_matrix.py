@@ -5,11 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, session_of
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 
-session = session_of(EVERYWHERE)
+session = session_of(sessions("cpu"))
 
 V, W = [1, 2, 3], [1.5, 2.0, -3.0]
 

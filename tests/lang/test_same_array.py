@@ -108,14 +108,6 @@ def test_sums_into_one_array() -> None:
         assert a.to_numpy().tolist() == [4.0] * COUNT
 
 
-def test_sums_into_one_numpy_array() -> None:
-    x = np.zeros(COUNT, np.float32)
-    for n in (1, 2):
-        own_sums(x, x)
-        assert x.tolist() == [3.0 * n] * COUNT
-        own_sums(x.copy(), np.zeros(COUNT, np.float32))
-
-
 def test_overlapping_numpy_arrays(session) -> None:
     x = np.zeros(COUNT + 1, np.float32)
     own_sums(np.zeros(COUNT, np.float32), x[1:])

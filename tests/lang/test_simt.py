@@ -74,31 +74,6 @@ def test_a_reduction_in_shared_memory():
 
 
 @qd.kernel
-def product(c: qd.types.NDArray, a: qd.types.NDArray, b: qd.types.NDArray):
-    qd.loop_config(block_dim=64)
-    for n in range(c.shape[0] * c.shape[1]):
-        left, right = block.SharedArray((8, 8), qd.f32), block.SharedArray((8, 8), qd.f32)
-        t, tiles = block.thread_idx(), c.shape[1] // 8
-        i, j = n // 64 // tiles * 8 + t // 8, n // 64 % tiles * 8 + t % 8
-        total = 0.0
-        for k in range(a.shape[1] // 8):
-            left[t // 8, t % 8] = a[i, k * 8 + t % 8]
-            right[t // 8, t % 8] = b[k * 8 + t // 8, j]
-            block.sync()
-            for m in range(8):
-                total += left[t // 8, m] * right[m, t % 8]
-            block.sync()
-        c[i, j] = total
-
-
-def test_a_tiled_matrix_product():
-    a, b = RNG.random((16, 24)).astype(np.float32), RNG.random((24, 32)).astype(np.float32)
-    c = np.zeros((16, 32), np.float32)
-    product(c, a, b)
-    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
-
-
-@qd.kernel
 def counted(out: qd.types.NDArray, v: qd.types.NDArray):
     qd.loop_config(block_dim=64)
     for i, j in qd.ndrange(v.shape[0], (1, 21)):

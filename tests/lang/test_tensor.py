@@ -121,58 +121,6 @@ def test_kernels_write_grad_by_name(backend):
     assert x.grad.to_numpy().tolist() == [0, 100, 200, 300]
 
 
-def test_none_is_known_at_compile_time():
-    @qd.kernel
-    def k(x: qd.Tensor, y: qd.types.ndarray()):
-        for i in range(y.shape[0]):
-            if qd.static(x is not None):
-                y[i] += x[i]
-            y[i] += 1
-    y = np.zeros(2, np.float32)
-    k(None, y)
-    k(np.full(2, 5, np.float32), y)
-    k(None, y)
-    assert y.tolist() == [8, 8]
-
-
-def test_members_of_dataclasses():
-    @dataclasses.dataclass
-    class State:
-        a: qd.Tensor
-        b: qd.Tensor
-        n: qd.i32
-
-    @qd.kernel
-    def add(s: State):
-        for i in range(s.n):
-            s.a[i] += s.b[i]
-
-    for kinds in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 0)]:
-        a, b = (qd.tensor(qd.f32, 3, backend=qd.Backend(kind)) for kind in kinds)
-        b.fill(2)
-        add(State(a, b, 2))
-        assert a.to_numpy().tolist() == [2, 2, 0]
-
-
-def test_a_kernel_that_is_a_method():
-    @qd.data_oriented
-    class Holder:
-        def __init__(self):
-            self.scale = qd.field(qd.f32, ())
-            self.scale[None] = 3
-
-        @qd.kernel
-        def run(self, x: qd.Tensor):
-            for i in range(x.shape[0]):
-                x[i] = self.scale[None]
-
-    x, y = qd.field(qd.f32, 2), qd.ndarray(qd.f32, 2)
-    holder = Holder()
-    holder.run(x)
-    holder.run(y)
-    assert x.to_numpy().tolist() == y.to_numpy().tolist() == [3, 3]
-
-
 @BOTH
 @pytest.mark.parametrize("element", [(), (3,), (2, 3)])
 def test_pickle(backend, element):
@@ -184,13 +132,6 @@ def test_pickle(backend, element):
         assert (x.to_numpy() == y.to_numpy()).all()
         y.fill(0)
         assert x.to_numpy().all()
-
-
-def test_copies_go_across():
-    a, b = qd.tensor(qd.f32, 3, backend=qd.Backend.FIELD), qd.tensor(qd.f32, 3)
-    b.fill(2)
-    a.copy_from(b)
-    assert a.to_numpy().tolist() == [2, 2, 2]
 
 
 Array = qd.types.NDArray[qd.f32, 1]

@@ -145,13 +145,6 @@ def a_gradient_that_is_removed_between_launch_and_gradient(device):
     yield x.grad, slope(x, weights(device))
 
 @form
-def a_leaf_under_no_grad(device):
-    x, y = leaf(device), zeros(device)
-    with torch.no_grad():
-        launch(stores, x, y, weights(device))
-    yield x.grad, slope(x, weights(device))
-
-@form
 def a_computed_tensor(device):
     w = leaf(device)
     x = w * 3
@@ -192,12 +185,6 @@ def a_seed_on_a_computed_tensor(device):
     yield y.grad, torch.zeros_like(y)  # the kernel overwrote y
 
 @form
-def a_seed_on_a_tensor_that_requires_none(device):
-    x, y = leaf(device), torch.zeros(4, device=device)
-    launch(stores, x, y, weights(device))
-    yield x.grad, slope(x, weights(device))
-
-@form
 def a_tensor_that_requires_no_gradient_any_more(device):
     x, w = leaf(device), leaf(device)
     x.grad = weights(device)
@@ -219,13 +206,6 @@ def an_expanded_seed(device):
         yield x.grad, slope(x, 2.0)
 
 @form
-def a_strided_seed(device):
-    x, seeds = leaf(device), torch.arange(8.0, device=device).reshape(4, 2)
-    launch(adds, x, zeros(device), seeds[:, 1])
-    yield x.grad, slope(x, seeds[:, 1])
-    yield seeds, torch.arange(8.0, device=device).reshape(4, 2)
-
-@form
 def a_transposed_seed(device):
     x, w = (torch.rand(3, 2, device=device, requires_grad=True) for _ in range(2))
     y, seed = zeros(device, 3, 2), torch.arange(6.0, device=device).reshape(2, 3).T
@@ -243,15 +223,6 @@ def a_strided_gradient_is_added_to_in_place(device):
         launch(stores, x, zeros(device), weights(device))
         yield held[:, 1], 1 + n * slope(x, weights(device))
     yield held[:, ::2], torch.ones(4, 2, device=device)
-
-@form
-def an_expanded_gradient(device):
-    x, one = leaf(device), torch.ones(1, device=device)
-    x.grad = one.expand(4)
-    for n in (1, 2):
-        launch(stores, x, zeros(device), weights(device))
-        yield x.grad, 1 + n * slope(x, weights(device))
-    yield one, torch.ones(1, device=device)
 
 @form
 def a_transposed_gradient(device):

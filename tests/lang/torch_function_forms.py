@@ -1,6 +1,5 @@
 """More of `torch_forms`: kernels within a `torch.autograd.Function` whose backward function the user wrote."""
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -35,37 +34,11 @@ def an_operation_on_a_leaf(device):
         yield x.grad, slope(x, weights(device))
 
 @form
-def an_operation_on_a_leaf_that_has_a_gradient(device):
-    x = leaf(device)
-    x.grad = weights(device)
-    for n in (1, 2):
-        (ours(x) * 2).sum().backward()
-        yield x.grad, weights(device) + n * slope(x, 2.0)
-
-@form
 def an_operation_on_a_computed_tensor(device):
     for apply in (ours, ours_adding):
         x = leaf(device)
         (apply(x * 3) * weights(device)).sum().backward()
         yield x.grad, slope(x, weights(device), lambda x: curve(x * 3))
-
-@form
-def an_operation_on_a_retained_tensor(device):
-    w = leaf(device)
-    x = w * 3
-    x.retain_grad()
-    ours(x).sum().backward(retain_graph=True)
-    yield x.grad, slope(x)
-    yield w.grad, slope(w, 1.0, lambda w: curve(w * 3))
-
-@form
-def an_operation_with_an_expanded_gradient(device):
-    for apply in (ours, ours_adding):
-        x, h = leaf(device), leaf(device)
-        apply(x).sum().backward()
-        apply(h * 1).sum().backward()
-        yield x.grad, slope(x)
-        yield h.grad, slope(h)
 
 @form
 def an_operation_with_a_strided_gradient(device):
@@ -88,15 +61,6 @@ def two_operations_on_one_tensor(device):
         h = make(x)
         (ours(h) + 3 * ours_adding(h) + h * h).sum().backward()
         yield x.grad, slope(x, 1.0, lambda x: 4 * curve(x) + x * x)
-
-@form
-def operations_on_each_other(device):
-    x = leaf(device)
-    h = x
-    for _ in range(4):
-        h = ours(h)
-    h.sum().backward()
-    yield x.grad, slope(x, 1.0, lambda x: curve(curve(curve(curve(x)))))
 
 @form
 def backward_twice(device):
@@ -123,15 +87,6 @@ def backward_for_other_inputs(device):
     yield w.grad, curve(x)
     (ours(x) * w).sum().backward(inputs=[x])
     yield x.grad, slope(x, w.detach())
-
-@form
-def an_operation_after_a_backward_of_something_else(device):
-    x = leaf(device)
-    loss = ours(x).sum()
-    (x * 5).sum().backward()
-    loss.backward()
-    (x * 7).sum().backward()
-    yield x.grad, 12 + slope(x)
 
 @form
 def an_operation_whose_output_requires_a_gradient(device):
@@ -400,18 +355,3 @@ def after_a_pass_that_failed(device):
     x.grad = weights(device)
     loss.backward()
     yield x.grad, weights(device) + 2 * slope(x)
-
-@form
-def training(device):
-    torch.manual_seed(0)
-    steps = []
-    for apply in (ours, curve):
-        w = torch.nn.Parameter(weights(device).clone())
-        optimizer = torch.optim.Adam([w], lr=0.1)
-        for _ in range(5):
-            loss = ((apply(w) - 1) ** 2).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        steps.append(w.detach())
-    yield from pairwise(steps)

@@ -9,9 +9,14 @@ from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.ir.walk import walk
+from quadrants_lab.notebook.values import array_view
 from quadrants_lab.notebook.views import code_view, pass_views, stack_views, task_graphs
 from quadrants_lab.passes.pipeline import Step
+from quadrants_lab.runtime.tape.report import Report
+from quadrants_lab.runtime.tape.step import StepRow
+from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT, Ran
 from quadrants_lab.widgets.model import (
     ArrayView,
     BackendRun,
@@ -123,6 +128,20 @@ class Live:
         return np.array(50, np.int32)
 
 
+def tape(turns: int = 6) -> Report:
+    """Of a program of ``turns`` times two launches, each of 10 µs, with a pause in the middle, and one more."""
+    step = StepRow("step", 64, -1, 0, "it overwrites x", ("x", "w"), ("x",), ("x", "w"), (("x", 64),))
+    steps = [step, StepRow("damp", 0, -1, 0, "", ("x",), ("x",), ("x",))] * turns
+    steps.append(StepRow("total", 0, -1, 0, "", ("x",), ("y",), ("x", "y")))
+    n = len(steps)
+    order = [(k, FORWARD) for k in range(n)] + [(k, GRADIENT) for k in reversed(range(n))]
+    ran = []
+    for at, (k, track) in enumerate(order):
+        begin, kept = at * 1.2e-5 + (track == GRADIENT) * 1.0, 64 * (k // 2 + 1)
+        ran.append(Ran(steps[k].what, track, begin, begin + 1e-5, kept, k, "cell, line 5"))
+    return Report(None, 64 * turns, 0, steps, [], False, ran)
+
+
 def kernel_view() -> KernelView:
     forward = parse_kernel(TEXT, "cell")
     back = reverse(forward)
@@ -157,13 +176,15 @@ def kernel_view() -> KernelView:
         graphs=task_graphs(sized, "cell", values),
         stacks=stack_views(sized, report(sized, depths), "cell", values, {}),
         free=notes,
+        tapes=[tape()],
         code={"forward": stages, "gradient": gradient},
         launches=[
             LaunchView("forward", 1.2e-5, [("n", "50")],
                        [ArrayView("y", "f32", (), "0.4301", "0.43", "0.43")],
                        place="cpu", compared=compared("0.4301"), schedule=[("line 4", "8 lanes: sin")]),
             LaunchView("gradient", 3.1e-5, [("n", "50")],
-                       [ArrayView("x.grad", "f32", (16,), "0.0012 0.0011 0.0009 …", "0.0003", "0.0012")],
+                       [array_view("x.grad", DTYPES["f32"], np.linspace(3e-4, 1.2e-3, 16, dtype=np.float32)),
+                        array_view("u", DTYPES["f32"], np.sin(np.arange(3 * 5 * 4.0)).reshape(3, 5, 4))],
                        [("adstack heap", "3.1 KB")], "cpu", compared("0.4301", 200)),
         ],
     )  # fmt: skip

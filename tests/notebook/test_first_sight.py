@@ -81,7 +81,7 @@ LETTERS = """(panel) => [...panel.querySelectorAll("*")].flatMap((x) => {
 
 
 def test_no_letters_are_too_small_and_each_pane_begins_with_what_it_says(page: Page):
-    for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "History", "Backends"):
+    for pane in ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Run", "Tape", "History", "Backends"):
         panel = show(page, pane)
         assert panel.evaluate(LETTERS) == [], pane
         assert panel.locator("xpath=descendant::*[self::p or self::h4][1]").get_attribute("class") == "answer", pane

@@ -7,15 +7,18 @@ import zlib
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.notebook.collect import EDITS, MOST_EDITS, RECORDED, remember_edit
 from quadrants_lab.notebook.magic import _cell_id
-from quadrants_lab.notebook.values import heatmap
+from quadrants_lab.notebook.values import array_view
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.report import Verdict
+from quadrants_lab.widgets import heatmap
 from quadrants_lab.widgets.history import pane
 from quadrants_lab.widgets.live import write
-from quadrants_lab.widgets.model import CellView, KernelView, Line
+from quadrants_lab.widgets.model import ArrayView, CellView, KernelView, Line
 
 CELL = """
 import quadrants_lab as qd
@@ -91,18 +94,48 @@ def test_a_gradient_that_is_not_finite_is_said_and_not_drawn():
     assert re.findall(r"off by <b>(.*?)</b>", html) == ["3.3e-01"]
 
 
-def test_a_picture_of_any_array():
-    assert heatmap(np.zeros(2)) == ""
-    for shape in ((3,), (1000,), (5, 7), (300, 400), (2, 3, 4)):
-        values = np.linspace(-1, 1, int(np.prod(shape))).reshape(shape)
-        values.flat[1] = np.nan
-        assert heatmap(values).startswith("data:image/png;base64,iVBORw0KGgo")
-        assert len(heatmap(values)) < 20_000
+def seen(values) -> ArrayView:
+    return array_view("a", DTYPES["f64"], np.array(values, float))
+
+
+@pytest.mark.parametrize(("shape", "slices", "block", "square", "says"), [
+    ((3,), 1, (1, 1), "48px;height:16px", "a[2] = 1"),
+    ((1000,), 1, (1, 8), "250px;height:2px", "mean of a[992:1000] = 0.992993"),
+    ((5, 7), 1, (1, 1), "112px;height:80px", "a[4, 6] = 1"),
+    ((300, 400), 1, (5, 5), "240px;height:180px", "mean of a[295:300, 395:400] = 0.986633"),
+    ((2, 3, 4), 2, (1, 1), "64px;height:48px", "a[1, 2, 3] = 1"),
+    ((2, 2, 3, 4), 4, (1, 1), "64px;height:48px", "a[1, 1, 2, 3] = 1"),
+])  # fmt: skip
+def test_a_picture_of_any_array(shape, slices, block, square, says):
+    """Squares are square, the last one is the last element, and what is not finite is told."""
+    values = np.linspace(-1, 1, int(np.prod(shape))).reshape(shape)
+    values.flat[1] = np.nan
+    view = seen(values)
+    assert (len(view.picture.slices), view.picture.block) == (slices, block)
+    last = slices - 1
+    assert heatmap.element(view, last, *(n - 1 for n in view.picture.values.shape[1:])) == says
+    shown = write(heatmap.shown(view, "0/run/0/a", "s"))
+    assert f"width:{square}" in shown
+    assert ("range" in shown) is (slices > 1)
+    first = write(heatmap.one(view, "0/run/0/a", 0))
+    assert "not finite" in first
+    assert re.search(r"a\[.*?\] -[\d.]+ <img", first)
+    assert len(first) < 30_000
+    assert "there is no such slice" in write(heatmap.one(view, "0/run/0/a", slices))
+
+
+@pytest.mark.parametrize(("values", "ends"), [
+    ([0.0, 2.0, 3.0], (0, 3)), ([-1.0, 2.0, 3.0], (-3, 3)), ([-4.0, -2.0, -3.0], (-4, -2)), ([5, 5, np.inf], (5, 5)),
+])  # fmt: skip
+def test_the_scale_goes_from_the_least_to_the_greatest(values, ends):
+    """Around 0, if there are both signs."""
+    assert (seen(values).picture.low, seen(values).picture.high) == ends
+    assert seen(values[:2]).picture is None
 
 
 def test_a_picture_of_few_elements_is_short():
     """A palette of 256 colours took 1 KB of the room that a saved notebook has for all panes."""
-    uri = heatmap(np.array([0.0, -1.0, 0.5, 0.0, 1.0]))
+    uri = heatmap.picture(seen([0.0, -1.0, 0.5, 0.0, 1.0]), 0)[0].uri
     assert len(uri) < 200
     image = base64.b64decode(uri.partition(",")[2])
     body = {}

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.saved import export
-from quadrants_lab.notebook.stepping import add_findings
+from quadrants_lab.notebook.stepping import add_verdict
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.interpret import interpreter_trace
@@ -52,7 +52,7 @@ def files(tmp_path_factory):
     line = wave.source.node.lineno + wave.source.offset + 4  # the sine
     cause = Cause("kink", "something is wrong", kernel="wave", launch=1, iteration=(2,))
     object.__setattr__(cause, "at", next(s.span for s in recorder.records()[0].plan.kernel.body if s.span))
-    add_findings(view, Report("y", 0.0, causes=(cause,)))
+    add_verdict(view, Report("y", 0.0, causes=(cause,)))
     folder = tmp_path_factory.mktemp("steps")
     whole = export(view, folder / "whole.html", iterations=[2])
     with pytest.MonkeyPatch.context() as patch:
@@ -245,12 +245,15 @@ def test_names_of_the_compiler_are_hidden_until_asked_for(opened, files):
     assert "trips" not in names.all_inner_texts()
 
 
-def test_launches_and_findings_are_a_click_away(opened, files):
+def test_launches_and_causes_are_a_click_away(opened, files):
     page = opened(files[0])
     page.get_by_label("Launch").select_option("launch 2, forward")
     page.get_by_text("forward of wave, iteration 0").wait_for()
-    page.get_by_role("tab", name="Run").click()
-    page.get_by_role("button", name="y: something is wrong (launch 1, iteration 2").click()
+    page.get_by_role("tab", name="Verdict").click()
+    card = page.locator(".card.bad")
+    assert card.locator("p").first.inner_text() == "wrong the program: something is wrong"
+    assert "launch 1, kernel wave, iteration 2" in card.locator("p").nth(1).inner_text()
+    card.get_by_role("button", name="follow it step by step").press("Enter")
     page.get_by_text("forward of wave, iteration 2").wait_for()
     assert page.get_by_role("tab", selected=True).inner_text() == "Steps"
     assert page.get_by_label("Launch").evaluate("x => x.selectedOptions[0].textContent") == "launch 1, forward"

@@ -1,25 +1,27 @@
 """The panes on hand-made data: each says what it must, its requests answer, and every tie leads to a source line."""
 
 import html
-import random
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from notebook.sample import cell_view
 
+from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.notebook.inspection import as_text
-from quadrants_lab.widgets import pack, run
+from quadrants_lab.notebook.values import array_view
+from quadrants_lab.widgets import beside, pack, run
 from quadrants_lab.widgets.code import folded, stage_code
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import ArrayView, BackendRun, CellView, CodeView, Line, StageView
 from quadrants_lab.widgets.pack import answers, page, small_answers
-from quadrants_lab.widgets.panes import PANES, render, shape
+from quadrants_lab.widgets.panes import known, render, shape
 from quadrants_lab.widgets.passes import folded as folded_ir
 from quadrants_lab.widgets.source import margin
 from quadrants_lab.widgets.static import LIMITS, MOST_TEXT, STYLE, Static, static, static_html
-from quadrants_lab.widgets.terminal import cell
+from quadrants_lab.widgets.terminal import cell, drawn as drawn_text
 from quadrants_lab.widgets.tree import Table, chips
 
 
@@ -62,6 +64,33 @@ def test_panes_say_what_the_trace_holds(view, pane, says):
         assert part in text
 
 
+def test_two_kernels_edits_and_backends_stand_side_by_side(view):
+    (kernel,) = view.kernels
+    launches = [replace(x, seconds=1.0, compared=[]) for x in kernel.launches]
+    slow = replace(kernel, name="slow", launches=launches, cell=[])
+    slow.source = [replace(x, text=x.text.replace("def k", "def slow").replace("0.1", "0.2")) for x in kernel.source]
+    past = [("launch 1, forward", replace(launches[0], arguments=[("n", "7")]))]
+    edited = replace(kernel, before=slow, past=past)
+    edited.cell = [edited, slow]
+    both = CellView("cell", [edited, slow])
+    menu = re.findall(r'data-req="0/beside/(\w+)"', render(both, "0/beside"))
+    assert menu[:4] == ["kernel1", "edit", "launch0", "metal"]
+    said = [text_of(render(both, f"0/beside/{key}")) for key in menu[:4]]
+    assert re.search(r"k beside slow: \d of \d+ figures differ", said[0])
+    assert "and the source is another" in said[0]
+    assert "the last edit beside this edit" in said[1]
+    assert re.search(r"n, forward\s*7\s*50\s*differs", said[2])
+    assert re.search(r"launch, forward\s*12 µs\s*200 µs\s*16.7 times as long", said[3])
+    assert "off by 3e-08" in said[3]
+    told = render(both, "0/beside/kernel1/source")
+    assert '"h":[["equal",0,1,0,1],["change",1,2,1,2]' in html.unescape(told)  # its own lines alone
+    assert "0.2" in text_of(render(both, "0/beside/kernel1/source/1"))
+    assert "- def k():" in (text := as_text(drawn_text(beside.beside(*beside.others(edited)["kernels"]["kernel1"]))))
+    assert "the same: IR of forward" in text
+    for request in ("0/beside/nothing", "0/beside/edit/nothing", "0/beside/edit/source/2"):
+        assert "there is no" in text_of(render(both, request))
+
+
 def test_a_badge_in_the_gutter_tells_of_all_values_of_its_line(view):
     (badge,) = margin(view.kernels[0])[9]
     assert write(badge.body) == '<span class="wide">v </span>50'
@@ -101,7 +130,7 @@ def test_ir_opens_at_its_longest_task_with_bounds_as_one_line():
 
 def test_every_offered_request_is_answered(view):
     found = answers(view)
-    assert {f"0/{p}" for p in PANES} <= set(found)
+    assert {f"0/{p}" for p in known(view)} <= set(found)
     assert "0/passes/gradient/2/ir" in found
     assert "0/passes/gradient/2" in found
     assert {"0/code/gradient/0", "0/code/forward/1"} <= set(found)
@@ -119,20 +148,25 @@ def test_a_notebook_has_the_code_that_opens_before_the_ir_of_each_pass(view):
     assert kept.index("0/matrix") < kept.index("0/code/gradient/0") < kept.index("0/passes/forward/0/ir")
 
 
+def noise(name: str) -> ArrayView:
+    """An array whose picture takes more than 10 KB."""
+    values = np.random.default_rng(0).normal(size=(64, 128)).astype(np.float32)
+    return array_view(name, DTYPES["f32"], values)
+
+
 def test_pictures_do_not_take_the_room_of_other_panes(view):
     """The Run pane of a cell that compared large fields was stored, and no Passes and no CFG."""
     (kernel,) = view.kernels
-    noise = random.Random(0).randbytes(pack.MOST_BYTES // 2).hex()
-    launch = replace(kernel.launches[0], arrays=[ArrayView("a", "f32", (9,), "0", image=noise)])
+    launch = replace(kernel.launches[0], arrays=[noise("a")])
     kept = list(small_answers(CellView("cell", [replace(kernel, launches=[launch], tapes=[])])))
     assert {"0/passes", "0/cfg", "0/steps", "0/matrix", "0/run"} <= {*kept}
     assert kept.index("0/cfg") < kept.index("0/run")
 
 
 def test_the_picture_of_an_array_is_as_large_for_each_backend():
-    mine = ArrayView("x", "f32", (4,), "1 2 3 4", image="data:image/png;base64,")
+    mine = array_view("x", DTYPES["f32"], np.arange(1.0, 5.0, dtype=np.float32))
     shown = write(run.arrays([mine], [BackendRun("vulkan", arrays=[mine])]))
-    assert len(set(re.findall(r'style="([^"]*)"', shown))) == 1
+    assert len(set(re.findall(r'style="([^"]*)"', shown))) == 2  # of the squares and of the bar of colours
     assert shown.count("f32[4]") == 1
 
 
@@ -165,12 +199,12 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     (kernel,) = view.kernels
     code = [Line(f"mov {n}", n % 12) for n in range(4000)]
     stages = [StageView("asm", "cpu", CodeView, CodeView(code, []))]
-    picture = ArrayView("a", "f32", (9,), "0", image="data:image/png;base64," + "A" * MOST_TEXT)
-    launch = replace(kernel.launches[0], compared=[], arrays=[*kernel.launches[0].arrays, picture])
+    pictures = [noise(name) for name in "abcdef"]
+    launch = replace(kernel.launches[0], compared=[], arrays=[*kernel.launches[0].arrays, *pictures])
     large = replace(kernel, code={"forward": stages, "gradient": stages}, launches=[launch])
     markup = static_html(CellView("cell", [large]))
     assert len(markup) < MOST_TEXT + 2000
-    assert markup.count("data:image/svg+xml;base64,") == 2
+    assert markup.count("data:image/svg+xml;base64,") == 4
     assert "too large for the copy" not in markup
     assert "data:image/png" not in markup
     assert "0.4301" in markup

@@ -8,13 +8,15 @@ import pytest
 from sessions import sessions
 
 import quadrants_lab as qd
-from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.notebook.collect import EDITS, cell_view, remember_edit
 from quadrants_lab.notebook.roofline import FUNCTION, MOST_STEPS, limits, roofline, sizes_of, work_of
 from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.recorder import recording
-from quadrants_lab.widgets.model import ONLY_READY, NotReady
+from quadrants_lab.widgets.model import ONLY_READY, NotReady, RooflineView
 from quadrants_lab.widgets.pack import small_answers
 from quadrants_lab.widgets.panes import render
+from quadrants_lab.widgets.roofline import chart
+from quadrants_lab.widgets.tree import GREY
 
 N = 1000
 
@@ -130,17 +132,57 @@ def test_the_pane_is_made_on_demand(arch):
     with recording() as recorder:
         double()
     view = cell_view("", recorder)
-    offer = re.search(r"<button[^>]*>how near the launch is to the device", render(view, "0/run"))
+    offer = re.search(r"<button[^>]*>how near the launches are to the device", render(view, "0/run"))
     assert offer
     assert "role" not in offer[0]  # it is a button, and no choice among one
     token = ONLY_READY.set(True)
     try:
         with pytest.raises(NotReady, match="the roofline"):
-            render(view, "0/run/0")
+            render(view, "0/run/near")
     finally:
         ONLY_READY.reset(token)
-    assert "0/run/0" not in small_answers(view)
-    says = render(view, "0/run/0")
+    assert "0/run/near" not in small_answers(view)
+    says = render(view, "0/run/near")
     assert "of the device's limit, which is memory: about 7.8 KB must move" in says
     assert "about 1,000 operations take" in says
     assert says in render(view, "0/run")
+
+
+POINTS = [("forward", 8e6, 1e6), ("gradient", 4e6, 4e7), ("forward before", 1e6, 0.0)]
+
+
+def test_the_chart_has_both_roofs_and_each_launch_below_them():
+    """A launch at its limit lies on the roof; one of a tenth lies a decade below."""
+    for share in (1.0, 0.1):
+        took = [(name, b, n, max(b / 1e10, n / 1e11) / share) for name, b, n in POINTS]
+        drawn = chart([(name, RooflineView(*figures, 1e10, 1e11, "f32"), "#123456") for name, *figures in took]).svg
+        (low, ridge, end), places = (
+            [tuple(map(float, p.split(","))) for p in re.search(r'points="([^"]*)"', drawn)[1].split()],
+            [tuple(map(float, p)) for p in re.findall(r'<circle cx="([^"]*)" cy="([^"]*)"', drawn)],
+        )
+        assert ridge[1] == end[1]
+        slope = (ridge[1] - low[1]) / (ridge[0] - low[0])
+        below = {round(y - max(ridge[1] + slope * (x - ridge[0]), ridge[1])) for x, y in places}
+        assert below == {0} if share == 1.0 else len(below) == 1 and below.pop() > 10
+    for text in ("memory, 10 GB/s", "computing, 100 Gop/s", "gradient 10.0%", "operations a byte"):
+        assert text in drawn
+
+
+def test_the_run_before_stands_beside_in_grey(arch):
+    x = qd.field(qd.f32, N)
+    EDITS.clear()
+    for _ in range(3):
+        @qd.kernel
+        def double():
+            for i in x:
+                x[i] *= 2.0
+
+        with recording() as recorder:
+            double()
+        view = cell_view("", recorder)
+        remember_edit(view, ())
+    assert [len(edit.near) for edit in view.kernels[0].edits] == [0, 1, 1]
+    drawn = render(view, "0/run/near")
+    assert drawn.count("<circle") == 2
+    assert f'fill="{GREY}"' in drawn
+    assert "forward before" in drawn

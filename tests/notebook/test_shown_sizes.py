@@ -12,9 +12,9 @@ from quadrants_lab.runtime.tape.step import StepRow
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CodeView, EditView, RooflineView, StageView
 from quadrants_lab.widgets.panes import render
-from quadrants_lab.widgets.run import roofline
-from quadrants_lab.widgets.static import LIMITS, Static, _tape
-from quadrants_lab.widgets.timeline import bars, launches
+from quadrants_lab.widgets.roofline import sentence
+from quadrants_lab.widgets.static import LIMITS, Static, _tape, static
+from quadrants_lab.widgets.timeline import launches, timeline, timeline_view
 from quadrants_lab.widgets.tree import seconds
 
 CELL = """
@@ -76,9 +76,10 @@ def test_a_tape_that_kept_nothing_draws_nothing():
     report = Report(steps=[step])
     assert report.title() == "1 step: at most 0 bytes kept, 0 steps run again"
     assert str(report).startswith("1 step under no budget")
-    assert write(bars(report)) == '\n<p>No step overwrites what gradients read.</p>'
+    assert "<table" not in write(timeline(report))
+    assert write(timeline(Report())) == '\n<p>No step overwrites what gradients read.</p>'
     kept = replace(report, kept_bytes=64, made_again=1, steps=[replace(step, bytes=64)] * 3)
-    assert "<svg" in write(bars(kept))
+    assert "<img" in static(timeline(kept))
     assert kept.title() == "3 steps: at most 64 bytes kept, 1 step run again"
     shortest = Static(LIMITS[-1]).write(_tape(kept, LIMITS[-1]))
     assert re.search("<td[^>]*>k</td>", shortest)  # it had the head of the table alone
@@ -86,13 +87,16 @@ def test_a_tape_that_kept_nothing_draws_nothing():
 
 def test_steps_of_a_tape_are_counted_from_1():
     """As launches are everywhere else."""
-    step = StepRow("k", 64, -1, 1, "")
-    report = Report(16, 64, 2, [step, replace(step, what="m")] * 2, [Stretch(0, 2, 8, False), Stretch(2, 2, 8, False)])
+    step = StepRow("k", 64, -1, 1, "", differentiable=("x",))
+    rows = [step, replace(step, what="m"), replace(step, stretch=1), replace(step, what="m", stretch=1)]
+    report = Report(16, 64, 2, rows, [Stretch(0, 2, 8, False), Stretch(2, 2, 8, False)])
     assert "stretch 1: steps 1 to 2, from 8 bytes" in str(report)
     assert "stretch 2: steps 3 to 4, from 8 bytes" in str(report)
-    for text in ("step 1 (k)", "step 4 (m)", "stretch 1: 2 steps from number 1 on", "before stretch 2: 8 bytes"):
-        assert f"<title>{text}" in write(bars(report))
-    assert re.findall(r"<tr><td[^>]*>(\d+)</td>", write(launches(report))) == ["1", "2", "3", "4"]
+    view = timeline_view(report)
+    assert view.names == ["k", "m", "stretch 2: 2 steps, up to 1 time", "stretch 1: 2 steps, up to 1 time"]
+    assert [(track, begin) for track, begin, *_ in view.bars if track == 2] == [(2, 4), (2, 6)]
+    found = [re.findall("<td[^>]*>(.*?)</td>", row) for row in write(launches(report)).split("<tr>")[2:]]
+    assert [row[:3] for row in found] == [[k, "1", str(n)] for n, k in enumerate("kmkm", 1)]  # one for each stretch
 
 
 def test_code_is_forward_and_gradient_together_and_the_heap_is_that_of_the_launch(sample):
@@ -126,8 +130,8 @@ def test_small_times_and_shares_have_digits():
     """"0.0026 µs" and "0% of the limit" say little."""
     assert [seconds(x) for x in (2.62e-9, 2.5e-6, 0.0)] == ["2.62 ns", "2.5 µs", ""]
     near = RooflineView(bytes=72.0, operations=694.0, seconds=20e-6, bandwidth=27.5e9, rate=146e9, dtype="f32")
-    assert "<b>0.02%</b> of the device's limit, which is computing: about 72 B must move" in write(roofline(near))
-    assert "<b>48%</b>" in write(roofline(replace(near, seconds=1e-8)))
+    assert "<b>0.02%</b> of the device's limit, which is computing: about 72 B must move" in write(sentence(near))
+    assert "<b>48%</b>" in write(sentence(replace(near, seconds=1e-8)))
 
 
 def test_a_gradient_that_differs_by_nothing_is_off_by_0(sample):

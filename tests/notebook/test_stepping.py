@@ -13,7 +13,7 @@ from running import Bench, each, f64, job_of
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.notebook import magic, show
 from quadrants_lab.notebook.collect import cell_view
-from quadrants_lab.notebook.stepping import add_findings
+from quadrants_lab.notebook.stepping import add_verdict
 from quadrants_lab.runtime.interpret import interpreter_trace
 from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import ONLY_READY, CellView, NotReady, StepTrace
@@ -259,8 +259,8 @@ def test_names_of_the_compiler_are_its_own(cell, shell):
 
 @pytest.mark.parametrize(
     ("at", "text", "values"),
-    [(0.5, "y: the first NaN arises on the way forwards", ("nan",)),
-     (0.125, "x: the first infinity arises on the way back", ("inf",))],
+    [(0.5, "the first NaN arises on the way forwards", ("nan",)),
+     (0.125, "the first infinity arises on the way back", ("inf",))],
 )  # fmt: skip
 def test_each_finding_of_a_check_has_its_step(cell, shell, monkeypatch, at, text, values):
     """A root of what is negative, and of 0, in iteration 0."""
@@ -273,21 +273,23 @@ def root():
 
 """
     shown = []
-    monkeypatch.setattr(magic, "add_findings", lambda view, report: shown.append(view) or add_findings(view, report))
+    monkeypatch.setattr(magic, "add_verdict", lambda view, report: shown.append(view) or add_verdict(view, report))
     shell.user_ns["x"][0] = 0.125
     assert cell("%%qdkernel --quiet" + root).ok
     assert cell("%qdcheck y root()").ok
     (view,) = shown
-    ((found, request),) = view.findings
-    assert found.startswith(text)
-    assert "iteration 0, line 6" in found
+    report, (request,) = view.kernels[0].check
+    (cause,) = report.all_causes
+    assert cause.says.startswith(text)
+    assert cause.step[1:] == ((0,), 6)
+    assert f'data-get="{request}"' in render(view, "0/check")
     answer = render(view, request)
     data = json.loads(html.unescape(re.search(r'data-stepper="([^"]*)"', answer)[1]))
     number, value, _ = data["e"][data["found"] - data["first"]]
     assert value in values
     assert data["s"][number][1] == 6
     assert "iteration 0" in answer
-    assert shape(view)["findings"] == view.findings
+    assert (shape(view)["open"], shape(view)["panes"][0]) == ("check", ["check", "Verdict"])
 
 
 def test_a_wrong_gradient_of_ones_own_has_its_step(cell, shell, monkeypatch):
@@ -310,12 +312,13 @@ def energy_slope():
 
 """
     shown = []
-    monkeypatch.setattr(magic, "add_findings", lambda view, report: shown.append(view) or add_findings(view, report))
+    monkeypatch.setattr(magic, "add_verdict", lambda view, report: shown.append(view) or add_verdict(view, report))
     assert cell("%%qdkernel --grad y --check" + own + "energy()").ok
     (view,) = shown
-    ((found, request),) = view.findings
-    assert found.startswith("x: energy_slope, which is given as the gradient")
-    assert "iteration 3, line 10" in found
+    report, (request,) = view.kernels[0].check
+    (cause,) = report.all_causes
+    assert cause.says.startswith("energy_slope, which is given as the gradient")
+    assert cause.step[1:] == ((3,), 10)
     assert view.kernels[int(request[0])].name == "slopes"
     data = json.loads(html.unescape(re.search(r'data-stepper="([^"]*)"', render(view, request))[1]))
     number, _, _ = data["e"][data["found"] - data["first"]]
@@ -409,3 +412,10 @@ def test_every_program_can_be_followed(program):
             continue
         kinds = [trace.statements[at].kind for at, _, _ in trace.events]
         assert trace.cut or kinds.count("push") == kinds.count("pop")
+
+
+def test_a_launch_in_an_earlier_quiet_cell_is_inspected(cell, shell):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
+    text = render(show(shell.user_ns["wave"]).view, "0/run")
+    assert "A launch takes: forward " in text or "a launch takes: forward " in text
+    assert "x.grad" in text

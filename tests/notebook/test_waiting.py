@@ -9,7 +9,7 @@ from child import ANSWER
 from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
 
 from quadrants_lab.backends import forks
-from quadrants_lab.notebook import collect, experiment, show
+from quadrants_lab.notebook import collect, progress, show
 from quadrants_lab.notebook.code_process import CodeProcess, Job
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import interruptible as waits
@@ -70,7 +70,7 @@ def test_ctrl_c_does_not_wait_for_a_compiler():
 
 def test_work_of_more_than_a_second_is_told_with_its_part(capsys):
     told = threading.Event()
-    with experiment.Progress(patience=0.0, pause=0.001) as seen:
+    with progress.Progress(patience=0.0, pause=0.001) as seen:
         seen.tell("wave, reverse: simplify")
         for _ in range(10_000):
             if told.wait(0.001) or "simplify" in (text := capsys.readouterr().out):
@@ -81,7 +81,7 @@ def test_work_of_more_than_a_second_is_told_with_its_part(capsys):
 
 
 def test_work_that_is_quick_says_nothing(capsys):
-    with experiment.Progress() as seen:
+    with progress.Progress() as seen:
         seen.tell("wave, forward: simplify")
     assert capsys.readouterr().out == ""
 

@@ -41,7 +41,6 @@ REFUSED = {
     "integers_returned_from_branches": EARLY,
     "grouped_field_without_axes": NESTED,
     "nested_struct_for": NESTED,
-    "struct_for_in_a_struct_for": NESTED,
     "returned_index_in_a_condition": STEPS,
     "cholesky_solve_in_local_matrices": STEPS,
     "backwards_in_time": STEPS,

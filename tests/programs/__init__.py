@@ -108,5 +108,5 @@ MANY = 3000  # enough iterations for several threads
 X_N_Y = {"x": F((8,)), "n": I(), "y": F()}
 
 # The table goes on in these modules.
-for part in "loops memory functions traps matrices language seeds structs lifted algorithms overwrites".split():
+for part in "loops memory functions traps matrices language seeds structs algorithms overwrites".split():
     import_module(f"programs.{part}")

@@ -144,22 +144,6 @@ def integers_meet_floats():
 
 # --- static, arguments, returns
 
-TERMS = 3
-USE_SINE = True
-
-
-@program({"x": F((8,)), "y": F((8,))})
-def static_unrolling():
-    for i in x:
-        v = x[i]
-        for k in qd.static(range(TERMS)):
-            v = v * x[(i + k) % 8] + k
-        if qd.static(USE_SINE):
-            v = qd.sin(v)
-        else:
-            v = v.no_such_thing
-        y[i] = v
-
 @program({"x": F((8,)), "y": F()}, scalars={"a": 0.7, "m": 3}, cases=({}, {"m": 0}, {"a": -1.5, "m": 6}))
 def scalar_arguments(a: float, m: int):
     for i in x:

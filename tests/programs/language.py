@@ -150,22 +150,12 @@ def grouped_field():
     for I in qd.grouped(x):
         y[I] += x[I] * (I.x + 2 * I[1]) + x[2 - I[0], 3 - I.y]
 
-@program({"x": F((5,)), "y": F((5,))})
-def grouped_field_of_one_axis():
-    for I in qd.grouped(x):
-        y[I] = qd.sin(x[I]) * x[4 - I.x]
-
 @program({"x": F(), "y": F()})
 def grouped_field_without_axes():
     for I in qd.grouped(x):
         y[I] += x[I] * x[None]
         for J in qd.grouped(y):
             y[J] += qd.sin(x[J])
-
-@program({"x": F((2, 3, 2, 2)), "y": F()})
-def grouped_field_of_four_axes():
-    for I in qd.grouped(x):
-        y[None] += x[I] * x[I.x, I.y, I.w, I.z] * (I[0] + 1)
 
 @program({"x": F((4, 5)), "y": F((4, 5)), "n": I((), 0, 2)}, cases=({"n": 0}, {"n": 1}, {"n": 2}))
 def stencil_by_offsets():
@@ -276,12 +266,6 @@ def mantissa_and_exponent():
 
 EIGHT = {"a": I((8,), -5, 8), "d": F((8,)), "n": I((), 4, 4)}
 
-
-@program(EIGHT, grad=False)
-def operators_of_integers():
-    for i in a:
-        p, q = a[i], a[7 - i] + 10
-        d[i] = p // q + p % q + (p << 2) + (p >> 1) + (p & q) + (p | q) + (p ^ q) + ~p - -q + p**2 + p / q
 
 @program({"x": F((8,)), "d": F((8,))})
 def operators_of_reals():

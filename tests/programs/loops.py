@@ -49,14 +49,6 @@ def loop_invariant_operand():
             v = v * 0.5 + qd.sin(a)
         L[None] += qd.sin(v)
 
-@program(X_N_Y, cases=N_CASES)
-def loop_index_as_a_number():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            v = v * 0.9 + j * 0.01 * qd.cos(v)
-        y[None] += v * i
-
 @program(X_N_Y, cases=({"n": -3}, {"n": 0}, {"n": 2}))
 def negative_trip_count():
     for i in x:
@@ -159,39 +151,6 @@ def sibling_loops_with_values_between():
 
 # --- branches
 
-@program(X_N_Y, cases=N_CASES)
-def branch_on_parity():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            if (i + j) % 2 == 0:
-                v = qd.sin(v)
-        y[None] += v
-
-@program({"x": F((8,)), "n": I(), "gate": I((), 0, 1), "y": F()}, cases=({"gate": 0, "n": 4}, {"gate": 1, "n": 4}))
-def loop_guarded_by_a_branch():
-    for i in x:
-        v = x[i]
-        w = 0.5
-        if gate[None] == 1:
-            for j in range(n[None]):
-                v = qd.sin(v) * w
-                w = w + v * 0.1
-        y[None] += v * w
-
-@program({"x": F((4, 5)), "n": I((), 0, 4), "y": F((4, 5))}, cases=({"n": 0}, {"n": 4}))
-def branches_before_and_after_the_loop():
-    for i, j in x:
-        v = x[i, j]
-        if i > j:
-            v = v * v
-        for k in range(n[None]):
-            v = qd.sin(v) + 0.1
-        if j % 2 == 0:
-            y[i, j] = v * 2.0
-        else:
-            y[i, j] = qd.exp(v)
-
 @program({"x": F((9,)), "y": F((9,))})
 def elif_chain():
     for i in x:
@@ -233,16 +192,6 @@ def short_circuit_protects_an_index():
             if j >= 4 or p[j] < 0.2:
                 v = qd.sin(v)
         y[None] += v
-
-@program({"x": F((8,), 0.1, 1.0), "y": F()})
-def short_circuit_condition_changes_in_the_body():
-    for i in x:
-        v = x[i]
-        k = 0
-        while k < 8 and v < 2.0:
-            v = v * 1.3 + 0.1 * qd.sin(v)
-            k += 1
-        y[None] += v * v
 
 @program({"x": F((9,)), "y": F((9,))})
 def truth_values_in_locals():

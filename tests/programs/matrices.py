@@ -211,14 +211,6 @@ def unrolled_over_elements():
         y[None] += t
 
 @program({"g": F((3, 4), element=(2,)), "w": F((3, 4))})
-def grid_of_vectors():
-    for i, j in g:
-        if i > 0 and j < 3:
-            d = g[i, j] - g[i - 1, j + 1]
-            w[i, j] += d.x * d.x + d.y * d.y
-            w[i - 1, j] += d.x
-
-@program({"g": F((3, 4), element=(2,)), "w": F((3, 4))})
 def grouped_grid_of_vectors():
     for A in qd.grouped(g):
         v = g[A]

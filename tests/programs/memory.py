@@ -7,14 +7,6 @@ from programs import N_CASES, F, I, program
 
 # --- while, break, continue
 
-@program({"x": F((6,), 0.1, 1.0), "y": F()})
-def while_on_the_value():
-    for i in x:
-        v = x[i]
-        while v < 3.0:
-            v = v * 1.5 + 0.1
-        y[None] += v * v
-
 @program({"x": F((6,)), "m": I((6,), 0, 7), "y": F()})
 def while_with_a_counter():
     for i in x:
@@ -191,11 +183,6 @@ def ndrange_of_run_time_extents():
     for i, j, k in qd.ndrange(n[None], 2, (0, 2)):
         y[i, j, k] = qd.sin(a[i, j, k]) * (i + 1)
 
-@program({"a": F((2, 3, 2, 2)), "y": F((2, 2))})
-def four_axes():
-    for i, j, k, m in a:
-        y[i, m] += a[i, j, k, m] * a[i, j, k, m] * (j + 1)
-
 @program({"x": F((8,)), "y": F((8,))})
 def in_place_updates():
     for i in x:
@@ -215,14 +202,6 @@ def time_stepping_of_rows():
     for i in range(7):
         for t in range(n[None]):
             u[t + 1, i] = u[t, i] * (1.0 - 0.1 * u[t, i])
-
-@program({"x": F((8,)), "y": F((8, 5))})
-def prefix_products():
-    for i in x:
-        acc = 1.0
-        for j in range(5):
-            acc = acc * (1.0 + 0.3 * x[(i + j) % 8])
-            y[i, j] = acc
 
 @program({"x": F((8,)), "y": F()})
 def atomics():
@@ -260,15 +239,6 @@ def field_without_grad_stops_the_gradient():
 
 # --- several tasks
 
-@program({"x": F((8,)), "z": F((8,)), "w": F((8,)), "y": F()})
-def tasks_in_a_row():
-    for i in x:
-        z[i] = qd.sin(x[i])
-    for i in z:
-        w[i] = z[i] * z[7 - i]
-    for i in w:
-        y[None] += w[i] * x[i]
-
 @program({"x": F((8,)), "n": I(), "z": F((8,)), "y": F()}, cases=N_CASES[:3])
 def tasks_with_loops():
     for i in x:
@@ -281,13 +251,6 @@ def tasks_with_loops():
         for j in range(i):
             v = v * qd.cos(z[j])
         y[None] += v
-
-@program({"x": F((8,)), "y": F()})
-def kernel_scope_reduction():
-    s = 0.0
-    for i in x:
-        s += x[i] * x[i]
-    y[None] = qd.sqrt(s + 1.0)
 
 @program({"x": F((8,)), "z": F((8,)), "y": F()})
 def normalise_by_a_reduction():
@@ -310,15 +273,6 @@ def kernel_scope_values():
         for j in range(c):
             v = qd.sin(a * v)
         y[None] += v * a
-
-@program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 5}))
-def serial_task():
-    v = x[0]
-    k = 0
-    while k < n[None]:
-        v = qd.sin(v) + x[k % 8]
-        k += 1
-    y[None] = v * v
 
 @program({"x": F(), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 6}))
 def top_level_branch():

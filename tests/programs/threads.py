@@ -54,20 +54,6 @@ def step(x: qd.template(), s: qd.f32):
 
 
 @qd.kernel
-def sum_of_squares(x: qd.types.ndarray(qd.f32), loss: qd.types.ndarray(qd.f32)):
-    for i in range(x.shape[0]):
-        loss[0] += x[i] * x[i]
-
-
-@qd.kernel
-def count(n: qd.i32) -> qd.i32:
-    found = 0
-    for i in range(n):
-        found += i % 3
-    return found
-
-
-@qd.kernel
 def draw(x: qd.template(), y: qd.template()):
     for i in x:
         y[i] = x[i] * (1.0 + qd.random(qd.f32))
@@ -88,18 +74,6 @@ def any_tensor(x: qd.Tensor, s: qd.f32):
 def both(x: qd.template(), loss: qd.template()):
     for i in x:
         loss[None] += x[i] * x[i] * x[i]
-
-
-@qd.kernel
-def rotate(v: qd.template()):
-    for i in v:
-        v[i] = qd.Vector([v[i].y, -v[i].x])
-
-
-@qd.kernel
-def histogram(x: qd.types.ndarray(qd.i32), bins: qd.types.ndarray(qd.i32)):
-    for i in range(x.shape[0]):
-        bins[x[i]] += 1
 
 
 def values(n: int, size: int = SIZE) -> np.ndarray[Any, Any]:
@@ -135,13 +109,6 @@ def repeated(n: int) -> None:
     for k in range(40):
         add(k)
     assert (x.to_numpy() == sum(range(40))).all()
-
-
-def numpy_arguments(n: int) -> None:
-    x, y = values(n), np.zeros(SIZE, np.float32)
-    for k in range(5):
-        scale(x, y, k)
-        near(y, x * k + np.arange(SIZE))
 
 
 def ndarrays(n: int) -> None:
@@ -201,17 +168,6 @@ def tapes(n: int) -> None:
         near(x.grad.to_numpy(), 4 * v**3 * s**3, 1e-4)
 
 
-def tapes_of_ndarrays(n: int) -> None:
-    x, loss = qd.ndarray(qd.f32, SIZE, needs_grad=True), qd.ndarray(qd.f32, 1, needs_grad=True)
-    for k in range(3):
-        v = values(n + k)
-        x.from_numpy(v)
-        with qd.ad.Tape(loss):
-            sum_of_squares(x, loss)
-        near(loss[0], (v * v).sum(), 1e-4)
-        near(x.grad.to_numpy(), 2 * v)
-
-
 def budgets(n: int) -> None:
     """A Tape that runs launches again."""
     x, loss = field(values(n), needs_grad=True), number()
@@ -221,18 +177,6 @@ def budgets(n: int) -> None:
             step(x, 0.9)
         total(x, loss)
     near(x.grad.to_numpy(), 16 * v**15 * 0.9**15, 1e-3)
-
-
-def value_and_grad(n: int) -> None:
-    x, loss = field(values(n), needs_grad=True), number()
-    v = values(n)
-    for _ in range(3):
-        x.grad.fill(0)
-        loss[None] = 0
-        loss.grad[None] = 1
-        both.value_and_grad(x, loss)
-        near(loss[None], (v**3).sum(), 1e-4)
-        near(x.grad.to_numpy(), 3 * v * v)
 
 
 def forward_mode(n: int) -> None:
@@ -255,11 +199,6 @@ def random_numbers(n: int) -> None:
     near(x.grad.to_numpy(), found)
 
 
-def returned(n: int) -> None:
-    for k in range(4):
-        assert count(20 + k) == sum(i % 3 for i in range(20 + k))
-
-
 def prints(n: int) -> None:
     say(n)
 
@@ -274,24 +213,6 @@ def tensors(n: int) -> None:
             any_tensor(one, k)
     for one in (x.to_numpy(), y.to_numpy(), z):
         near(one, values(n) + 3)
-
-
-def vectors(n: int) -> None:
-    v = qd.Vector.field(2, qd.f32, SIZE)
-    v.from_numpy(values(n, 2 * SIZE).reshape(SIZE, 2))
-    for _ in range(3):
-        rotate(v)
-    was = values(n, 2 * SIZE).reshape(SIZE, 2)
-    near(v.to_numpy(), np.stack([-was[:, 1], was[:, 0]], 1))
-    v[1] = [2.0, 3.0]
-    assert v[1].x == 2
-
-
-def integers(n: int) -> None:
-    x = np.random.default_rng(n).integers(0, 5, 200).astype(np.int32)
-    bins = qd.ndarray(qd.i32, 5)
-    histogram(x, bins)
-    assert (bins.to_numpy() == np.bincount(x, minlength=5)).all()
 
 
 def compiled(n: int) -> None:
@@ -361,9 +282,8 @@ def refused(n: int) -> None:
 
 PROGRAMS: dict[str, Callable[[int], None]] = {
     f.__name__: f
-    for f in (repeated, tapes, numpy_arguments, gradients, ndarrays, compiled, fields, tapes_of_ndarrays, tensors,
-              value_and_grad, budgets, random_numbers, returned, prints, vectors, integers, forward_mode, data_oriented,
-              recorded, refused)
+    for f in (repeated, tapes, gradients, ndarrays, compiled, fields, tensors, budgets, random_numbers, prints,
+              forward_mode, data_oriented, recorded, refused)
 }  # fmt: skip
 
 

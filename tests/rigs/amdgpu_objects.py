@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._simt.executable import SimtExecutable
-from quadrants_lab.backends._simt.state import State
+from quadrants_lab.backends._simt.shape import State
 from quadrants_lab.backends.amdgpu import hsaco, toolkit
 from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
 from quadrants_lab.backends.disk_cache import forget

@@ -28,7 +28,7 @@ from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cuda import driver, nvptx
-from quadrants_lab.backends.cuda.shape import SHAPE
+from quadrants_lab.backends.cuda.driver import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from child import Child
-from sessions import skips
+from sessions import in_turn, skips
 
 from quadrants_lab.runtime.backend import backend
 
@@ -24,10 +24,16 @@ BY_NIGHT = ("cuda", "amdgpu")  # whose stand-ins keep files as Vulkan does
 
 def on(*archs: str) -> pytest.MarkDecorator:
     slow = lambda arch: [pytest.mark.slow] if arch in BY_NIGHT and backend(arch).probe() else []
-    return pytest.mark.parametrize("arch", [pytest.param(arch, marks=[*skips(arch), *slow(arch)]) for arch in archs])
+    params = [pytest.param(arch, id=arch, marks=[*skips(arch), *slow(arch)]) for arch in archs]
+    return pytest.mark.parametrize("arch", params)
 
 
-on_every_backend = on("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")
+def on_one_of(*archs: str) -> pytest.MarkDecorator:
+    """On the CPU, and by day on one of the others."""
+    return pytest.mark.parametrize("arch", in_turn([pytest.param(a, id=a, marks=skips(a)) for a in archs], archs[1:]))
+
+
+on_every_backend = on_one_of("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")
 
 
 @dataclass
@@ -88,7 +94,7 @@ def contents(home: Path) -> dict[Path, bytes]:
     return {p: p.read_bytes() for p in files(home)}
 
 
-@on("cpu", "cuda", "vulkan", "metal", "amdgpu", "c", "wasm")
+@on_one_of("cpu", "cuda", "vulkan", "metal", "amdgpu", "c", "wasm")
 def test_files_whose_names_are_swapped(arch: str, home: Path) -> None:
     for folder in folders(home):
         here = [p for p in files(home) if p.parent == folder]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from child import run
 from conftest import ROOT
-from sessions import skips
+from sessions import in_turn, skips
 
 HEAD = """
 import os, signal, sys, threading, time
@@ -54,7 +54,7 @@ def add():
 
 def archs(*names: str) -> list[Any]:
     """Parameters, skipped where the backend cannot be used here."""
-    return [pytest.param(name, marks=skips(name)) for name in names]
+    return [pytest.param(name, id=name, marks=skips(name)) for name in names]
 
 
 def output(program: str, folder: Path, arch: str = "cpu", head: str = HEAD) -> list[str]:
@@ -235,7 +235,7 @@ print(x[3])
 """
 
 
-@pytest.mark.parametrize("arch", archs("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm"))
+@pytest.mark.parametrize("arch", in_turn(archs("cpu", "cuda", "vulkan", "metal", "amdgpu", "wasm")))
 def test_a_pool_of_processes(arch: str, tmp_path: Path) -> None:
     assert output(POOL, tmp_path, arch) == ["[0, 99, 198]", "2"]
 

@@ -39,14 +39,6 @@ def by_field(x: qd.template(), n: qd.template(), y: qd.template()):
         y[None] += v
 
 @qd.kernel
-def by_scalar(x: Array, n: qd.i32, y: qd.template()):
-    for i in x:
-        v = x[i]
-        for _ in range(n):
-            v = qd.sin(v) + 0.1
-        y[None] += v
-
-@qd.kernel
 def by_array(x: Array, counts: Ints, y: qd.template()):
     for i in x:
         v = x[i]
@@ -96,17 +88,6 @@ def test_sizes_are_evaluated_again_only_when_something_changed(monkeypatch) -> N
     n[None] = 5
     by_field.grad(x, n, y)
     assert by_field.sizes()[0].depth == 5
-
-
-def test_sizes_follow_scalars() -> None:
-    _, y = make()
-    x = qd.ndarray(qd.f64, 3, needs_grad=True)
-    x.from_numpy(np.array([0.1, 0.4, 0.9]))
-    for count in (2, 2, 7, np.int32(4), 0):
-        x.grad.fill(0)
-        by_scalar.grad(x, count, y)
-        assert by_scalar.sizes()[0].depth == count
-        np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), count)[1], atol=1e-12)
 
 
 def test_the_report_compares_with_naive_stacks_and_suggests_cures() -> None:

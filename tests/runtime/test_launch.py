@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from child import Worker, interrupt_when, together
+from child import Worker, interrupt_when
 from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
@@ -126,16 +126,6 @@ def test_an_interrupt_stops_a_launch_and_leaves_things_usable() -> None:
     x.fill(0)
     spin(x, 1)
     assert x[5] == np.float32(0.1)
-
-
-def test_launches_from_several_threads() -> None:
-    total = qd.field(qd.i32, ())
-    @qd.kernel
-    def count(n: qd.i32):
-        for _ in range(n):
-            total[None] += 1
-    together(*[lambda: [count(10) for _ in range(50)]] * 4)
-    assert total[None] == 2000
 
 
 @CPU_ALONE

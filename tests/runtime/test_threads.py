@@ -64,9 +64,9 @@ def test_warming_up_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: Any) -> None:
         raise RuntimeError("can't start new thread")
     monkeypatch.setattr(threading.Thread, "start", refused)
-    from quadrants_lab.backends.cuda import warmup
+    from quadrants_lab.backends.cuda import driver
     from quadrants_lab.lang.config import _load_compiler as load_compiler
     load_compiler.__wrapped__()
-    warmup.begin.__wrapped__()
-    warmup.start.__wrapped__(None)
+    driver.begin_imports.__wrapped__()
+    driver.warm_up.__wrapped__(None)
     assert not [t for t in forks._threads if not t.is_alive() and t.ident is None]

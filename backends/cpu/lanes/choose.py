@@ -11,7 +11,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
-from quadrants_lab.ir.walk import types_of, uses, walk
+from quadrants_lab.ir.walk import find, types_of, uses, walk
 
 _by_trips = lazily("backends.lower.adstacks.loops", "by_trips")  # a task without adstacks does not load it
 _QUOTIENTS = ("div", "sqrt", "rsqrt")
@@ -19,8 +19,8 @@ _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
 _OTHERS = {N.Random: "draw", N.Control: "control"}  # the rows of other statements in `cost.PRICES`
 _STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
-_ONE_PLACE = 4  # vectors that make a group of sums into one element
 _MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack has those of all lanes
+_AGGREGATED = 4  # vectors that make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
 
 
@@ -34,7 +34,7 @@ def lanes_of(
     if not vector_bytes or not can(task) or with_local_array(kernel, task):
         return 0, ""
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
-    in_rows = inner and any(isinstance(s, N.Load) and s.buffer in inner for s in walk(task.body))
+    in_rows = inner and any(s.buffer in inner for s in find(task.body, N.Load))
     if not any((isinstance(s, N.Loop) and not in_rows) or _pays(s) for s in walk(task.body)):
         return 0, ""
     lanes = width(task, vector_bytes)
@@ -59,13 +59,13 @@ def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> 
     """Why a task with local arrays has no lanes, "" where it has no arrays or lanes are worth it all the same: where it
     computes elementary functions, which LLVM's own vectoriser does not take, and the arrays are not large. ``asked``:
     the user asks for lanes."""
-    used = local_arrays(kernel) & {s.buffer for s in walk(task.body) if isinstance(s, N.Access)}
+    used = local_arrays(kernel) & {s.buffer for s in find(task.body, N.Access)}
     size = sum(prod(b.shape or ()) * b.dtype.nbytes for b in map(kernel.buffers.__getitem__, used))
     alone = size > _MOST_ARRAYS or not (asked or any(map(is_math, walk(task.body))))
     return "each iteration has a local array in memory" if used and alone else ""
 
 
-def wait_of(task: N.Offload, lanes: int, vector_bytes: int) -> int:
+def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
     """What `ir.traits.Scheduled` calls ``wait``, for a task that runs in so many lanes; 0 where all its groups do.
     Elementary functions round otherwise in lanes, and one by one they take too long to gain."""
     found = loop_of(task)
@@ -80,10 +80,10 @@ def wait_of(task: N.Offload, lanes: int, vector_bytes: int) -> int:
 def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
     """The one loop of the task's body, behind a block that computes its bounds. None where there is no such loop, or
     its bounds depend on what the task writes, or are the same for all iterations."""
-    loops = [s for s in walk(task.body) if isinstance(s, N.Loop)]
+    loops = [*find(task.body, N.Loop)]
     if len(loops) != 1 or not isinstance(loops[0], N.For) or len(task.indices) != 1:
         return None
-    written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
+    written = {s.buffer for s in find(task.body, N.Write)}
     needed, block = {loops[0].begin, loops[0].end}, list[N.Stmt]()
     seen = False
     for s in reversed(task.body):
@@ -99,9 +99,9 @@ def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
 
 def _reason(task: N.Offload) -> str:
     """What of the task LLVM's vectoriser would not take: elementary functions, draws, loops, sums into neighbours."""
-    names = dict.fromkeys(s.prim for s in walk(task.body) if isinstance(s, N.Op) and is_math(s))
+    names = dict.fromkeys(s.prim for s in find(task.body, N.Op) if is_math(s))
     kinds = {"random draws": N.Random, "a loop": N.Loop}
-    held = [name for name, kind in kinds.items() if any(isinstance(s, kind) for s in walk(task.body))]
+    held = [name for name, kind in kinds.items() if any(find(task.body, kind))]
     return ", ".join((*names, *held)) or "sums into neighbours"
 
 
@@ -153,7 +153,7 @@ def hindrance(task: N.Offload) -> str:
     if task.kind == "serial":
         return "a serial task has no lanes"
     block = task.body
-    keeps = any(isinstance(s, N.AdStackAlloca) and not s.count_only for s in walk(block))
+    keeps = any(not s.count_only for s in find(block, N.AdStackAlloca))
     if keeps and any(_reaches(s) for s in walk(block)):
         # the lanes that its stacks have room for depend on the number of threads, and so would its sums
         return "the order of sums into neighbours would depend on the number of threads, since the loop has adstacks"
@@ -168,20 +168,19 @@ def hindrance(task: N.Offload) -> str:
     return "f16 is computed one at a time" if any(t is f16 for t in types_of(block).values()) else ""
 
 
-def _stacks_apart(task: N.Offload, found: Divergence) -> set[int | str]:
+def _divergent_stacks(task: N.Offload, found: Divergence) -> set[int | str]:
     """The stacks of which lanes fill different slots at a time. Where trips of loops number the slots, those are lanes
     that begin at different trips."""
     if not found.per_lane:
         return set()
-    numbered = _by_trips(task.body)
-    levels = {i: (*t.there, *t.back) for i, t in numbered.items()}
+    levels = {i: (*t.there, *t.back) for i, t in _by_trips(task.body).items()}
     alike = {i for i, some in levels.items() if found.divergent.isdisjoint(x for v in some for x in (v.index, v.begin))}
     return found.per_lane - alike
 
 
-def lanes_of_one_place(task: N.Offload, copied: Collection[str], vector_bytes: int) -> int:
-    """How many iterations make a group that is looked at for sums into one element (`one_place`); 0 where the task does
-    anything else than sums at places from data. ``copied``: see `lanes_of`."""
+def lanes_to_aggregate(task: N.Offload, copied: Collection[str], vector_bytes: int) -> int:
+    """How many iterations make a group whose sums into one element are added at once (`rows.aggregated`); 0 where the
+    task does anything but add at places from data. ``copied``: see `lanes_of`."""
     index = task.indices[-1].id
     if not vector_bytes or not can(task):
         return 0
@@ -198,7 +197,7 @@ def lanes_of_one_place(task: N.Offload, copied: Collection[str], vector_bytes: i
                 return 0
         elif not isinstance(s, (N.Op, N.Uniform, N.Yield)) or is_math(s):
             return 0
-    return _ONE_PLACE * width(task, vector_bytes) if len(places) == 1 and places != {()} else 0
+    return _AGGREGATED * width(task, vector_bytes) if len(places) == 1 and places != {()} else 0
 
 
 class _Prices:
@@ -213,7 +212,7 @@ class _Prices:
         self.reduced = reduced
         self.copied = copied
         self.irregular = found.divergent - counting(task.body, self.index, found.divergent)
-        self.apart = _stacks_apart(task, found)
+        self.divergent_stacks = _divergent_stacks(task, found)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
         known = {**known, **constants(block)}
@@ -261,7 +260,7 @@ class _Prices:
                 return "sum in a row"
             return "plain scatter" if s.private else "scatter"
         if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
-            return "stack of a lane" if s.stack in self.apart else "stack in step"
+            return "stack of a lane" if s.stack in self.divergent_stacks else "stack in step"
         return next((name for kind, name in _OTHERS.items() if isinstance(s, kind)), "")
 
     def _at_once(self, s: N.Stmt, known: dict[int, int]) -> int:

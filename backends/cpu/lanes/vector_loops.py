@@ -4,7 +4,7 @@ from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.cost import large
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import uses, walk
+from quadrants_lab.ir.walk import find, uses, walk
 
 _NOT_IN_VECTORS = (N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse)
 _SUMS = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max"}  # primitive -> what LLVM sums up by
@@ -12,7 +12,7 @@ _SUMS = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max"}  
 
 def vectorisable(block: N.Block, in_loop: bool) -> bool:
     """Whether the vectoriser may gain from an innermost loop in the block, or with ``in_loop`` from one around it."""
-    loops = [s for s in walk(block) if isinstance(s, N.For)]
+    loops = [*find(block, N.For)]
     if loops:
         return any(vectorisable(s.body, True) for s in loops)
     if not in_loop or large(block):
@@ -30,7 +30,7 @@ def vectorisable(block: N.Block, in_loop: bool) -> bool:
 def in_rows(loop: N.For) -> bool:
     """Whether the vectoriser takes the loop as it is: its trips access neighbouring elements, or one element all, and
     it carries sums only."""
-    if any(isinstance(s, N.Loop) for s in walk(loop.body)) or not vectorisable(loop.body, True):
+    if any(find(loop.body, N.Loop)) or not vectorisable(loop.body, True):
         return False
     used = uses(loop.body)
     for p, end in zip(loop.carried, loop.body[-1].operands(), strict=True):
@@ -58,8 +58,8 @@ def gathers(block: N.Block, index: int, divergent: set[int]) -> bool:
     """Whether an access goes to elements that do not lie in a row from one value of the index to the next.
     ``divergent``: what differs between these."""
     up = counting(block, index, divergent)
-    for s in walk(block):
-        if isinstance(s, N.Access) and s.index:
+    for s in find(block, N.Access):
+        if s.index:
             *rows, last = s.index
             if not divergent.isdisjoint(rows) or (last in divergent and last not in up):
                 return True

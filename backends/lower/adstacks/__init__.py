@@ -18,7 +18,7 @@ from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u32
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 # a kernel without adstacks imports nothing for them
 _lowered = lazily("backends.lower.adstacks.lowering", "lowered")
@@ -41,13 +41,13 @@ class LowerAdstacks(Parametrised):
     numbered: bool = False
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
-        stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
+        stacks = any(find(kernel.body, N.AdStackAlloca))
         return _lowered(kernel, self) if stacks else kernel
 
 
 def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
     """Whether a block of a lowered kernel keeps values on adstacks."""
-    return any(isinstance(s, N.Store) and kernel.buffers[s.buffer].kind == "heap" for s in walk(block))
+    return any(kernel.buffers[s.buffer].kind == "heap" for s in find(block, N.Store))
 
 
 def clamped(kernel: N.Kernel, slots: N.Buffer) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 # what must be equal in two statements besides their operands, so that they compute the same value
 _WHAT: dict[type, Callable[[Any], object]] = {
@@ -56,9 +56,8 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
     """The trips of those of a task's stacks, by id, that nothing touches but the push, the pop, and loads of the top
     before the pop in the same trip."""
     touches: dict[int, int] = {}
-    for s in walk(block):
-        if isinstance(s, N.StackUse):
-            touches[s.stack] = touches.get(s.stack, 0) + 1
+    for s in find(block, N.StackUse):
+        touches[s.stack] = touches.get(s.stack, 0) + 1
     pushing: dict[int, tuple[Nest, N.AdStackPush]] = {}
     popping: dict[int, tuple[Nest, N.AdStackPop, int]] = {}
     for nest in _nests(block):
@@ -69,9 +68,8 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
             elif isinstance(s, N.AdStackPop):
                 popping[s.stack] = nest, s, read.get(s.stack, 0)
             else:
-                for x in walk((s,)):
-                    if isinstance(x, N.AdStackLoadTop):
-                        read[x.stack] = read.get(x.stack, 0) + 1
+                for x in find((s,), N.AdStackLoadTop):
+                    read[x.stack] = read.get(x.stack, 0) + 1
     same = _Equality(block)
     out: dict[int, Trips] = {}
     for stack in pushing.keys() & popping.keys():
@@ -94,7 +92,7 @@ class EarlyCheck:
 def early_check(block: N.Block, trips: Mapping[int, Trips]) -> EarlyCheck | None:
     """Where trips number the slots of all of a task's stacks, and the loops are in the task's body, begin at 0, and
     have ends that are known before the first of them: there it is known how much will be pushed."""
-    own = [trips.get(s.id) for s in walk(block) if isinstance(s, N.AdStackAlloca)]
+    own = [trips.get(s.id) for s in find(block, N.AdStackAlloca)]
     places = {s.id: n for n, s in enumerate(block)}
     loops: list[N.For] = []
     for t in own:
@@ -102,13 +100,13 @@ def early_check(block: N.Block, trips: Mapping[int, Trips]) -> EarlyCheck | None
         if not isinstance(loop, N.For) or loop.id not in places:
             return None
         loops.append(loop)
-    guards = [s for s in walk(block) if isinstance(s, N.AdStackGuard)]
+    guards = [*find(block, N.AdStackGuard)]
     if not loops or len(guards) != 1:
         return None
     first = min(loops, key=lambda loop: places[loop.id])
     at = places[first.id]
     later = {i for s in block[at:] for i, _ in s.defs()}
-    zeros = {s.id for s in walk(block) if isinstance(s, N.Const) and s.value == 0}
+    zeros = {s.id for s in find(block, N.Const) if s.value == 0}
     known = all(loop.begin in zeros and loop.end not in later for loop in loops)
     return EarlyCheck(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
 
@@ -136,7 +134,7 @@ class _Equality:
     """Tells of two ids whether their values are certainly equal."""
 
     def __init__(self, block: N.Block) -> None:
-        self.defined = {s.id: s for s in walk(block) if isinstance(s, N.Value)}
+        self.defined = {s.id: s for s in find(block, N.Value)}
         self._known: dict[tuple[int, int], bool] = {}
 
     def __call__(self, a: int, b: int) -> bool:

@@ -9,7 +9,7 @@ from quadrants_lab.backends.lower.adstacks import LowerAdstacks, depths
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1, u32
-from quadrants_lab.ir.walk import map_blocks, walk
+from quadrants_lab.ir.walk import find, map_blocks
 
 
 def lowered(kernel: N.Kernel, layout: LowerAdstacks) -> N.Kernel:
@@ -42,7 +42,7 @@ def _block(t: Task, block: N.Block) -> N.Block:
                 _RULES[type(s)](t, s)
             elif isinstance(s, N.AdStackGuard):
                 # a segment of a checkpointed loop pushes in the reverse, which only the guard behind it checks
-                pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
+                pushes = any(find(s.body, N.AdStackPush))
                 _unless_over(t, s, s.body, [] if t.early_check else _checked(t), not pushes, lower)
             else:
                 out.append(map_blocks(s, lower))
@@ -83,9 +83,7 @@ def _unless_over(
 def _unless(t: Task, id: int, stored: list[Stack], over: list[int], body: N.Block) -> None:
     """Runs the ``body`` where no stack is ``over`` its capacity, else reports the last one that is."""
     b = t.b
-    any_over = over[0]
-    for o in over[1:]:
-        any_over = b.op("or", any_over, o)
+    any_over = b.reduced("or", over)
     with b.block() as report:
         which, deep = b.const(stored[0].number, u32), depths.exceeding(t, stored[0])
         for st, o in zip(stored[1:], over[1:], strict=True):

@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1, u32
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import find, types_of
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +54,7 @@ class Task:
         self.b = Builder(next_id, types_of((task,)))
         self.guarded = False
         self.one = self.lane = N.NO_ID
-        self.zeros = {s.id for s in walk(body) if isinstance(s, N.Const) and s.value == 0}
+        self.zeros = {s.id for s in find(body, N.Const) if s.value == 0}
         self.lockstep = in_lockstep(body) if layout.lockstep else Lockstep((), {})
         self.slot: dict[Segment, int] = {}
         self.numbers: dict[tuple[int, str], int] = {}

@@ -19,7 +19,7 @@ from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.walk import walk
 
 FEWEST_SELECTS = FEWEST - 1  # of a kernel with an array that is put in memory
-_lowered = lazily("backends.lower.local_arrays.lowering", "lowered")  # most kernels import nothing for arrays
+_lowered = lazily("backends.lower.local_arrays.rewriter", "lowered")  # most kernels import nothing for arrays
 
 
 def lower_local_arrays(kernel: N.Kernel) -> N.Kernel:

@@ -6,7 +6,7 @@ from math import prod
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import uses, walk
+from quadrants_lab.ir.walk import find, uses, walk
 
 _LONG = 64  # selects
 FEWEST = 8  # elements from which on memory is faster than selects
@@ -39,8 +39,8 @@ class Group:
 
 
 def accesses(body: N.Block) -> list[Group]:
-    values = {s.id: s.value for s in walk(body) if isinstance(s, N.Const) and s.type.is_int}
-    ops = {s.id: s for s in walk(body) if isinstance(s, N.Op)}
+    values = {s.id: s.value for s in find(body, N.Const) if s.type.is_int}
+    ops = {s.id: s for s in find(body, N.Op)}
     equal: Conditions = {}
     for s in ops.values():
         if s.prim == "eq" and s.args[1] in values and s.args[0] not in values:

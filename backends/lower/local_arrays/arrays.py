@@ -9,7 +9,7 @@ from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST, Group, Pl
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import reached, walk
+from quadrants_lab.ir.walk import find, reached, walk
 
 # elements of a table: lanes that gather from one of 16 take twice the time of selects, from one of 64 half of it
 LEAST_TABLE = 32
@@ -81,7 +81,7 @@ def arrays_of(
     body: N.Block, groups: list[Group], types: dict[int, DType], buffers: Mapping[str, N.Buffer]
 ) -> list[Array]:
     """The arrays of a task that are worth it: loops carry them. Their names are none of ``buffers``."""
-    if any(isinstance(s, N.Exit) for s in walk(body)):
+    if any(find(body, N.Exit)):
         return []
     phis = list(_phis(body))
     own = {value for _, _, value, _ in phis} | {taken[0] for s, _, _, taken in phis if isinstance(s, N.Loop)}
@@ -106,7 +106,7 @@ def arrays_of(
         for g, h in pairwise(g for g in places if isinstance(g, Group)):
             beside[g].append(h)
             beside[h].append(g)
-    loops = [s for s in walk(body) if isinstance(s, N.Loop)]
+    loops = [*find(body, N.Loop)]
     # by class of what a loop carries, the name of its variable: "v" for 'v[0]'
     variables = {classes.root(p.id): p.name.partition("[")[0] or "array" for s in loops for p in s.carried}
     members: dict[int, list[int]] = {}

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends.lower.local_arrays.accesses import Group
-from quadrants_lab.backends.lower.local_arrays.arrays import Array, Table
+from quadrants_lab.backends.lower.local_arrays.accesses import Group, accesses
+from quadrants_lab.backends.lower.local_arrays.arrays import Array, Table, arrays_of, tables_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import i32, i64, u32, u64
-from quadrants_lab.ir.walk import end_of, reading, uses, walk
+from quadrants_lab.ir.walk import end_of, reading, types_of, uses, walk
 
 Slot = tuple[str, int]  # the name of a buffer, and the number of an element
 
@@ -137,9 +137,9 @@ class Rewriter:
                 tests.append(b.op("lt", at, b.const(n, t)))
             at = b.cast(at, u32)
             terms.append(at if step == 1 else b.op("mul", at, b.const(step, u32)))
-        number = reduce(partial(b.op, "add"), terms)
+        number = b.reduced("add", terms)
         if tests:
-            number = b.op("select", reduce(partial(b.op, "and"), tests), number, b.const(beyond, u32))
+            number = b.op("select", b.reduced("and", tests), number, b.const(beyond, u32))
         return b.cast(number, i32)
 
     # --- statements
@@ -271,3 +271,32 @@ class Rewriter:
         inits = tuple(others[s.inits[k]] for k in alone)
         s = replace(reading(s, others), carried=carried, results=results, inits=inits, body=body)
         self.b.stmts.append(replace(s, cond=cond) if isinstance(s, N.While) else s)
+
+
+@deeply_recursive
+def lowered(kernel: N.Kernel) -> N.Kernel:
+    b, buffers, body = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers), []
+    for task in kernel.body:
+        made = _lowered(b, kernel, task, buffers) if isinstance(task, N.Offload) else None
+        body.append(task if made is None else made)
+    if all(new is old for new, old in zip(body, kernel.body, strict=True)):
+        return kernel
+    return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id)
+
+
+def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer]) -> N.Offload | None:
+    """None where the task has no array and no table, or has to stay as it is."""
+    groups = accesses(task.body)
+    if not groups:
+        return None
+    arrays = arrays_of(task.body, groups, b.types, buffers)
+    tables = tables_of(task.body, groups, arrays, b.types, {*buffers})
+    if not arrays and not tables:
+        return None
+    try:
+        body = Rewriter(b, task.body, arrays, tables, Ranges(kernel)).run()
+    except Lost:
+        return None
+    made = *(a.buffer for a in arrays), *(t.buffer for t in tables)
+    buffers |= {b.name: b for b in made}
+    return replace(task, body=body)

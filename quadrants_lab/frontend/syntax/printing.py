@@ -1,13 +1,13 @@
 """Texts with values in them: the output of `print`, and the message of an assert."""
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.values import Lit, Obj, Value
+from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -73,6 +73,37 @@ def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
         else:
             text += p.replace("{", "{{").replace("}", "}}")
     return text, tuple(ids)
+
+
+def operands(cx: Context, test: ast.expr) -> list[Part]:
+    """What a condition reads, with its values, for the message of an assert: `` (with v = 3.0, x[i] = 2.0)``."""
+    named = {ast.unparse(node): node for node in _read(test)}
+    values = {name: cx.expr(node) for name, node in named.items()}
+    shown = [[f"{name} = ", *_shown(cx, v, named[name], "")] for name, v in values.items() if isinstance(v, Num)]
+    return [" (with ", *_separated(shown, ", "), ")"] if shown else []
+
+
+def _read(node: ast.AST, always: bool = True) -> Iterator[ast.expr]:
+    """The names and elements in an expression that can be evaluated again; an element only if the expression
+    ``always`` evaluates it, for its index may be out of bounds otherwise."""
+    calls = any(isinstance(part, (ast.Call, ast.NamedExpr, ast.comprehension)) for part in ast.walk(node))
+    match node:
+        case ast.Name() | ast.Attribute():
+            yield node
+        case ast.Subscript() if always and not calls:
+            yield node
+        case ast.Subscript(slice=part):
+            yield from _read(part, always)
+        case ast.Call(args=args):
+            for arg in args:
+                yield from _read(arg, always)
+        case ast.BoolOp(values=[first, *rest]) | ast.Compare(left=first, comparators=rest):
+            sure = rest[:1] if isinstance(node, ast.Compare) else []
+            for part in (first, *rest):
+                yield from _read(part, always and part in (first, *sure))
+        case ast.BinOp() | ast.UnaryOp():
+            for child in ast.iter_child_nodes(node):
+                yield from _read(child, always)
 
 
 def text_parts(cx: Context, node: ast.expr) -> list[Part]:

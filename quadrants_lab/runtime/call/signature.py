@@ -15,7 +15,13 @@ from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir.record import dataclass, function
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import template_key
-from quadrants_lab.runtime.memory.identity import content_version, field_version, memory_of, same_as_then
+from quadrants_lab.runtime.memory.identity import (
+    content_version,
+    derivative,
+    field_version,
+    memory_of,
+    same_as_then,
+)
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
@@ -60,6 +66,11 @@ class Part:
         """The same; None also if others can write to the memory."""
         return self.version(f" and not {self.x}._memory.foreign")
 
+    def derivative(self, of: str) -> str:
+        """The memory of one of the array's `DERIVATIVES`."""
+        quick = f"{self.x}.grad._memory if {self.x}.__class__ is {self.ours} and {self.x}.grad is not None else "
+        return f"({quick * (of == 'grad')}memory_of(derivative({self.x}, {of!r})))"
+
     def content(self) -> str:
         """The version of an array of any kind, with a checksum where others can write to it."""
         return f"content_version({self.x})"
@@ -89,7 +100,10 @@ class Signature:
         self.arrays = {p.slot.name: p for p in self.parts if isinstance(p.slot, A.ArraySlot)}
         self._fields: dict[int, str] = {}
         self.given = ", ".join(p.x for p in self.parts)
-        self.space: dict[str, Any] = {"content_version": content_version, "field_version": field_version}
+        self.space: dict[str, Any] = {
+            "content_version": content_version, "derivative": derivative, "field_version": field_version,
+            "memory_of": memory_of,
+        }  # fmt: skip
         self.space |= {p.ours: classes[len(p.element)] for p in self.arrays.values()}
 
     def field(self, memory: Memory) -> str:

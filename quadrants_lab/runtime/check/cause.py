@@ -2,6 +2,7 @@
 
 import linecache
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from quadrants_lab.errors import Label, QuadrantsError, render
@@ -70,6 +71,16 @@ class Cause:
     def operands(self) -> str:
         """The named values, in words."""
         return ", ".join(f"{name} = {show(value)}" for name, value in self.values)
+
+    @property
+    def place(self) -> str:
+        """The name of the file and the line, "" if the cause is no statement."""
+        return f"{PurePath(self.file).name}, line {self.line}" if self.at is not None else ""
+
+    @property
+    def ran(self) -> str:
+        """Where the statement ran, and with which operands."""
+        return ", ".join(filter(None, (self.where, self.operands and f"with {self.operands}")))
 
     def source(self) -> list[str]:
         """The place and the source lines, underlined: nothing if the cause is no statement."""

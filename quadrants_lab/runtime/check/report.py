@@ -88,9 +88,10 @@ class Verdict:
         return replace(self, kind="wrong", says=says, moves=(), tangent=None, causes=causes)
 
     @property
-    def why(self) -> Cause | None:
-        """The cause that a card begins with; None for a gradient that is right and not zero."""
-        return None if not self.causes or (self.good and not self.zero) else self.causes[0]
+    def card(self) -> Card:
+        """The cause that it begins with is left out for a gradient that is right and not zero."""
+        why = None if not self.causes or (self.good and not self.zero) else self.causes[0]
+        return Card(self.level, self.badge, f"the gradient of {self.field}", self.says, why, self)
 
     def table(self) -> list[str]:
         """A line for each step size, one for forward mode, and the map of wrong elements; none if differences agree, or
@@ -107,20 +108,47 @@ class Verdict:
         return [*lines, *([] if self.wrong is None else [str(self.wrong)])]
 
     def __str__(self) -> str:
-        """The card: badge and cause in the first line, the cause's place in the second."""
-        lines = _card(self.badge, f"the gradient of {self.field}", self.says, self.why)
-        others = [c for c in self.causes if c is not self.why]
-        return "\n".join([*lines, *(_INDENT + line for line in self.table()), *map(indented, others)])
+        return str(self.card)
 
 
-_INDENT = " " * 8
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a report says ``of`` one input's gradient, or of the program, as it is shown everywhere: under a badge,
+    whose colour is the ``level``, first the cause and then what it ``says``. ``verdict``: what was measured."""
 
+    level: str
+    badge: str
+    of: str
+    says: str
+    why: Cause | None = None
+    verdict: Verdict | None = None
 
-def _card(badge: str, of: str, says: str, why: Cause | None = None) -> list[str]:
-    """The lines of a card: what is said ``of`` something, after its cause if there is one."""
-    if why is None:
-        return [f"{badge:<6}  {of} {says}"]
-    return [f"{badge:<6}  {of}: {why.says}", *(_INDENT + line for line in (*why.details(), f"it {says}"))]
+    @property
+    def sentence(self) -> str:
+        """What it says behind the cause, or, if there is none, by itself."""
+        return f"{'it' if self.why else self.of} {self.says}" if self.says else ""
+
+    @property
+    def others(self) -> list[Cause]:
+        """The causes behind the first one."""
+        return [c for c in (self.verdict.causes if self.verdict else ()) if c is not self.why]
+
+    def summary(self) -> str:
+        """The table of step sizes in one line."""
+        moves = self.verdict.moves if self.verdict else ()
+        if not moves:
+            return "no step sizes"
+        best = min(moves, key=lambda m: m.error)
+        apart = f"{best.error:.1e} apart" if best.error else "equal within the noise"
+        return f"{len(moves)} step sizes: at best {apart}, at a step of {best.width:.0e}"
+
+    def __str__(self) -> str:
+        """Badge and cause in the first line, the cause's place in the second."""
+        head, *lines = [self.sentence] if self.why is None else [f"{self.of}: {self.why.says}", *self.why.details()]
+        lines += [self.sentence] if self.why and self.says else []
+        lines += self.verdict.table() if self.verdict else []
+        lines += [line for c in self.others for line in str(c).splitlines()]
+        return "\n".join([f"{self.badge:<6}  {head}", *(" " * 8 + line for line in lines)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +188,18 @@ class Report:
         return self
 
     @property
-    def ordered(self) -> list[Verdict]:
-        """The verdicts, those that are not good first."""
-        return sorted(self.verdicts, key=lambda v: v.good)
+    def cards(self) -> list[Card]:
+        """What is wrong with the program, then the verdicts, those that are not good first."""
+        made = [Card("bad", "wrong", "the program", "", c) for c in self.causes[bool(self.says) :]]
+        if not self.says:
+            return made + [v.card for v in sorted(self.verdicts, key=lambda v: v.good)]
+        says = f"cannot be checked: {self.says}"
+        return [Card("bad", self.badge, "the program", says, next(iter(self.causes), None)), *made]
+
+    @property
+    def all_causes(self) -> list[Cause]:
+        """The causes of the program's faults, then those of each verdict."""
+        return [*self.causes, *(c for v in self.verdicts for c in v.causes)]
 
     @property
     def badge(self) -> str:
@@ -172,31 +209,20 @@ class Report:
 
     def other_warnings(self) -> list[str]:
         """The warnings that are not at the line of a cause."""
-        causes = [*self.causes, *(c for v in self.verdicts for c in v.causes)]
-        places = {f"--> {c.file}, line {c.line}" for c in causes}
+        places = {f"--> {c.file}, line {c.line}" for c in self.all_causes}
         return [w for w in self.warnings if not any(f"{place}\n" in w for place in places)]
 
     def card(self, steps: bool = False) -> RenderableType:
         """The report in colours, for a terminal: `rich.print(report)`. ``steps``: with the table of step sizes."""
-        from quadrants_lab.runtime.check.card import card
+        from quadrants_lab.runtime.check.card import drawn
 
-        return card(self, steps)
+        return drawn(self, steps)
 
     def __rich__(self) -> RenderableType:
         return self.card()
 
     def __str__(self) -> str:
-        lines = []
-        if self.says:
-            lines += _card(self.badge, "the program", f"cannot be checked: {self.says}", *self.causes[:1])
-        for c in self.causes[bool(self.says) :]:
-            lines += [f"{'wrong':<6}  the program: {c.says}", *(_INDENT + line for line in c.details())]
-        lines += [] if self.says else [str(v) for v in self.ordered]
-        lines += self.other_warnings()
+        lines = [*map(str, self.cards), *self.other_warnings()]
         if self.stopped:
             lines.append("stopped before everything was checked")
         return "\n".join(lines) or "the launches touched no field with a gradient but the loss"
-
-
-def indented(cause: Cause) -> str:
-    return "\n".join(_INDENT + line for line in str(cause).splitlines())

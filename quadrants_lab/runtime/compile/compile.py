@@ -8,7 +8,8 @@ from time import perf_counter
 
 from quadrants_lab.analysis.dependence import may_lose_reads
 from quadrants_lab.analysis.races import check_races
-from quadrants_lab.errors import WARNED
+from quadrants_lab.backends.capabilities import Capabilities
+from quadrants_lab.errors import WARNED, QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
@@ -18,6 +19,7 @@ from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.check_bounds import check_bounds
@@ -173,6 +175,43 @@ def compile_kernel(
         mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, trace, key,
         shared=shared,
     )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """A kernel as another backend would compile it: ``forward``, its ``gradient``, and the ``counting`` slice that runs
+    before the gradient. ``why_none``: why it has no gradient."""
+
+    forward: N.Kernel
+    options: CompileOptions
+    gradient: N.Kernel | None = None
+    gradient_options: CompileOptions | None = None
+    counting: N.Kernel | None = None
+    why_none: str = ""
+
+
+@deep_recursion.deeply_recursive
+def elsewhere(compiled: C.Compiled, able: Capabilities) -> Elsewhere:
+    """The kernel and its gradient for a backend with these capabilities, whatever the session's backend is."""
+    settings = replace(
+        compiled.options, ad_unroll=able.ad_unroll, suspect_races=able.suspects_races, on_host=able.on_host,
+        check_out_of_bound=compiled.options.check_out_of_bound or able.checks_bounds, check_races=False,
+    )  # fmt: skip
+    options = reproducible(compiled.lowered.kernel, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were given when the kernel was compiled
+        tasks = tasks_ir(compiled.lowered.kernel, options)
+        made = Elsewhere(_in_mode(tasks, C.FORWARD, options), options)
+        if not any(b.grad for b in compiled.lowered.kernel.buffers.values()):
+            made.why_none = "nothing that the kernel uses has a gradient (needs_grad=True)"
+            return made
+        try:
+            gradient = _in_mode(tasks, C.REVERSE, options)
+            made.gradient, made.gradient_options = gradient, _decided_alike(gradient, options)
+            made.counting = _counting_ir(gradient, tasks, made.gradient_options)
+        except QuadrantsCompilationError as e:
+            made.gradient, made.why_none = None, str(e)
+    return made
 
 
 def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:

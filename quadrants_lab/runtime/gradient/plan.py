@@ -1,37 +1,29 @@
 """Plans of gradient launches: they size the adstacks for the current data before they launch, and warn outside of a
-Tape if memory was written since the kernel's launch, or all seeds are 0.
-
-Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
-(`Footprint`), so writes to one time step cause no warning about a gradient that reads another one. Only the last launch
-of each kernel is known; there is no warning where only an earlier launch may have written.
-"""
+Tape (`observe.gradient_warnings`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from quadrants_lab.adstack.evaluate import LiveData
-from quadrants_lab.analysis.effects import touched, value_reads
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.facts import draws, statements
-from quadrants_lab.analysis.regions import Region, overlap
 from quadrants_lab.autodiff import diagnostics as D
-from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
+from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.arguments.slots import ArraySlot
-from quadrants_lab.runtime.call.signature import Footprint, Stamp
+from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.stacks import StackSizes
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan
-from quadrants_lab.runtime.memory.identity import Distinct, Place, memory_of, overlapping, same_memory
+from quadrants_lab.runtime.memory.identity import Distinct, Place, overlapping, same_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
-from quadrants_lab.runtime.observe.observers import PUT_BACK, Launched
+from quadrants_lab.runtime.observe.gradient_warnings import SeedCheck, WrittenSince
+from quadrants_lab.runtime.observe.observers import Launched
 
 
 class GradientPlan:
@@ -69,7 +61,7 @@ class GradientPlan:
             if forward is not None and forward.launched:
                 now = forward.read_versions.now(*args)
                 if forward.launched != now:
-                    of.compare(forward, now, args)
+                    of.written_since.warn(forward, now, args)
             if seeds.looks and not seeds.given(args):
                 seeds.looks = 0
                 if running_backward() is None:  # torch's gradients may be 0
@@ -142,14 +134,13 @@ class GradientPlan:
 
 class ForwardLaunch:
     """The launch whose gradient a plan computes: what it kept, drew and read. ``last``: the last launch of the kernel;
-    ``draws``: whether it draws random numbers; ``suspected``: when somebody looked for writes since then, and which."""
+    ``draws``: whether it draws random numbers."""
 
     def __init__(self, plan: Plan) -> None:
         self.of = plan
         self.last: Launched[Plan] = Launched() if plan.compiled.mode == BOTH else plan.last_launched
         self.draws = plan.facts.of(draws)
-        self.seeds = SeedCheck(plan)
-        self.suspected: tuple[Any, Sequence[Suspect]] = None, ()
+        self.seeds, self.written_since = SeedCheck(plan), WrittenSince(plan)
 
     @property
     def plan(self) -> Plan | None:
@@ -181,23 +172,6 @@ class ForwardLaunch:
         """The number of the launch whose random draws are repeated; 0 where there was none."""
         replayed: int = self.of.owner.replays
         return replayed or (0 if self.plan is None else self.plan.frame.launch_number)
-
-    def compare(self, forward: Plan, now: Stamp, args: Sequence[Any]) -> None:
-        """Warns, once, where memory that the gradient reads was written since the forward launch. In a loop of
-        gradients these writes are the same each time, and are looked for once."""
-        if PUT_BACK.get():  # a custom gradient launches this one under a Tape
-            return
-        between = forward, forward.frame.launch_number, now
-        if between != self.suspected[0]:
-            self.suspected = between, suspects(forward, self.of.kernel.name, self.of.primal_reads, args)
-        found: dict[str, GradientWarning] = {}
-        with suppress(TypeError, ValueError):  # of arguments that are no numbers, which the launch refuses
-            for buffer, make_warning, read, wrote in self.suspected[1]:
-                if buffer not in found and (read is None or overlap(read.of(args), wrote)):
-                    found[buffer] = make_warning()
-        if found:
-            forward.launched = ()
-            warn([*found.values()])
 
 
 class Guard:
@@ -231,94 +205,3 @@ class Guard:
 def _add(memory: Memory, sums: Memory) -> None:
     memory.put(..., memory.values() + sums.values())
     memory.flush()
-
-
-# Makes the warning about a buffer if elements that the gradient reads (None: any) are in a box that was written since.
-Suspect = tuple[str, Callable[[], GradientWarning], Footprint | None, Region]
-
-
-def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> list[Suspect]:
-    """What was written since the last launch of ``plan`` and may be what the gradient of ``kernel`` reads: which
-    elements these are depends on its arguments. ``reads``: its buffers. Of other kernels the last launch is known."""
-    changed = plan.read_versions.changed(plan.launched, args)
-    trips = [c for c, _ in changed if c.steers]
-    found: list[Suspect] = [("", partial(D.other_trips, kernel, trips), None, ())] if trips else []
-    memories = plan.memories(args)
-    for count, then in changed:
-        if count.steers or count.buffer not in reads:
-            continue
-        memory, version = memories[count.buffer], then[-1] if isinstance(then, tuple) else then
-        if memory.python_wrote > version:
-            found.append((count.buffer, partial(D.stale, kernel, count, "Python"), None, ()))
-            continue
-        read = plan.footprint(count.buffer, writes=False)
-        for other in plan.session.plans:
-            name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
-            written = other.footprint(name, writes=True) if name and other is not plan else None
-            theirs = None if written is None else written.live(_last_numbers(other))
-            if read is not None and theirs is not None:
-                found.append((count.buffer, partial(D.stale, kernel, count, str(other.kernel.name)), read, theirs))
-    return found
-
-
-def _last_numbers(plan: Plan) -> LiveData:
-    """What is known of the data of its last launch: the scalar arguments."""
-    return LiveData({arg.name: plan.frame.arg(arg.name) for arg in plan.kernel.args}, {})
-
-
-def _written_as(plan: Plan, memory: Memory) -> str:
-    """The buffer by which launches of a plan write the memory, or may, if it is an argument; "" where they do not."""
-    if plan.owner.mode == "reverse":
-        return ""
-    for name in plan.writes:
-        if plan.fields.get(name) is memory:
-            return name
-    if any(m is memory for m in plan.fields.values()):
-        return ""
-    shape = len(memory.operand.shape), memory.dtype
-    of = {b.name: (b.ndim, b.dtype) for b in plan.kernel.buffers.values() if b.kind == "ndarray"}
-    return next((name for name in sorted(plan.writes) if of.get(name) == shape), "")
-
-
-_LOOKS = 8
-
-
-class SeedCheck:
-    """Checks the gradients that a reverse kernel reads. ``looks``: how many more launches are checked; it decreases
-    where arrays have to be searched. ``seed``: memory of a single element that was not 0 at its version ``known``."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.kernel = plan.kernel
-        reads = {s.buffer for s in value_reads(plan.kernel)}
-        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.transient and b.grad in reads}
-        fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
-        self.fields = sorted(fields, key=lambda memory: memory.operand.size)
-        self.args = [
-            n
-            for n, slot in enumerate(plan.slots)
-            if isinstance(slot, ArraySlot) and plan.kernel.buffers[slot.name].grad in self.of
-        ]
-        self.looks = _LOOKS if self.of else 0
-        self.seed: Memory | None = None
-        self.known = 0
-
-    def given(self, args: Sequence[Any]) -> bool:
-        """Whether some element is not zero."""
-        for memory in self.fields:
-            if memory.operand.size != 1:
-                continue
-            if memory is self.seed and memory.version == self.known:
-                return True  # reading the value would wait for launches
-            if memory.any():
-                self.seed, self.known = None if memory.foreign else memory, memory.version
-                return True
-        self.seed = None
-        self.looks -= 1
-        gradients = (*self.fields, *(memory_of(getattr(args[n], "grad", None)) for n in self.args))
-        return any(memory is None or memory.any() for memory in gradients)
-
-    def warning(self) -> GradientWarning:
-        """The warning that all seeds are 0."""
-        first = next(iter(self.of.values()))
-        spans = (s.span for s in value_reads(self.kernel) if self.of.get(s.buffer) == first)
-        return D.no_seed(self.kernel.name, [*self.of.values()], next(spans, self.kernel.span))

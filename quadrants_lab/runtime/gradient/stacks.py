@@ -23,10 +23,11 @@ from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
 from quadrants_lab.runtime.failures import failure
-from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
+from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
+from quadrants_lab.runtime.observe.observers import refuse
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.sparse_iterations import SparseIterations
@@ -45,9 +46,9 @@ class PreLaunch:
         self.replays = replays
         self.counter = counter
         kernel = counter.kernel
-        fields = field_memories(plan.compiled, kernel, plan.session)
-        self.frame = make_frame(counter.executable, fields, plan.session)
-        self.entry = self.frame.entry(entry_params(plan.slots), returns="")
+        fields = F.field_memories(plan.compiled, kernel, plan.session)
+        self.frame = F.make_frame(counter.executable, fields, plan.session)
+        self.entry = self.frame.entry(F.entry_params(plan.slots), returns="")
         self.frame.set_stacks([0] * len(stack_allocas(kernel)))
         self.args = {a.name for a in kernel.args}
         known = set(plan.kernel.buffers)
@@ -72,7 +73,7 @@ class PreLaunch:
         if self.entry(*passed) is NotImplemented:
             if not plan.checked:
                 return None
-            launch_slowly(self.frame, plan.slots, args)
+            F.launch_slowly(self.frame, plan.slots, args)
         return {number: self.frame.ret(name) for number, name in self.counter.results.items()}
 
 
@@ -106,12 +107,12 @@ class CompactedLaunch:
         if compiled is None:
             return False
         self.sparse, counter, executable, self.options = compiled
-        fields = field_memories(plan.compiled, self.sparse.split, plan.session)
-        self.frame = frame = make_frame(executable, fields, plan.session)
+        fields = F.field_memories(plan.compiled, self.sparse.split, plan.session)
+        self.frame = frame = F.make_frame(executable, fields, plan.session)
         if not plan.compiled.options.ad_stack_size:
             name = plan.kernel.name
             frame.defer_overflow_check(lambda: failure(frame, name, 0))
-        self.entry = frame.entry(entry_params(plan.slots), returns="")
+        self.entry = frame.entry(F.entry_params(plan.slots), returns="")
         self.pre_launch = PreLaunch(plan, counter, self.replays)
         return True
 
@@ -343,11 +344,23 @@ class StackSizes:
             return self.plan.kernel, self.plan.compiled.options
         return self.compacted.sparse.split, self.compacted.options
 
+    def session_ended(self) -> None:
+        """Drops what holds the device. The depths stay."""
+        plan, whole = self.plan, F.ended_frame(self.whole[0])
+        plan.frame = whole if plan.frame is self.whole[0] else F.ended_frame(plan.frame)
+        self.whole, self.current = (whole, refuse), refuse
+        self.compacted.frame, self.compacted.entry = plan.frame, refuse
+        for pre in filter(None, (self.counting, getattr(self.compacted, "pre_launch", None))):
+            pre.frame, pre.entry = F.ended_frame(pre.frame), refuse
+            pre.counter.executable.unload()
+        self.device_sizes = None
+
     def last_data(self) -> LiveData:
-        """The data for which the depths were last evaluated, without arrays that have been freed."""
+        """The data for which the depths were last evaluated, without what has been freed."""
         scalars, arrays = self.last_inputs
         alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
-        fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.plan.fields.items()}
+        there = {n: m for n, m in self.plan.fields.items() if not (n in self.data_read and m.freed)}
+        fields = {n: m.values() if n in self.data_read else m.operand for n, m in there.items()}
         return LiveData(scalars, fields | alive)
 
     def reserve(self) -> None:

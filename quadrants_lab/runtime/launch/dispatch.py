@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
@@ -65,18 +64,18 @@ class Specialised:
     the session because its options say what annotations like int mean; ``slots``: their leaves; ``shared``: of the
     kernel itself; ``last_plan``: a weak reference, unless `KEEPS_LAST`; ``summaries``: a Tape's `AccessSummaries`;
     ``two_launches``: the specialisations for which a kernel and its gradient cannot be one. ``path``: the fast path for
-    `Dispatcher.call`, which is there unless it is suspended, or None; ``paths``: those by template arguments, which
-    ``path`` finds."""
+    `Dispatcher.call`, or None; ``awake``: it is there; ``paths``: those by template arguments, which ``path`` finds."""
 
     __slots__ = (
-        "__weakref__", "last_plan", "owner", "parameters", "path", "paths", "plans", "session", "shared", "slots",
-        "summaries", "two_launches",
+        "__weakref__", "awake", "last_plan", "owner", "parameters", "path", "paths", "plans", "session", "shared",
+        "slots", "summaries", "two_launches",
     )  # fmt: skip
 
     def __init__(self, owner: Dispatcher, session: S.Session | None, parameters: Sequence[AnySlot]) -> None:
         self.owner = owner
         self.session = session
         self.path: Callable[..., Any] | None = None
+        self.awake = False
         self.paths = _NO_PATHS
         self.parameters = parameters
         self.slots: Sequence[A.Slot] = tuple(leaf for slot in parameters for leaf in leaves(slot))
@@ -89,18 +88,21 @@ class Specialised:
     def install(self, path: Callable[..., Any]) -> None:
         """Installs a fast path."""
         self.use_path((path, self.paths))
-        self.owner.call = path
+        self.wakes()
 
     def suspend(self) -> None:
-        """Lets calls go through `Dispatcher.resolve`, until `resume`."""
+        """Lets calls go through `Dispatcher.resolve`, the first of which after the suspension installs it again."""
+        self.awake = False
         if self.owner.here is self:
             self.owner.call = self.owner.resolve
 
-    def resume(self) -> None:
-        """Installs the fast path again, unless somebody watches launches."""
-        if self.path is not None and self.session is not None and not W.watching():
-            self.owner.enter(self.session)
-            self.owner.call = self.path
+    def wakes(self) -> bool:
+        """Installs a fast path that is suspended; whether there was one."""
+        if self.path is None or self.awake or self.session is None:
+            return False
+        self.awake = self.session.awake = True
+        self.owner.call = self.path
+        return True
 
     def take_path(self) -> tuple[Any, ...]:
         """Drops the fast path, and returns it for `use_path`; the next call goes through `Dispatcher.resolve`."""
@@ -111,7 +113,7 @@ class Specialised:
     def use_path(self, path: tuple[Any, ...]) -> None:
         """Takes a fast path back, suspended."""
         assert self.session is not None
-        self.session.fast_paths.put(id(self), ref(self), [self])
+        self.session.fast_paths.add(self)
         self.path, self.paths = path
 
 
@@ -165,6 +167,8 @@ class Dispatcher:
 
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
+        if not W.watching() and self.wakes():
+            return self.call(*args)
         copies = row_major(args)
         if copies is not None:
             try:
@@ -205,6 +209,14 @@ class Dispatcher:
                     memory.unseen = next(TIMES)
             return self.launch(plan, args)
 
+    def wakes(self) -> bool:
+        """Whether a fast path was suspended, which the next call takes again."""
+        now = S.current()
+        with now.lock:
+            now.must_live()
+            self.enter(now)
+            return self.here.wakes()
+
     def note(self, plan: Plan) -> None:
         """Notes that the plan is launched. The fast path of the mode that was launched before goes: it would not note
         that its plan is the last one again."""
@@ -243,6 +255,7 @@ class Dispatcher:
             self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
             if now not in self._sessions:
                 self._sessions[now] = Specialised(self, now, tuple(self.of.make_slots()))
+            self.here.awake = False
             self._session, self.here, self.call = now, self._sessions[now], self.resolve
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
@@ -431,6 +444,8 @@ class ValueAndGrad(Dispatcher):
     __slots__ = ()
 
     def resolve(self, *args: Any) -> Any:
+        if not W.watching() and self.wakes():
+            return self.call(*args)
         now = S.current()
         with now.lock:
             now.must_live()

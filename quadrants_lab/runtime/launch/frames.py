@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,6 +119,12 @@ def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> 
         assert memory.order == executable.kernel.buffers[name].order, f"{name} is in another order than the kernel's"
         frame.set_buffer(name, memory.address)
     return frame
+
+
+def ended_frame(frame: Frame) -> Any:
+    """What is left of a frame when its session has ended: numbers of its last launch."""
+    number, threads, nbytes = frame.launch_number, frame.stack_threads, frame.stack_bytes()
+    return SimpleNamespace(launch_number=number, stack_threads=threads, stack_bytes=lambda: nbytes)
 
 
 def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) -> None:

@@ -24,7 +24,7 @@ from quadrants_lab.runtime.call.signature import Footprint, Launch, Part, ReadVe
 from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, REVERSE, Compiled
 from quadrants_lab.runtime.interop.arrays import ForeignArguments
 from quadrants_lab.runtime.launch import frames as F
-from quadrants_lab.runtime.memory.identity import Distinct, Place, derivative, memory_of
+from quadrants_lab.runtime.memory.identity import Distinct, Place
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import KEEPS_LAST, Launched, Recorder, open_recording, refuse
 from quadrants_lab.runtime.session import Session
@@ -60,6 +60,7 @@ class Plan(F.Buffers):
 
     standing: Mapping[str, Any] | None = None
     summed = checked = False
+    slowly: Launch
     derivatives: tuple[frozenset[str], frozenset[str]] | None = None  # see `tape_numbers`
 
     def __init__(
@@ -88,6 +89,10 @@ class Plan(F.Buffers):
         self.entry = self.frame.entry(F.entry_params(self.slots), returns=self.single_return())
         self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
         self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
+        self.gradient_names = [grad for _, _, grad in self.gradient_args]
+        self.written_gradients = [grad for grad in self.gradient_names if grad in self.writes]
+        parts = self.signature.parts
+        self.gradients = self.signature.stamp(parts[n].derivative(of) for n, of, _ in self.gradient_args)
         self.placed: tuple[Frame, list[int | None]] | None = None  # the frame that has their addresses, and serials
         noticed = owner.gradient is not None and self.differentiable
         self.read_versions = ReadVersions(self.facts.of(memory_reads) if noticed else (), self.signature, self.fields)
@@ -118,12 +123,28 @@ class Plan(F.Buffers):
         places |= {grad: (n, of) for n, of, grad in self.gradient_args}
         return Distinct(places | self.fields, self.writes, self.session) or None
 
+    def session_ended(self) -> None:
+        """Drops what holds the device. What was compiled stays, and what is known of the last launch."""
+
+        def over(*args: Any) -> Any:
+            raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
+
+        if self.stacks is not None:
+            self.stacks.session_ended()
+        else:
+            self.frame = F.ended_frame(self.frame)
+        self.entry = self.call = self.fast = self.slowly = over
+        self.closures, self.prepare, self.placed = (over, over), None, None
+        self.noting.clear()
+        self.unbind.clear()
+        self.compiled.executable.unload()
+
     def record(self, by: Recorder | None) -> None:
         """From now on the recording gets the launches of this plan; None: no recording does."""
         for closure in self.noting.values():  # dispatchers may still have it
             closure.end(self._again)
         self.call, self.fast = self.closures
-        self.slowly: Launch = lambda *args: self.launch_slowly(args)
+        self.slowly = lambda *args: self.launch_slowly(args)
         if by is not None:
             self.slowly = partial(by.launch, self, self.slowly)
             if self.call is not refuse:
@@ -147,13 +168,13 @@ class Plan(F.Buffers):
             return False
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
-        found = [memory_of(derivative(args[n], of)) for n, of, _ in self.gradient_args]
+        found = self.gradients(*args)
         place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
         known = place == self.placed and not self.session.exported
         if not (known or all(map(self._takes_gradient, self.gradient_args, found))):
             return False
-        self.bound.update((grad, m) for (_, _, grad), m in zip(self.gradient_args, found, strict=True) if m)
-        for grad in self.writes & self.bound.keys():
+        self.bound.update(zip(self.gradient_names, found, strict=True))
+        for grad in self.written_gradients:
             self.bound[grad].version += 1
         if known:
             return True

@@ -90,7 +90,8 @@ class Distinct:
     def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
         """Two of the buffers that overlap in a launch with ``args``."""
         if not self.gradients and not self.session.exported:
-            ours = {m.serial for n in self._data if (m := memory_of(args[n])) is not None and not m.foreign}
+            memories = [getattr(args[n], "_memory", None) for n in self._data]
+            ours = {m.serial for m in memories if isinstance(m, Memory) and not m.foreign}
             if len(ours) == len(self._data):  # such memory overlaps only itself
                 return None
         parts = self._and_fields if self.session.exported else self._parts

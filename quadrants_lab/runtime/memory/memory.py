@@ -80,8 +80,8 @@ class Memory:
 
     __slots__ = (
         "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "cleared", "dtype",
-        "foreign", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote",
-        "recorded", "serial", "session", "unseen", "version", "watchers",
+        "foreign", "freed", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled",
+        "python_wrote", "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     order: Order = ()  # see `ir.buffers.Buffer`
@@ -111,6 +111,7 @@ class Memory:
         self._copied_at = -1
         self._host_newer = False
         self._elements: dict[int, Any] = {}  # see `HostMirrored`
+        self.freed = False
 
     @staticmethod
     def over(session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
@@ -207,12 +208,20 @@ class Memory:
         return False
 
     def reader(self) -> Callable[[Any], Any]:
-        """A function from an index to the element as a Python number."""
-        return self.array.item
+        """A function from an index to the element as a Python number. It does not keep memory of the device."""
+        return self.array.item if self.on_device is None else lambda index: self.array.item(index)
 
     def truth(self, index: Any) -> int:
         """The element, a truth value, as 0 or 1."""
         return int(self.values()[index])
+
+    def session_ended(self) -> None:
+        """Drops memory of the device, which nobody can read any more (``freed``). Shape and dtype stay."""
+        self.freed = True
+        self.operand = np.broadcast_to(np.zeros((), self.dtype.numpy), self.operand.shape)
+        self.on_device = self._copy = None
+        if type(self) is Memory:  # elsewhere it is a property
+            self.array = self.operand
 
     def flush(self) -> None:
         """To be called after writes that other libraries may read before the next launch."""
@@ -233,14 +242,7 @@ class HostVisible(Memory):
         return array
 
     def reader(self) -> Callable[[Any], Any]:
-        memory, finish, item = self.on_device, self.session.finish, self.operand.item
-
-        def one(index: Any) -> Any:
-            if memory.busy:
-                finish()
-            return item(index)
-
-        return one
+        return lambda index: self.array.item(index)
 
 
 class HostMirrored(Memory):
@@ -388,6 +390,7 @@ class Imported(HostMirrored):
         made.on_device = made.operand = on_device
         made.address = on_device.address
         made.foreign = foreign
+        session.holders.add(made)
         return made
 
     def _is_current(self) -> bool:
@@ -497,4 +500,5 @@ def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Ord
         made = Memory(session, dtype)
         made.array = made.operand = there.array
     made.on_device, made.address = there, there.address
+    session.holders.add(made)
     return made

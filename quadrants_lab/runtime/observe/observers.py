@@ -171,8 +171,6 @@ def recorded(by: Recorder) -> Iterator[None]:
     last = session.default()
     if last is not None and last is not now:
         last.forget_fast_paths()
-    elif last is not None:
-        last.resume_fast_paths()
 
 
 def _tell_plans() -> None:
@@ -200,7 +198,7 @@ class _WithoutFastPaths:
         else:
             with now.lock:
                 _watching += 1
-                if now.fast_paths:
+                if now.awake:
                     now.suspend_fast_paths()
                 if scope is not None:
                     now.tapes += 1
@@ -228,5 +226,3 @@ class _WithoutFastPaths:
                 with now.lock:
                     now.tapes -= 1
                     now.unobserved = now.alive and not (now.tapes or now.field_observers)
-            if now is not None and not _watching and now is session.default():  # else `swap` resumes them
-                now.resume_fast_paths()

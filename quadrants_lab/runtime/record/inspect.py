@@ -69,7 +69,10 @@ def _table(rows: Sequence[StackRow]) -> list[str]:
 
 
 def compiled_plan(dispatcher: Dispatcher) -> Plan:
-    """The plan of the last call. Without a call, compiles the kernel if its code does not depend on the arguments."""
+    """The plan of the last call, also of a session that has ended if there is no other. Without a call, compiles the
+    kernel if its code does not depend on the arguments."""
+    if S.default() is None and dispatcher.last is not None:
+        return dispatcher.last
     now = S.current()
     with now.lock:
         dispatcher.enter(now)
@@ -105,7 +108,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.lowered.kernel)
     from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 
-    lowering = lowering_of(compiled, plan.last_kernel, plan.last_options, S.current().backend).steps
+    lowering = lowering_of(compiled, plan.last_kernel, plan.last_options, plan.session.backend).steps
     ran = trace_of(compiled).steps
     own = max((n for n, step in enumerate(ran, 1) if step.after.mode == compiled.kernel.mode), default=0)
     # if a pass ran twice, this is its last run on the way to this kernel; behind `own` is the one that counts pushes
@@ -127,9 +130,10 @@ def schedule_text(dispatcher: Dispatcher) -> str:
 @deeply_recursive
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
     """The code of a stage, of the session's backend or of another one: making code needs no device."""
-    plan, own = compiled_plan(dispatcher), S.current().settings.backend
-    makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, own)
-    stage = stage or S.current().backend.STAGES[-1]
+    plan = compiled_plan(dispatcher)
+    own, stages = plan.session.settings.backend, plan.session.backend.STAGES
+    makers = all_stages() | dict.fromkeys(stages, own)
+    stage = stage or stages[-1]
     if stage not in makers:
         raise _no_stage(dispatcher, str(stage), makers)
     ran = plan.last_kernel, plan.last_options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from quadrants_lab.runtime.observe.observers import PUT_BACK
@@ -17,6 +18,7 @@ from quadrants_lab.runtime.tape.recomputation import (
 )
 from quadrants_lab.runtime.tape.stand_ins import StandIns, restore
 from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, overwritten, restored, state
+from quadrants_lab.runtime.tape.tracing import GRADIENT
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.keeper import Keeper
@@ -93,7 +95,11 @@ def sweep(launches: Keeper, items: list[Item], forget: bool, after: After = None
             now.flush()
             _reverse(launches, item, after)
         else:
+            began = perf_counter()
             now.differentiate(item)
+            if launches.tracing is not None and item.launch is not None and item.differentiates:
+                plan, _, number = item.launch
+                launches.tracing.note(plan, GRADIENT, began, (id(plan.owner), number))
             if item.kept and launches.memory is not None and item.summary is not None and item.summary.reverse:
                 item.summary.reverse.scratch.release(item.kept)
             if after is not None:

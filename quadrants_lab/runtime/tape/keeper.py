@@ -26,6 +26,7 @@ from quadrants_lab.runtime.tape.written import Overwritten, Writes, span_of
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.tape.tracing import Tracing
 
 KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
 
@@ -38,6 +39,7 @@ class Keeper:
 
     trusted: tuple[type, ...] = ()  # kinds of foreign memory that count their writes and need not be compared
     clears = False  # whether gradients are 0 when they are used first
+    tracing: Tracing | None = None  # what times the launches
     # what the recorder does, for the modules that it imports
     add: Callable[[Step], None]
     clear: Callable[[], None]
@@ -181,6 +183,8 @@ class Keeper:
     def _track(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Tracked:
         found = self.tracked.get(id(memory))
         if found is None:
+            if not self.tracked:
+                memory.session.holders.add(self)
             room = partial(_room, WeakMethod(self.room), name)
             found = self.tracked[id(memory)] = follow(memory, name, self.trusted, room)
         if reader and not found.reader:

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quadrants_lab.ir.dot import Drawing, Edge, Frame, Node, digraph, drawing
-
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import StepRow
 
@@ -55,33 +53,6 @@ class ProgramGraph:
     fields: dict[str, bool] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
-
-    def dot(self, title: str = "program") -> str:
-        """The graph as DOT text. Orange arrows say what was kept, arrows with two heads that a gradient flows back."""
-        nodes = [Node(f"l{n}", _title(x), note=_note(x)) for n, x in enumerate(self.launches)]
-        nodes += [Node(f"f {name}", name, kind="field" if has else "") for name, has in self.fields.items()]
-        edges = []
-        for use in self.uses:
-            ends = (f"l{use.launch}", f"f {use.field}")
-            kind = "kept" if use.kept else "both" if use.differentiable else ""
-            edges.append(Edge(*(ends if use.writes else ends[::-1]), f"kept {use.kept:,} B" if use.kept else "", kind))
-        frames = [
-            Frame(f"{fold.times:,} times", tuple(f"l{n}" for n in range(fold.first, fold.first + fold.length)))
-            for fold in self.folds if fold.length > 1
-        ]  # fmt: skip
-        return digraph(title, nodes, edges, frames)
-
-    def drawing(self, title: str = "program") -> Drawing:
-        return drawing(self.dot(title))
-
-
-def _title(node: LaunchNode) -> str:
-    times = len(node.steps)
-    return node.what if times == 1 else f"{node.what} x {times:,}"
-
-
-def _note(node: LaunchNode) -> str:
-    return f"run again {node.again:,} times" if node.again else ""
 
 
 def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:

@@ -29,22 +29,24 @@ from quadrants_lab.runtime.tape.python_writes import record_python_writes, write
 from quadrants_lab.runtime.tape.report import rows
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
 from quadrants_lab.runtime.tape.step import Item, Segment, Step, again, called, launch_gradient
+from quadrants_lab.runtime.tape.tracing import FORWARD
 from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.tape.tracing import Tracing
 
 
 class Pending(NamedTuple):
     """A launch that is about to start. ``into``: the segment that saves what it overwrites, None if its step does. That
-    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already."""
+    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already. ``began``: when,
+    if that is wanted."""
 
     writes: list[PendingWrite]
     into: Segment | None
     cost: int
     hold: Hold | None
+    began: float = 0.0
 
 
 class Launches(Keeper):
@@ -61,7 +63,6 @@ class Launches(Keeper):
 
     rerun: Rerun | None
     finished_rerun: Rerun | None
-    tracing: Tracing | None = None  # what times launches that are made again
 
     def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
         self.free = [True]  # empty while a Tape that has not ended records into it
@@ -69,9 +70,13 @@ class Launches(Keeper):
         self.clear()
 
     def ended(self) -> None:
-        """To be called when something has ended that the recording needs for another run."""
+        """To be called when something has ended that the recording needs for another run. Reports have its steps."""
         if self.free:
+            for part in [part for step in self.leaves() for part in step.changes]:
+                del part.values
             self.clear()
+
+    session_ended = ended
 
     def take_up(self) -> bool:
         """Whether a Tape may record into it, of which there is one at a time, until `put_down`."""
@@ -401,7 +406,8 @@ class Launches(Keeper):
         for write in writes:
             if write.region is not None:
                 self._save(write, into, plan.kernel.name)
-        return Pending(writes, into, cost, hold)
+        began = 0.0 if self.tracing is None else self.tracing.now(plan)
+        return Pending(writes, into, cost, hold, began)
 
     def _place(
         self, summary: AccessSummary, args: Sequence[Any], writes: list[PendingWrite]
@@ -421,6 +427,8 @@ class Launches(Keeper):
     def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: Pending, failed: bool) -> Step:
         """The step of a launch that has ended. The step of a failed launch only holds the values that it overwrote."""
         plan, step = summary.plan, Step(cost=pending.cost)
+        if self.tracing is not None:
+            self.tracing.note(plan, FORWARD, pending.began, (id(plan.owner), plan.frame.launch_number))
         item = step if pending.into is None or (failed and not self.open) else pending.into
         for write in pending.writes:
             self._overwrote(step, item, write, plan.kernel.name)

@@ -55,6 +55,12 @@ class Recording:
         self.times = 0
         self.captured: Any = None
         self.arguments: Arguments = []  # that `captured` was made with
+        self.parts: dict[int, Any] = {}  # what was captured beside it
+        session.holders.add(self)
+
+    def session_ended(self) -> None:
+        self.capture = self.captured = None
+        self.parts.clear()
 
     def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
         """Starts the launches of ``ready()()`` as a graph; False, with nothing done, where they have not been repeated
@@ -73,7 +79,7 @@ class Recording:
                 self.times, self.captured = 0, None  # arguments that change each time are not worth it
                 return False
             if self.captured is None or not self.captured.holds():
-                self.captured, self.arguments = self.capture(ready()), arguments
+                self.captured, self.arguments, self.parts = self.capture(ready()), arguments, {}
             if self.captured is None:
                 self.capture = None
                 return False

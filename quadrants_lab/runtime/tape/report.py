@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.tape.program_graph import ProgramGraph, program_graph
 from quadrants_lab.runtime.tape.step import Segment, Step, StepRow, Uses, uses
+from quadrants_lab.runtime.tape.tracing import Ran, Tracing
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
-    from quadrants_lab.ir.dot import Drawing
     from quadrants_lab.runtime.tape.keeper import Keeper
 
 
@@ -33,7 +34,8 @@ class Stretch:
 class Report:
     """``budget``: in bytes, None if there was none. ``kept_bytes``: the most that was saved at a time. ``made_again``:
     number of recomputed steps. ``at_end``: whether all were made once more after the last gradient, because there was
-    no room for a copy of the memory that they leave. In a notebook `widgets.timeline` shows it."""
+    no room for a copy of the memory that they leave. ``ran``: the launches and gradients with their times, if they were
+    timed. In a notebook `widgets.timeline` shows it."""
 
     budget: int | None = None
     kept_bytes: int = 0
@@ -41,6 +43,7 @@ class Report:
     steps: list[StepRow] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     at_end: bool = False
+    ran: list[Ran] = field(default_factory=list)
 
     def why(self) -> str:
         """Says in a sentence why steps were recomputed, or why none were."""
@@ -66,10 +69,6 @@ class Report:
     def program(self) -> ProgramGraph:
         """Fields and launches of the program as a graph, with repeated launches folded."""
         return program_graph(self.steps)
-
-    def graph(self) -> Drawing:
-        """`program` as DOT text that a notebook draws."""
-        return self.program().drawing(self.title())
 
     def __str__(self) -> str:
         budget = "no budget" if self.budget is None else f"a budget of {self.budget:,} bytes"
@@ -168,6 +167,15 @@ def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, 
     return reads, writes, differentiable, tuple(kept.items())
 
 
+def timed(tracing: Tracing, report: Callable[[], Report]) -> Report:
+    """The report with the times. A repeated program holds from the beginning what it keeps; what each launch needs of
+    it is what the steps up to it keep."""
+    found = report()
+    sums = list(accumulate(row.bytes for row in found.steps))
+    ran = (replace(x, kept=sums[x.of]) if isinstance(x.of, int) and x.of < len(sums) else x for x in tracing.ran)
+    return replace(found, ran=list(ran))
+
+
 def report(launches: Keeper) -> Callable[[], Report]:
     """Returns a function that makes the report of the last backward pass."""
     numbers = launches.memory, launches.account.most, launches.made_again
@@ -179,7 +187,7 @@ def report(launches: Keeper) -> Callable[[], Report]:
         rows = [replace(row, times=times[n]) if n in times else row for n, row in enumerate(steps)]
         return Report(*numbers, rows, stretches, at_end)
 
-    return made
+    return made if launches.tracing is None else cache(partial(timed, launches.tracing, made))
 
 
 def _why(step: Step, tracked: dict[int, Tracked]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from operator import attrgetter
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
@@ -29,18 +30,21 @@ from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Account, part_of
-from quadrants_lab.runtime.tape.recording import Recording
+from quadrants_lab.runtime.tape.recording import Recording, equal
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
 from quadrants_lab.runtime.tape.step import Step, called, uses
+from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.keeper import Keeper
     from quadrants_lab.runtime.tape.parts import Part
     from quadrants_lab.runtime.tape.report import Report
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
+MOST_GRAPHS = 1 << 10  # of single launches
 _version = attrgetter("version")
 
 
@@ -272,12 +276,18 @@ class Rerun(Recording):
         kept = args
         if not then.plain:
             step = self.steps[at]
+            if self.captured is not None and self._starts(at, step.changes, plan, args):
+                self.launched.append((summary, args, 1, args))
+                self.at = at + 1
+                return None
             for part in step.changes:
                 part.keep()
             if summary.keeps and self.lends:
                 plan.scratch.give(step.kept)
             if not summary.recomputable:
                 kept = self.launches.copied(summary, args)[0]
+        tracing = self.launches.tracing
+        began = 0.0 if tracing is None else perf_counter()
         try:
             value = plan.call(*args)
         except BaseException:
@@ -288,12 +298,44 @@ class Rerun(Recording):
         if value is NotImplemented:  # though versions may have grown
             self.end()
             return value
+        if tracing is not None:
+            tracing.note(plan, FORWARD, began, at)
         if summary.keeps:
             step.kept = plan.scratch.take()
         number = 1 if self.lends and not then.draws else plan.frame.launch_number
         self.launched.append((summary, args, number, kept))
         self.at = at + 1
         return value
+
+    def _starts(self, at: int, changes: Sequence[Part], plan: Plan, args: tuple[Any, ...]) -> bool:
+        """Starts the copies of what the launch of a step overwrites, and the launch, as one graph; False, with nothing
+        done, where the device cannot capture them."""
+        known = self.parts.get(at)
+        if known is None and at < MOST_GRAPHS and self.lends and not any(part.is_lent for part in changes):
+            written = plan.written(args)
+            versions, launched = list(map(_version, written)), list[bool]()
+
+            def run() -> None:
+                for part in changes:
+                    part.keep()
+                launched.append(plan.call(*args) is not NotImplemented)
+
+            graph = self.capture(run)  # type: ignore[misc]  # the gradients were captured
+            known = self.parts[at] = args, graph if launched == [True] else None, written
+            for memory, version in zip(written, versions, strict=True):
+                memory.version = version
+        if known is None or known[1] is None or not self.lends:
+            return False
+        given, graph, written = known
+        if not (equal([args], [given]) and graph.holds()):
+            del self.parts[at]
+            return False
+        graph.launch()
+        for memory in written:
+            memory.version += 1
+        if plan.read_versions:
+            plan.launched = plan.read_versions.now(*args)
+        return True
 
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> bool:
         """Whether the call of a function with a custom gradient is the next step; if it is not, this ends. The
@@ -316,7 +358,10 @@ class Rerun(Recording):
         if self.session.exported and any(memory.foreign for memory in self.memories):
             return False
         for tracked, memory, grad, watcher, writes in self.followed:
-            attach(memory, watcher)
+            if memory.watchers:
+                attach(memory, watcher)
+            else:
+                memory.watchers = watcher
             after.append(memory.version + writes)
             if grad is not None:
                 if memory.unseen > launches.began:
@@ -328,7 +373,10 @@ class Rerun(Recording):
     def unwatch(self) -> None:
         self.after.clear()
         for _, memory, _, watcher, _ in self.followed:
-            detach(memory, watcher)
+            if memory.watchers is watcher:
+                memory.watchers = ()
+            else:
+                detach(memory, watcher)
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
@@ -379,10 +427,11 @@ class Rerun(Recording):
         """Runs the gradients, last first, each on memory as its launch left it."""
         for part in self.final:
             part.keep()
-        token = PUT_BACK.set(True) if self.calls else None
+        token, tracing = PUT_BACK.set(True) if self.calls else None, self.launches.tracing
         try:
-            for (step, before, found, after), launched in zip(self.way, reversed(self.launched), strict=True):
-                summary, args, number, kept = launched
+            for at, (step, before, found, after) in zip(range(len(self.way) - 1, -1, -1), self.way, strict=True):
+                summary, args, number, kept = self.launched[at]
+                began = 0.0 if tracing is None else perf_counter()
                 if before:
                     restore(before)
                 if summary is None:
@@ -400,6 +449,8 @@ class Rerun(Recording):
                             gradient.launch(reverse, kept)
                     finally:
                         gradient.replays, gradient.kept = 0, None
+                if tracing is not None and summary is not None and summary.reverse is not None:
+                    tracing.note(summary.plan, GRADIENT, began, at)
                 if after:
                     restore(after)
         finally:

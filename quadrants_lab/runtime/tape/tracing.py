@@ -6,111 +6,119 @@ the trace event format that Perfetto and chrome://tracing read
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.runtime.observe.observers import Observer
-
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.parts import Account
 
+FORWARD, GRADIENT, AGAIN = range(3)
 TRACKS = ("forward", "gradient", "run again")
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A launch: its kernel, the index of its track, when it began (seconds) and how long it took. ``kept``: bytes that
-    the Tape kept when it began. ``of``: what tells which gradient belongs to which launch. ``place``: file and line."""
+    """A launch: its kernel, the index of its track, when it began and ended (seconds). ``kept``: bytes that the Tape
+    kept then. ``of``: which gradient belongs to which launch; for a repeated program the index of the step. ``place``:
+    file and line."""
 
     kernel: str
     track: int
     begin: float
-    seconds: float
+    end: float
     kept: int
-    of: tuple[int, int]
+    of: object
     place: str
 
 
-class Tracing(Observer):
-    """Measures the launches that it observes; it waits for each, so that times are those of the device."""
+class Tracing:
+    """Times the launches of a Tape. ``waits``: for the end of each, so that times are those of the device."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, waits: bool) -> None:
         self.account = account
-        self.ran: list[Ran] = []
-        self.backwards = False  # whether the Tape runs gradients
+        self.waits = waits
         self.began = perf_counter()
-        self.ended = 0.0
+        self._noted: list[tuple[Any, ...]] = []
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> float:
-        plan.session.finish()
+    def now(self, plan: Plan) -> float:
+        """The time when what the plan's session has launched has ended."""
+        if self.waits:
+            plan.session.finish()
         return perf_counter()
 
-    def after(self, plan: Plan, args: tuple[Any, ...], token: float, failed: bool) -> None:
-        plan.session.finish()
-        end, owner = perf_counter(), plan.owner
-        gradient = owner.mode == "reverse"
-        of = (id(owner.forward), owner.replays) if gradient else (id(owner), plan.frame.launch_number)
-        span = plan.compiled.lowered.kernel.span
-        place = f"{span.file}, line {span.line}" if span is not None else ""
-        track = 1 if gradient else 2 if self.backwards else 0
-        self.ran.append(Ran(plan.kernel.name, track, token - self.began, end - token, self.account.used, of, place))
+    def note(self, plan: Plan, track: int, begin: float, of: object) -> None:
+        """Notes a launch that began at that time and has ended."""
+        self._noted.append((plan.compiled.lowered.kernel, track, begin, self.now(plan), self.account.used, of))
 
     def launch(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        """Launches again, and measures that."""
-        token = self.before(plan, args)
+        """Launches again."""
+        begin = self.now(plan)
         value = plan.owner.launch(plan, args)
-        self.after(plan, args, token, False)
+        self.note(plan, AGAIN, begin, None)
         return value
 
-    @contextmanager
-    def gradients(self) -> Iterator[None]:
-        """Within the with, the Tape runs gradients, and makes launches again that it did not keep enough of."""
-        self.backwards = True
-        try:
-            yield
-        finally:
-            self.backwards = False
-            self.ended = perf_counter() - self.began
+    @property
+    def ran(self) -> list[Ran]:
+        """The launches in the order in which they ended."""
+        return [
+            Ran(kernel.name, track, begin - self.began, end - self.began, kept, of,
+                f"{kernel.span.file}, line {kernel.span.line}" if kernel.span is not None else "")
+            for kernel, track, begin, end, kept, of in self._noted
+        ]  # fmt: skip
 
-    def events(self) -> list[dict[str, Any]]:
-        """The events: a slice ("X") for each launch, on a track for each of `TRACKS`, an arrow ("s", "f") from each
-        launch to its gradient, and a counter ("C") of the bytes kept. Times are in microseconds."""
-        found: list[dict[str, Any]] = [_named("process_name", 0, name="Tape")]
-        for n, name in enumerate(TRACKS, 1):
-            found += [_named("thread_name", n, name=name), _named("thread_sort_index", n, sort_index=n)]
-        launched: dict[tuple[int, int], int] = {}
-        kept = -1
-        for n, ran in enumerate(self.ran):
-            at, track = 1e6 * ran.begin, ran.track + 1
-            place = {"source": ran.place} if ran.place else {}
-            found.append({
-                "ph": "X", "name": ran.kernel, "cat": TRACKS[ran.track], "pid": 1, "tid": track, "ts": at,
-                "dur": 1e6 * ran.seconds, "args": {"launch": n + 1, **place},
-            })  # fmt: skip
-            if ran.kept != kept:
-                kept = ran.kept
-                found.append(_counter(at, kept))
-            arrow = {"name": "gradient of", "cat": "gradient of", "pid": 1, "tid": track, "ts": at}
-            if ran.track == 0:
-                launched[ran.of] = n
-                found.append({"ph": "s", "id": n, **arrow})
-            elif ran.track == 1 and ran.of in launched:
-                found.append({"ph": "f", "bp": "e", "id": launched.pop(ran.of), **arrow})
-        bound = {e["id"] for e in found if e["ph"] == "f"}
-        found = [e for e in found if e["ph"] != "s" or e["id"] in bound]  # a launch may have no gradient
-        return [*found, _counter(1e6 * self.ended, 0)]
 
-    def write(self, path: str | Path, about: dict[str, Any]) -> Path:
-        """Writes the events to a file and returns its absolute path. ``about``: further data, which viewers show."""
-        out = Path(path).absolute()
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps({"traceEvents": self.events(), "displayTimeUnit": "ms", "otherData": about}))
-        return out
+def pairs(ran: Sequence[Ran]) -> dict[int, int]:
+    """Index of a gradient -> index of its launch."""
+    launched: dict[object, int] = {}
+    found: dict[int, int] = {}
+    for n, x in enumerate(ran):
+        if x.track == FORWARD:
+            launched[x.of] = n
+        elif x.track == GRADIENT and x.of in launched:
+            found[n] = launched.pop(x.of)
+    return found
+
+
+def events(ran: Sequence[Ran]) -> list[dict[str, Any]]:
+    """The events: a slice ("X") for each launch, on a track for each of `TRACKS`, an arrow ("s", "f") from each launch
+    to its gradient, and a counter ("C") of the bytes kept. Times are in microseconds."""
+    found: list[dict[str, Any]] = [_named("process_name", 0, name="Tape")]
+    for n, name in enumerate(TRACKS, 1):
+        found += [_named("thread_name", n, name=name), _named("thread_sort_index", n, sort_index=n)]
+    arrows = pairs(ran)
+    begins = set(arrows.values())
+    for n, x in enumerate(ran):
+        at, track = 1e6 * x.begin, x.track + 1
+        place = {"source": x.place} if x.place else {}
+        found.append({
+            "ph": "X", "name": x.kernel, "cat": TRACKS[x.track], "pid": 1, "tid": track, "ts": at,
+            "dur": 1e6 * (x.end - x.begin), "args": {"launch": n + 1, **place},
+        })  # fmt: skip
+        if n == 0 or x.kept != ran[n - 1].kept:
+            found.append(_counter(1e6 * x.end, x.kept))
+        arrow = {"name": "gradient of", "cat": "gradient of", "pid": 1, "tid": track, "ts": at}
+        if n in begins:
+            found.append({"ph": "s", "id": n, **arrow})
+        elif n in arrows:
+            found.append({"ph": "f", "bp": "e", "id": arrows[n], **arrow})
+    return [*found, _counter(1e6 * max((x.end for x in ran), default=0.0), 0)]
+
+
+def as_json(ran: Sequence[Ran], about: dict[str, Any]) -> str:
+    """The events as the text of a file. ``about``: further data, which viewers show."""
+    return json.dumps({"traceEvents": events(ran), "displayTimeUnit": "ms", "otherData": about})
+
+
+def write(path: str | Path, ran: Sequence[Ran], about: dict[str, Any]) -> Path:
+    """Writes the events to a file and returns its absolute path."""
+    out = Path(path).absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(as_json(ran, about))
+    return out
 
 
 def _named(what: str, track: int, **args: object) -> dict[str, Any]:

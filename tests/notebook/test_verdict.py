@@ -8,8 +8,8 @@ import numpy as np
 from IPython.utils.capture import capture_output
 
 import quadrants_lab as qd
-from quadrants_lab.notebook.error_plot import pictures
 from quadrants_lab.widgets.static import static
+from quadrants_lab.widgets.verdict import verdict
 
 SVG = "{http://www.w3.org/2000/svg}"
 CELL = """%%qdkernel --grad loss --check --quiet
@@ -41,8 +41,10 @@ run()
 
 def shown(shell, factor: str) -> list[str]:
     shell.run_cell("import quadrants_lab as qd\nqd.init(arch=qd.cpu, default_fp=qd.f64)")
+    shell.kernel = "a notebook's"
     with capture_output() as seen:
         assert shell.run_cell(CELL.replace("FACTOR", factor)).success
+    del shell.kernel
     return [x.data["text/html"] for x in seen.outputs if "step size" in drawing(x.data.get("text/html", ""))]
 
 
@@ -72,6 +74,6 @@ def test_a_report_shows_itself(shell) -> None:
     shown(shell, "3.03")
     found = qd.ad.check(shell.user_ns["run"], shell.user_ns["loss"])
     html = shell.display_formatter.formatters["text/html"](found)
-    assert "wrong   the gradient of x" in html
-    assert "step size" in drawing(static(pictures(found)))
-    assert static(pictures(found)) in html
+    assert ">wrong</span> the gradient of x: " in html
+    assert "step size" in drawing(html)
+    assert html == static(verdict(found))

@@ -1,0 +1,124 @@
+"""What CuPy computes with memory of an NVIDIA GPU, where CuPy is installed: sorts, products with sparse matrices and
+conjugate gradients. Each function answers False or None, without having written, where CuPy cannot compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.runtime.interop.dlpack import can_import, device_of
+from quadrants_lab.runtime.memory.memory import HostMirrored, Memory
+from quadrants_lab.runtime.observe.observers import OBSERVERS
+from quadrants_lab.runtime.session import Session
+
+
+def can_compute(*memories: Memory) -> bool:
+    """Whether CuPy is installed, the memories are the session's own on its GPU, and nobody watches what is written."""
+    session = memories[0].session
+    if not session.unobserved or OBSERVERS.get() or not can_import(session) or find_spec("cupy") is None:
+        return False
+    return all(isinstance(m, HostMirrored) and not (m.foreign or m.watchers or m.recorded) for m in memories)
+
+
+@contextmanager
+def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
+    """CuPy's arrays over the memories, of which the last ``written`` are written, as `_in_stream`."""
+    import cupy
+
+    with _in_stream(memories[0].session) as device:
+        yield [_array(m, cupy) for m in memories]
+        device.running = True
+        for m in memories[len(memories) - written :]:
+            m.filled_on_device()
+
+
+@contextmanager
+def _in_stream(session: Session) -> Iterator[Any]:
+    """The session's device, in whose stream CuPy works meanwhile."""
+    import cupy
+
+    device = device_of(session)
+    with session.lock, cupy.cuda.Device(device.driver.ordinal), cupy.cuda.ExternalStream(device.stream_number):
+        yield device
+
+
+def _array(memory: Any, cupy: Any) -> Any:
+    """CuPy's array over memory of the session, after the host's writes."""
+    memory.upload()
+    there = memory.on_device
+    owned = cupy.cuda.UnownedMemory(there.address, there.nbytes, there)
+    return cupy.ndarray(there.shape, there.dtype, cupy.cuda.MemoryPointer(owned, 0))
+
+
+def sort(keys: Memory, values: Memory | None) -> bool:
+    """Sorts the keys along their one axis, and the values with them, stably. Floats get the total order of IEEE 754: as
+    signed integers, their bits have this order once the lower bits of negative numbers are inverted."""
+    both = [keys] if values is None else [keys, values]
+    if not can_compute(*both):
+        return False
+    import cupy
+
+    with _arrays(*both, written=len(both)) as arrays:
+        bits = arrays[0]
+        if keys.dtype.is_float:
+            bits = bits.view(np.int64 if keys.dtype.bits == 64 else np.int32)
+            _invert(bits)
+        if values is None:
+            bits.sort()
+        else:
+            order = cupy.argsort(bits)
+            for array in (bits, arrays[1]):
+                array[...] = array[order]
+        if keys.dtype.is_float:
+            _invert(bits)
+    return True
+
+
+def _invert(bits: Any) -> None:
+    """Inverts the bits of negative numbers but for the sign. Twice is nothing."""
+    import cupy
+
+    invert = cupy.ElementwiseKernel("int32 shift, T most", "T x", "x ^= (x >> shift) & most", "quadrants_lab_invert")
+    invert(8 * bits.itemsize - 1, bits.dtype.type(np.iinfo(bits.dtype).max), bits)
+
+
+class OnGpu:
+    """cupyx's copy of a matrix of scipy, in rows, on the GPU of a session. It outlives the session."""
+
+    def __init__(self, matrix: Any, session: Session) -> None:
+        import cupy
+        from cupyx.scipy.sparse import csr_matrix
+
+        self.matrix, self.ordinal = matrix, device_of(session).driver.ordinal
+        with _in_stream(session):
+            self.copy = csr_matrix(matrix.tocsr())
+            cupy.cuda.get_current_stream().synchronize()
+
+    def holds(self, matrix: Any, session: Session) -> bool:
+        """Whether the copy is one of this matrix on the session's GPU."""
+        return self.matrix is matrix and self.ordinal == device_of(session).driver.ordinal
+
+    def multiply(self, x: Memory, out: Memory) -> None:
+        """out = matrix x, by cuSPARSE; all three have one dtype."""
+        from cupyx import cusparse
+
+        with _arrays(x, out, written=1) as (x_, out_):
+            cusparse.spmv(self.copy, x_, out_)
+
+    def conjugate_gradients(self, b: Memory, out: Memory, start: Any, atol: float, steps: int) -> bool:
+        """Solves matrix out = b in f64, from a numpy array or zeros on, until |b - matrix out| <= atol; whether that
+        took at most so many steps."""
+        import cupy
+        from cupyx.scipy.sparse.linalg import cg
+
+        relative = "rtol" if "rtol" in signature(cg).parameters else "tol"  # its name depends on CuPy's version
+        with _arrays(b, out, written=1) as (b_, out_):
+            x0, A = None if start is None else cupy.asarray(start), self.copy.astype(np.float64)
+            x, left = cg(A, b_.astype(np.float64), x0=x0, **{relative: 0.0}, atol=atol, maxiter=steps)
+            out_[...] = x
+        return bool(left == 0)

@@ -1,0 +1,629 @@
+// A program that computes in the page: controls for what it reads, and what follows from them. One panel a program.
+
+const BLUE = "#3f86d8", ORANGE = "#c8741f", MOST_CELLS = 64, MOST_HANDLES = 4096, WIDTHS = 13;
+const digits = (v) => !Number.isFinite(v) ? String(v) : v === 0 ? "0" : Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4
+  ? v.toExponential(3) : String(Number(v.toPrecision(6)));
+const millis = (t) => t < 1 ? `${t.toFixed(2)} ms` : t < 100 ? `${t.toFixed(1)} ms` : `${Math.round(t).toLocaleString("en")} ms`;
+const bytes = (n) => n < 1024 ? `${n} bytes` : n < 1048576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
+const isFloat = (dtype) => dtype[0] === "f";
+
+/** An element: tag, attributes (functions are listeners), children. */
+function make(tag, attributes = {}, ...children) {
+  const x = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") x.addEventListener(name, value);
+    else if (value !== undefined && value !== false) x.setAttribute(name, value);
+  }
+  x.append(...children);
+  return x;
+}
+
+/** Random numbers from a seed (mulberry32), in [0, 1). */
+function random(seed) {
+  let a = seed >>> 0;
+  return () => {
+    a = a + 0x6d2b79f5 | 0;
+    let t = Math.imul(a ^ a >>> 15, 1 | a);
+    t = t + Math.imul(t ^ t >>> 7, 61 | t) ^ t;
+    return ((t ^ t >>> 14) >>> 0) / 4294967296;
+  };
+}
+
+// --- pictures
+
+/** The limits of the values, which contain 0. */
+function limits(values) {
+  let low = 0, high = 0;
+  for (const v of values) if (Number.isFinite(v)) { if (v < low) low = v; else if (v > high) high = v; }
+  return low === high ? [0, 1] : [low, high];
+}
+
+/** A canvas of bars, a line, or a picture of a matrix. */
+class Plot {
+  constructor(shape, colour, label, height = 84) {
+    this.shape = shape;
+    this.colour = colour;
+    this.canvas = make("canvas", { role: "img", "aria-label": label });
+    this.label = label;
+    this.size = shape.reduce((a, n) => a * n, 1);
+    const [rows, columns] = shape.slice(-2);
+    this.picture = shape.length === 2 && columns > 4 && rows > 4;
+    if (this.picture) Object.assign(this.canvas.style, { aspectRatio: columns / rows, maxHeight: "320px", width: "auto", maxWidth: "100%", minWidth: "min(100%, 260px)" });
+    else this.canvas.style.height = `${height}px`;
+    this.at = -1;
+  }
+
+  draw(values, range) {
+    const { canvas } = this, scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
+    if (!w) return;
+    this.values = values;
+    const wide = Math.round(w * scale), high = Math.round(h * scale);
+    if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
+    const g = canvas.getContext("2d");
+    g.setTransform(scale, 0, 0, scale, 0, 0);
+    g.clearRect(0, 0, w, h);
+    this.range = range ?? limits(values);
+    if (this.picture) this.matrix(g, w, h, values); else this.bars(g, w, h, values);
+    const [low, top] = limits(values);
+    const said = this.size === 1 ? digits(values[0]) : `${this.size} numbers, from ${digits(low)} to ${digits(top)}`;
+    canvas.setAttribute("aria-label", `${this.label}: ${said}`);
+  }
+
+  y(v, h) { const [low, high] = this.range; return 4 + (h - 8) * (high - v) / (high - low); }
+
+  bars(g, w, h, values) {
+    const n = values.length, step = w / n, zero = this.y(0, h), grey = getComputedStyle(this.canvas).color;
+    g.fillStyle = this.colour;
+    if (step >= 3) {
+      for (let k = 0; k < n; k++) {
+        const y = this.y(values[k], h), gap = Math.min(4, step * 0.25);
+        g.globalAlpha = this.at < 0 || k === this.at ? 1 : 0.72;
+        g.fillRect(k * step + gap / 2, Math.min(y, zero) - (Math.abs(y - zero) < 1 ? 0.5 : 0), step - gap, Math.max(1, Math.abs(y - zero)));
+        if (!Number.isFinite(values[k])) { g.fillStyle = "#d33"; g.fillText("✕", k * step + step / 2 - 4, h / 2); g.fillStyle = this.colour; }
+      }
+      g.globalAlpha = 1;
+    } else {
+      for (let x = 0; x < w; x++) {
+        let low = Infinity, high = -Infinity;
+        for (let k = Math.floor(x * n / w), end = Math.max(k + 1, Math.floor((x + 1) * n / w)); k < end; k++) {
+          low = Math.min(low, values[k]);
+          high = Math.max(high, values[k]);
+        }
+        const top = this.y(high, h);
+        g.fillRect(x, top, 1, Math.max(1, this.y(low, h) - top));
+      }
+    }
+    g.globalAlpha = 0.5;
+    g.fillStyle = grey;
+    g.fillRect(0, Math.round(zero), w, 1);
+    g.globalAlpha = 1;
+  }
+
+  matrix(g, w, h, values) {
+    const [rows, columns] = this.shape, image = new ImageData(columns, rows), [low, high] = limits(values);
+    const most = Math.max(-low, high), dark = matchMedia("(prefers-color-scheme: dark)").matches ? 30 : 250;
+    const rgb = [[0x3f, 0x86, 0xd8], [0xc8, 0x74, 0x1f]];
+    values.forEach((v, k) => {
+      const to = rgb[v < 0 ? 1 : 0], part = Math.min(1, Math.abs(v) / most) || 0;
+      for (let c = 0; c < 3; c++) image.data[4 * k + c] = dark + (to[c] - dark) * part;
+      image.data[4 * k + 3] = 255;
+    });
+    const small = new OffscreenCanvas(columns, rows);
+    small.getContext("2d").putImageData(image, 0, 0);
+    g.imageSmoothingEnabled = false;
+    g.drawImage(small, 0, 0, w, h);
+  }
+}
+
+/** The error of the gradient over the width of the steps, both axes logarithmic. */
+function errorPlot(canvas, curve, floor) {
+  const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
+  if (!w) return;
+  [canvas.width, canvas.height] = [w * scale, h * scale];
+  g.setTransform(scale, 0, 0, scale, 0, 0);
+  const x = (width) => 46 + (w - 56) * (Math.log10(width) + 6.2) / 6.4;
+  const y = (e) => 8 + (h - 44) * -Math.log10(Math.min(10, Math.max(e, 10 ** -floor)) / 10) / (floor + 1);
+  g.font = "11px system-ui";
+  g.fillStyle = g.strokeStyle = getComputedStyle(canvas).color;
+  g.globalAlpha = 0.25;
+  for (let e = 0; e >= -floor; e -= floor / 4) { g.beginPath(); g.moveTo(46, y(10 ** e)); g.lineTo(w - 8, y(10 ** e)); g.stroke(); }
+  g.globalAlpha = 0.85;
+  for (let e = 0; e >= -floor; e -= floor / 2) g.fillText(e ? `1e${e}` : "1", 8, y(10 ** e) + 4);
+  for (let e = 0; e >= -6; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 18);
+  g.fillText("width of the step, relative to the greatest input", 46, h - 3);
+  g.globalAlpha = 1;
+  g.strokeStyle = g.fillStyle = ORANGE;
+  g.beginPath();
+  curve.forEach(([width, e], k) => { if (k) g.lineTo(x(width), y(e)); else g.moveTo(x(width), y(e)); });
+  g.stroke();
+  for (const [width, e] of curve) { g.beginPath(); g.arc(x(width), y(e), 3, 0, 7); g.fill(); }
+}
+
+/** The values of a run of numbers as a line. */
+function linePlot(canvas, values, colour) {
+  const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
+  if (!w || !values.length) return;
+  [canvas.width, canvas.height] = [w * scale, h * scale];
+  g.setTransform(scale, 0, 0, scale, 0, 0);
+  const low = Math.min(...values), high = Math.max(...values);
+  g.strokeStyle = colour;
+  g.lineWidth = 1.6;
+  g.beginPath();
+  values.forEach((v, k) => {
+    const x = 4 + (w - 8) * k / Math.max(1, values.length - 1), y = 4 + (h - 8) * (high - v) / (high - low || 1);
+    if (k) g.lineTo(x, y); else g.moveTo(x, y);
+  });
+  g.stroke();
+}
+
+// --- the panel
+
+/** The thread that computes: a Worker, or where there can be none the page itself. */
+function engine(program, source, hear) {
+  let worker = null, direct = null;
+  const start = () => {
+    const code = `${source};let go;onmessage=({data})=>{if(data.program)try{go=answerer(data.program,postMessage.bind(self))}`
+      + "catch(e){postMessage({broken:`${e.name}: ${e.message}`})}else if(go)go(data)}";
+    const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    worker = new Worker(url);
+    worker.onmessage = ({ data }) => hear(data);
+    worker.onerror = (e) => { e.preventDefault(); worker = null; here(); };
+    worker.postMessage({ program });
+  };
+  const here = () => {
+    direct = answerer(structuredClone(program), hear);
+    if (last) direct(last);
+  };
+  let last = null;
+  try { start(); } catch { here(); }
+  return {
+    ask(job) { last = job; if (worker) worker.postMessage(job); else direct?.(job); },
+    stop() { if (worker) { worker.terminate(); start(); return true; } return false; },
+    get threaded() { return worker !== null; },
+  };
+}
+
+class Panel {
+  constructor(host, program, source) {
+    this.host = host;
+    this.program = program;
+    this.number = 0;
+    this.curve = [];
+    this.values = {};
+    this.scalars = {};
+    this.seeds = {};
+    this.choice = {};
+    this.starts = program.arrays.map((a) => a.input ? unpackArray(a, a.dtype, count(a.shape)) : null);
+    const floats = program.arrays.filter((a, n) => a.input && a.grad >= 0);
+    this.eps = floats.some((a) => a.dtype === "f16") ? 1e-3 : floats.some((a) => a.dtype === "f32") ? 1.2e-7 : 2.3e-16;
+    this.tolerance = { 1e-3: 0.1, 1.2e-7: 2e-2, 2.3e-16: 1e-5 }[this.eps];
+    program.arrays.forEach((a, n) => {
+      const size = count(a.shape);
+      if (program.loss === n) this.seeds[n] = new Float64Array([1]);
+      else if (program.loss < 0 && a.output && a.grad >= 0 && isFloat(a.dtype)) {
+        this.seeds[n] = a.seed ? unpackArray(a.seed, a.dtype, size) : new Float64Array(size).fill(1);
+      }
+    });
+    this.build();
+    this.engine = engine(program, source, (found) => this.hear(found));
+    new ResizeObserver(() => this.redraw()).observe(host);
+    this.run();
+  }
+
+  // --- what is shown
+
+  build() {
+    const { program } = this, names = [...new Set(program.kernels.map((k) => k.forward.name))];
+    this.time = make("span", { class: "ms" }, "starts …");
+    this.stopButton = make("button", { type: "button", hidden: "", click: () => this.stop() }, "stop");
+    this.fresh = make("button", { type: "button", click: () => this.reset() }, "as recorded");
+    this.said = make("p", { class: "said", role: "status" });
+    const launches = program.steps.filter((s) => "kernel" in s).length;
+    const what = launches > 1 ? `${launches} launches of ${names.length} kernel${names.length > 1 ? "s" : ""}, and their gradients, run`
+      : differentiable(program) ? "This kernel and its gradient run" : "This kernel runs";
+    this.inputs = make("div", { class: "col" }, make("h4", {}, "Change what it reads"));
+    this.results = make("div", { class: "col" }, make("h4", {}, "What follows"));
+    this.more = make("div", { class: "more" });
+    this.host.replaceChildren(
+      make("header", {}, make("b", {}, program.title), make("span", { class: "what" }, `${what} in this page, on your numbers.`),
+        this.time, this.stopButton, this.fresh),
+      this.said, make("div", { class: "two" }, this.inputs, this.results), this.more,
+    );
+    const sources = program.kernels.map((k) => k.source), lines = sources.flatMap((s, k) => k && s.length ? ["", ...s] : s);
+    this.listing = make("pre", { class: "source", tabindex: "0", "aria-label": "source" },
+      ...lines.map((x) => x ? make("div", { "data-line": x[0] }, `${String(x[0]).padStart(3)}  ${x[1]}`) : "\n"));
+    if (lines.length) {
+      this.inputs.before(make("div", { class: "col code" }, make("h4", {}, names.length > 1 ? "The kernels" : "The kernel"), this.listing));
+      this.host.querySelector(".two").classList.add("three");
+    }
+    this.scalarControls();
+    this.plots = [];
+    const order = ([a]) => (a.grad >= 0 ? 0 : isFloat(a.dtype) ? 1 : 2) - (count(a.shape) === 1 ? 0.5 : 0);
+    const inputs = program.arrays.map((a, n) => [a, n]).filter(([a]) => a.input).sort((p, q) => order(p) - order(q));
+    for (const [a, n] of inputs) this.inputControl(a, n);
+    if (this.inputs.children.length === 1) this.inputs.append(make("p", {}, "It reads nothing that can be changed."));
+    this.resultViews();
+    this.moreViews();
+  }
+
+  /** Sliders for the scalar arguments that are the same in all launches of a kernel. */
+  scalarControls() {
+    this.program.kernels.forEach((kernel, k) => {
+      const steps = this.program.steps.filter((s) => s.kernel === k);
+      for (const [name, [, dtype]] of Object.entries(kernel.forward.args)) {
+        const start = steps[0].scalars[name];
+        if (steps.some((s) => s.scalars[name] !== start) || typeof start === "string") continue;
+        const label = this.program.kernels.length > 1 ? `${name} of ${kernel.forward.name}` : name;
+        this.number_(label, dtype, Number(start), (v) => {
+          (this.scalars[k] ??= {})[name] = v;
+        });
+      }
+    });
+  }
+
+  /** A slider with a number beside it. */
+  number_(label, dtype, start, set) {
+    const whole = !isFloat(dtype), size = Math.max(Math.abs(start), 1), unsigned = "ub".includes(dtype[0]) || (whole && start >= 0);
+    const low = whole ? (unsigned ? 0 : -4 * size) : start < 0 ? -3 * size : start - 2 * size;
+    const [min, max] = [low, whole ? Math.max(4 * size, 16) : start + 3 * size], step = whole ? 1 : (max - min) / 1000;
+    const slider = make("input", { type: "range", min, max, step, "aria-label": label });
+    const box = make("input", { type: "number", step: whole ? 1 : "any", "aria-label": `${label}, number` });
+    slider.value = box.value = start;
+    const change = (from, to) => () => {
+      const v = Number(from.value);
+      if (from.value === "" || !Number.isFinite(v)) return;
+      to.value = from === slider ? Number(v.toPrecision(6)) : v;
+      set(whole ? Math.trunc(v) : v);
+      this.run();
+    };
+    slider.addEventListener("input", change(slider, box));
+    box.addEventListener("input", change(box, slider));
+    this.resets.push(() => { slider.value = box.value = start; });
+    this.inputs.append(make("label", { class: "scalar" }, make("code", {}, label), slider, box, make("span", { class: "ms" }, dtype)));
+  }
+
+  resets = [];
+
+  inputControl(a, n) {
+    const size = count(a.shape);
+    if (size === 1) {
+      this.number_(a.name, a.dtype, this.starts[n][0], (v) => { this.values[n] = new Float64Array([v]); });
+      return;
+    }
+    const choices = { recorded: "as recorded", zeros: "zeros", impulse: "an impulse", random: "random" };
+    const pick = make("select", { "aria-label": `values of ${a.name}`, change: () => this.pick(a, n, pick.value) },
+      ...Object.entries(choices).filter(([k]) => isFloat(a.dtype) || k === "recorded" || k === "zeros")
+        .map(([value, text]) => make("option", { value }, text)), make("option", { value: "yours", hidden: "" }, "yours"));
+    const again = make("button", { type: "button", title: "another seed", hidden: "", click: () => { this.choice[n].seed++; this.pick(a, n, "random"); } }, "seed 1");
+    this.choice[n] = { pick, again, seed: 1 };
+    const plot = new Plot(a.shape, BLUE, a.name);
+    this.plots.push([plot, () => this.values[n] ?? this.starts[n]]);
+    plot.input = n;
+    const box = make("div", { class: "array" }, make("div", { class: "head" }, make("code", {}, a.name),
+      make("span", { class: "ms" }, `${a.dtype}[${a.shape.join(", ")}]`), pick, again), plot.canvas);
+    if (isFloat(a.dtype) && size <= MOST_HANDLES && !plot.picture) box.append(this.handles(a, n, plot, size));
+    this.inputs.append(box);
+    this.resets.push(() => { pick.value = "recorded"; again.hidden = true; });
+  }
+
+  /** Lets the reader drag bars, move them by keys, and type numbers. */
+  handles(a, n, plot, size) {
+    const { canvas } = plot, box = make("input", { type: "number", step: "any", "aria-label": `element of ${a.name}` });
+    const where = make("code", {}, ""), say = make("span", { class: "ms" }, size <= MOST_CELLS ? "drag a bar, or use the arrow keys" : "drag across the bars");
+    const name = (k) => `${a.name}[${a.shape.length === 1 ? k : place(a.shape, k).join(", ")}]`;
+    const now = () => this.values[n] ?? this.starts[n];
+    const select = (k) => {
+      plot.at = Math.max(0, Math.min(size - 1, k));
+      where.textContent = name(plot.at);
+      box.value = digits(now()[plot.at]);
+      canvas.setAttribute("aria-valuetext", `${name(plot.at)} = ${box.value}`);
+      canvas.setAttribute("aria-valuenow", now()[plot.at]);
+    };
+    const set = (k, v) => {
+      const values = Float64Array.from(now());
+      values[k] = v;
+      this.values[n] = values;
+      this.choice[n].pick.value = "yours";
+      this.choice[n].again.hidden = true;
+      select(k);
+      this.run();
+    };
+    canvas.setAttribute("role", "slider");
+    canvas.tabIndex = 0;
+    canvas.setAttribute("aria-valuemin", -1e9);
+    canvas.setAttribute("aria-valuemax", 1e9);
+    let range = null;
+    const drag = (e) => {
+      const r = canvas.getBoundingClientRect(), k = Math.floor((e.clientX - r.left) / r.width * size);
+      const [low, high] = range, v = high - (high - low) * (e.clientY - r.top - 4) / (r.height - 8);
+      set(Math.max(0, Math.min(size - 1, k)), Number(Math.max(low, Math.min(high, v)).toPrecision(4)));
+    };
+    canvas.addEventListener("pointerdown", (e) => {
+      const [low, high] = limits(now());
+      range = [Math.min(low, -0.02 * (high - low)) * 1.25, high * 1.25]; // room to drag beyond
+      plot.held = range;
+      canvas.setPointerCapture(e.pointerId);
+      drag(e);
+    });
+    canvas.addEventListener("pointermove", (e) => { if (range) drag(e); });
+    for (const over of ["pointerup", "pointercancel"]) canvas.addEventListener(over, () => { range = plot.held = null; this.redraw(); });
+    canvas.addEventListener("keydown", (e) => {
+      const at = Math.max(0, plot.at), [low, high] = limits(now()), by = (high - low) / (e.shiftKey ? 5 : 50);
+      const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: size - 1 }[e.key];
+      if (to !== undefined) { select(to); this.redraw(); }
+      else if (e.key === "ArrowUp" || e.key === "ArrowDown") set(at, Number((now()[at] + (e.key === "ArrowUp" ? by : -by)).toPrecision(4)));
+      else return;
+      e.preventDefault();
+    });
+    box.addEventListener("input", () => { if (box.value !== "" && plot.at >= 0) { const v = Number(box.value), t = box.value; set(plot.at, v); box.value = t; } });
+    select(0);
+    plot.at = -1;
+    this.resets.push(() => { select(0); plot.at = -1; });
+    this.choice[n].select = () => select(Math.max(0, plot.at));
+    return make("div", { class: "cell" }, where, " = ", box, say);
+  }
+
+  pick(a, n, value) {
+    const size = count(a.shape), start = this.starts[n], [low, high] = limits(start), of = Math.max(-low, high) || 1;
+    const { again, seed, select, pick } = this.choice[n], draw = random(seed);
+    pick.value = value;
+    again.hidden = value !== "random";
+    again.textContent = `seed ${seed}`;
+    if (value === "recorded") delete this.values[n];
+    else if (value === "zeros") this.values[n] = new Float64Array(size);
+    else if (value === "impulse") {
+      this.values[n] = new Float64Array(size);
+      this.values[n][a.shape.reduce((at, k) => at * k + (k >> 1), 0)] = of;
+    } else this.values[n] = Float64Array.from({ length: size }, () => Number((low + (high - low) * draw()).toPrecision(6)));
+    select?.();
+    this.run();
+  }
+
+  resultViews() {
+    const { program } = this;
+    const loss = program.loss >= 0 ? program.arrays[program.loss].name : "the outputs, times their seeds,";
+    program.kernels[0].forward.returns.forEach((r, k) => {
+      const out = make("output", { class: "big" });
+      this.results.append(make("div", { class: "number" }, make("code", {}, "returns"), out));
+      (this.returned ??= []).push(out);
+    });
+    this.numbers = {};
+    const value = (a, n) => {
+      if (count(a.shape) === 1) {
+        this.numbers[n] = make("output", { class: "big", "data-value": a.name });
+        this.results.append(make("div", { class: "number" }, make("code", {}, a.name), " = ", this.numbers[n]));
+        return;
+      }
+      const plot = new Plot(a.shape, BLUE, a.name);
+      this.plots.push([plot, () => this.found?.values[n]]);
+      this.results.append(this.figure(plot, a.name, `${a.dtype}[${a.shape.join(", ")}]`));
+    };
+    if (program.loss >= 0) value(program.arrays[program.loss], program.loss);
+    program.arrays.forEach((a, n) => {
+      if (!a.input || a.grad < 0 || !differentiable(program)) return;
+      const title = `d${program.loss >= 0 ? program.arrays[program.loss].name : "(outputs)"}/d${a.name}`;
+      if (count(a.shape) === 1) {
+        this.numbers[`g${n}`] = make("output", { class: "big", "data-gradient": a.name });
+        this.results.append(make("div", { class: "number grad" }, make("code", {}, title), " = ", this.numbers[`g${n}`]));
+        return;
+      }
+      const plot = new Plot(a.shape, ORANGE, title);
+      this.plots.push([plot, () => this.found?.gradients[n]]);
+      this.results.append(this.figure(plot, title, `how ${loss} change${program.loss >= 0 ? "s" : ""} with each element`, "grad"));
+    });
+    program.arrays.forEach((a, n) => { if (a.output && n !== program.loss) value(a, n); });
+    const none = program.kernels.find((k) => !k.reverse && !k.passive) ?? program.kernels[0];
+    if (!differentiable(program)) this.results.append(make("p", { class: "ms" }, `No gradient: ${none.none}`));
+  }
+
+  figure(plot, title, note, kind = "") {
+    const point = make("span", { class: "ms point" });
+    plot.canvas.addEventListener("pointermove", (e) => {
+      const values = plot.values;
+      if (!values) return;
+      const r = plot.canvas.getBoundingClientRect(), u = (e.clientX - r.left) / r.width, v = (e.clientY - r.top) / r.height;
+      let k = Math.floor(u * values.length);
+      if (plot.picture) {
+        const [rows, columns] = plot.shape;
+        k = Math.floor(v * rows) * columns + Math.floor(u * columns);
+      }
+      if (values[k] !== undefined) point.textContent = `[${place(plot.shape, k).join(", ")}] = ${digits(values[k])}`;
+    });
+    plot.canvas.addEventListener("pointerleave", () => { point.textContent = ""; });
+    return make("div", { class: `array ${kind}` }, make("div", { class: "head" }, make("code", {}, title), make("span", { class: "ms" }, note), point), plot.canvas);
+  }
+
+  moreViews() {
+    const { program } = this, checks = program.arrays.some((a) => a.input && a.grad >= 0) && differentiable(program);
+    const fold = (title, kind, ...body) => {
+      const x = make("details", { open: "", class: kind }, make("summary", {}, title), ...body);
+      x.addEventListener("toggle", () => this.redraw());
+      this.more.append(x);
+      return x;
+    };
+    if (checks) {
+      this.verdict = make("span", { class: "verdict", role: "status" }, "…");
+      this.errors = make("canvas", { class: "errors", role: "img", "aria-label": "error of the gradient over the width of the steps" });
+      const what = make("p", { class: "ms" }, "All inputs move at once, by steps of many widths. The change that the gradient predicts is compared with the one "
+        + "that the kernel computes: the line shows how far they differ. Wide steps show the curve of the function, narrow ones rounding.");
+      fold(make("span", {}, "Is the gradient right? ", this.verdict), "half", this.errors, what);
+      this.checked = program.arrays.map((a, n) => n).filter((n) => program.arrays[n].input && program.arrays[n].grad >= 0);
+      const draw = random(1);
+      this.direction = Object.fromEntries(this.checked.map((n) => [n, Float64Array.from({ length: count(program.arrays[n].shape) },
+        () => 0.5 + 0.5 * draw())]));
+    }
+    if (checks && program.loss >= 0) this.descent(fold);
+    const stacks = program.kernels.flatMap((k, n) => (k.reverse?.stacks ?? []).map((s, at) => [n, at, s, k]));
+    if (stacks.length) {
+      this.depths = stacks.map(([kernel, at, s]) => ({ kernel, at, s, depth: make("b", { "data-depth": s.name }), held: make("td"), note: make("span", { class: "ms" }) }));
+      const rows = this.depths.map(({ s, kernel, depth, held }) => make("tr", {}, make("td", {}, make("code", {}, s.name), program.kernels.length > 1 ? ` of ${program.kernels[kernel].forward.name}` : "", make("span", { class: "ms" }, ` line ${s.line}`)),
+        make("td", {}, s.reason), make("td", {}, make("code", {}, s.size[1])), make("td", { class: "num" }, depth), held));
+      this.stackSum = make("span", { class: "ms" });
+      fold(make("span", {}, "What the gradient keeps ", this.stackSum), "whole", make("table", {}, make("thead", {}, make("tr", {},
+        ...["value", "needed as", "depth of its stack", "now", "per iteration"].map((t) => make("th", {}, t)))), make("tbody", {}, ...rows)));
+    }
+    const sizes = program.kernels.flatMap((k) => [k.forward, k.reverse, k.counting].filter(Boolean).map((m) => m.bytes));
+    this.more.append(make("p", { class: "ms whole" }, `${sizes.length} WebAssembly module${sizes.length > 1 ? "s" : ""} of `
+      + `${sizes.map((n) => n.toLocaleString("en")).join(", ")} bytes; nothing is loaded from elsewhere. To edit the kernel, or to follow one `
+      + "iteration step by step on other numbers, open it in the notebook: ", make("code", {}, "%%qdkernel --grad loss")));
+  }
+
+  /** A button that walks downhill. */
+  descent(fold) {
+    const { program } = this, canvas = make("canvas", { class: "descent", role: "img", "aria-label": "the loss over the rounds" });
+    const rate = make("input", { type: "number", step: "any", value: "0.1", "aria-label": "rate" }), told = make("span", { class: "ms", role: "status" });
+    const along = make("select", { "aria-label": "what is changed" }, ...this.checked.map((n) => make("option", { value: n }, program.arrays[n].name)));
+    const go = make("button", { type: "button", click: () => { this.walking ? this.walking = null : this.walk(); } }, "walk downhill");
+    const name = program.arrays[program.loss].name;
+    this.walk = () => {
+      this.walking = [];
+      go.textContent = "stop";
+      this.downhill();
+    };
+    this.downhill = () => {
+      const { walking, found } = this, n = Number(along.value);
+      if (!walking || !found || walking.length >= 1000 || !found.gradients[n]) {
+        this.walking = null;
+        go.textContent = "walk downhill";
+        return;
+      }
+      walking.push(found.loss);
+      told.textContent = `round ${walking.length}: ${name} = ${digits(found.loss)}`;
+      linePlot(canvas, walking, BLUE);
+      if (!Number.isFinite(found.loss)) { this.walking = null; go.textContent = "walk downhill"; return; }
+      const now = this.values[n] ?? this.starts[n], g = found.gradients[n], by = Number(rate.value);
+      this.values[n] = now.map((v, k) => v - by * g[k]);
+      if (this.choice[n]) this.choice[n].pick.value = "yours";
+      this.run();
+    };
+    fold("Walk downhill", "half", make("p", { class: "row" }, go, make("label", {}, "rate ", rate), make("label", {}, "of ", along), told), canvas);
+  }
+
+  // --- what happens
+
+  reset() {
+    this.values = {};
+    this.scalars = {};
+    this.walking = null;
+    this.resets.forEach((f) => f());
+    this.run();
+  }
+
+  stop() {
+    this.walking = null;
+    if (this.engine.stop()) this.tell("stopped; change something to compute again");
+    clearTimeout(this.late);
+    this.stopButton.hidden = true;
+  }
+
+  run() {
+    const most = Math.max(0, ...(this.checked ?? []).map((n) => Math.max(...limits(this.values[n] ?? this.starts[n]).map(Math.abs)))) || 1;
+    const widths = this.checked ? Array.from({ length: WIDTHS }, (_, k) => most * 10 ** (-k / 2)) : [];
+    this.asked = performance.now();
+    this.scale = most;
+    const job = { id: ++this.number, values: this.values, scalars: this.scalars, seeds: this.seeds, eps: this.eps, widths, direction: this.direction ?? {} };
+    this.redraw("read");
+    clearTimeout(this.late);
+    this.late = setTimeout(() => {
+      if (this.answered === this.number) return;
+      this.stopButton.hidden = !this.engine.threaded;
+      this.time.textContent = "computes …";
+    }, 150);
+    this.engine.ask(job);
+  }
+
+  hear(found) {
+    if (found.broken) { this.broken(found.broken); return; }
+    if (found.progress) {
+      const [at, of, way] = found.progress;
+      this.time.textContent = `${way}: launch ${at + 1} of ${of}`;
+      return;
+    }
+    if (found.id < this.number && !found.values) return;
+    if ("move" in found) { this.judge(found); return; }
+    if (found.id === this.number) {
+      this.answered = this.number;
+      clearTimeout(this.late);
+      this.stopButton.hidden = true;
+    }
+    if (found.error) { this.tell(found.error); this.time.textContent = ""; this.walking = null; return; }
+    this.tell("");
+    this.found = found;
+    this.curve = [];
+    const back = found.backward === undefined ? "" : `, gradient ${millis(found.backward)}`;
+    this.time.textContent = `launch ${millis(found.forward)}${back}${found.simd ? "" : " (no vectors in this browser)"}`;
+    for (const [n, out] of Object.entries(this.numbers)) {
+      out.textContent = digits(n[0] === "g" ? found.gradients[n.slice(1)]?.[0] : found.values[n][0]);
+    }
+    this.returned?.forEach((out, k) => { out.textContent = typeof found.returned[k] === "number" ? digits(found.returned[k]) : String(found.returned[k]); });
+    let sum = 0;
+    this.depths?.forEach(({ kernel, at, s, depth, held }) => {
+      const d = found.depths[kernel]?.[at] ?? 0, n = s.dtype === "u1" ? Math.ceil(d / 32) * 4 : d * DTYPES[s.dtype][0];
+      depth.textContent = d.toLocaleString("en");
+      held.textContent = bytes(n);
+      sum += n;
+    });
+    if (this.depths) this.stackSum.textContent = `${bytes(sum)} for an iteration`;
+    this.redraw("found");
+    this.host.dataset.shown = found.id;
+    this.host.dataset.took = (performance.now() - this.asked).toFixed(2);
+    if (this.walking) requestAnimationFrame(() => this.downhill());
+  }
+
+  judge({ move, width, last }) {
+    if (move && move.every(Number.isFinite)) {
+      const [seen, expected, noise] = move, size = Math.max(Math.abs(seen), Math.abs(expected));
+      const off = Math.abs(seen - expected);
+      this.curve.push([width / this.scale, size ? off / size : 0, seen, expected, off <= Math.max(noise, this.tolerance * size)]);
+    }
+    errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8);
+    const best = this.curve.reduce((a, b) => !a || b[4] > a[4] || (b[4] === a[4] && b[1] < a[1]) ? b : a, null);
+    if (!best) { this.verdict.textContent = last ? "the loss or its gradient is not a number here" : "…"; return; }
+    const right = best[4];
+    if (!right && !last) return;
+    this.verdict.className = `verdict ${right ? "right" : "wrong"}`;
+    this.verdict.textContent = right ? `Yes: it agrees with differences${best[1] >= 1 ? ", both 0 but for rounding" : best[1] ? ` to ${best[1].toExponential(0)}` : " in every digit"}.`
+      : `No: differences give ${digits(best[2])}, the gradient ${digits(best[3])}.`;
+    if (last) this.host.dataset.judged = this.number;
+  }
+
+  tell(text) {
+    this.said.textContent = text;
+    this.host.classList.toggle("failed", text !== "");
+    const line = /line (\d+)/.exec(text)?.[1];
+    this.listing?.querySelectorAll("[data-line]").forEach((x) => x.classList.toggle("at", x.dataset.line === line));
+  }
+
+  broken(why) {
+    this.tell(`WebAssembly does not run here (${why}). The page's content policy must allow script-src 'wasm-unsafe-eval'; for a `
+      + "thread of its own, worker-src blob:.");
+    this.time.textContent = "";
+  }
+
+  /** Draws what is read, what follows, or both. */
+  redraw(what = "all") {
+    for (const [plot, values] of this.plots) {
+      const now = (what === "all" || what === (plot.input === undefined ? "found" : "read")) && values();
+      if (now) plot.draw(now, plot.held);
+    }
+    if (what === "all" && this.curve.length) errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8);
+  }
+}
+
+/** The index of an element. */
+function place(shape, k) {
+  const out = [];
+  for (let axis = shape.length - 1; axis >= 0; axis--) { out.unshift(k % shape[axis]); k = Math.floor(k / shape[axis]); }
+  return out;
+}
+
+/** Makes a panel of an element, with the data that it holds. */
+async function mount(host, packed, source) {
+  try {
+    const stream = new Blob([decode(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
+    host.panel = new Panel(host, await new Response(stream).json(), source);
+  } catch (e) {
+    host.replaceChildren(make("p", { class: "said" }, `This panel cannot compute: ${e.message}. A page that computes needs script-src 'unsafe-inline' `
+      + "'wasm-unsafe-eval' of its content policy, and worker-src blob: for a thread of its own."));
+  }
+}
