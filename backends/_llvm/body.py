@@ -177,7 +177,7 @@ class Body(Lanes, ABC):
         if b.kind == "local":
             return self.local(b)
         if b.kind == "private":
-            return self.fn.alloca(f"[{prod(b.shape or ())} x {memory_type(b.dtype)}]")
+            return self.fn.alloca(f"[{self.width * prod(b.shape or ())} x {memory_type(b.dtype)}]")
         if b.kind == "shared":
             return self.of_block(b)
         at, whole = self.frame.buffers[b.of or b.name], self.kernel.buffers[b.of or b.name]

@@ -38,6 +38,8 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
     """Where the lanes' elements are: (the address of the first, True) if they lie in a row, else (a vector of
     addresses, False). They are valid in the lanes that take part. ``base``: see `address`."""
     base = base or b.pointer(buffer.name)
+    if buffer.kind == "private":
+        return _of_arrays(b, buffer, index, base)
     if buffer.kind == "heap" and b.uniform(index[0]):
         return address(b, buffer, index, base), True
     if buffer.kind == "heap":
@@ -52,6 +54,19 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
     if b.uniform(*index):
         return b.spread(address(b, buffer, index, base), "ptr"), False
     return each_address(b, buffer, index, base), False
+
+
+def _of_arrays(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> tuple[str, bool]:
+    """Where the lanes' elements of their local arrays are, of which those of one index lie in a row."""
+    element = memory_type(buffer.dtype)
+    if b.uniform(*index):
+        at = b.fn.let(f"mul i64 {widen(b, index[0])}, {b.width}")
+        return b.fn.let(f"getelementptr inbounds {element}, ptr {base}, i64 {at}"), True
+    t, at = places(b, buffer, index)
+    v = ty(t, b.width).text
+    at = b.fn.let(f"mul {v} {at}, {b.splat(str(b.width), t)}")
+    at = b.fn.let(f"add {v} {at}, {b.numbers(t)}")
+    return b.fn.let(f"getelementptr {element}, ptr {base}, {v} {at}"), False
 
 
 def each_address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
@@ -216,7 +231,7 @@ def load(b: Body, s: N.Load) -> None:
         b.define(s.id, s.type, b.fn.read(s.type, at, notes, b.lanes(s.id)))
         return
     at, row = addresses(b, buffer, s.index)
-    if row and buffer.kind == "heap":  # without a mask, also where lanes have no slots: see `Device.read_beyond`
+    if row and buffer.kind in ("heap", "private"):  # without a mask, also without slots: see `Device.read_beyond`
         b.define(s.id, s.type, b.fn.read(s.type, at, _slots_tag(b, buffer), b.width))
         return
     if row:
@@ -242,11 +257,12 @@ def _alignment(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
 def store(b: Body, s: N.Store) -> None:
     buffer = b.kernel.buffers[s.buffer]
     t, tag = buffer.dtype, b.tag(buffer)
-    if s.buffer in b.per_lane:
+    array = buffer.kind == "private" and b.width > 1
+    if s.buffer in b.per_lane and not array:
         ptr = b.pointer(s.buffer)
         value = b.select(b.mask, b.vector(s.value), b.fn.read(t, ptr, lanes=b.width), t)
         b.fn.write(t, ptr, value, lanes=b.width)
-    elif b.uniform(*s.operands()):
+    elif b.uniform(*s.operands()) and not array:
         b.fn.write(t, address(b, buffer, s.index), b.values[s.value], tag)
     else:
         at, row = addresses(b, buffer, s.index)
@@ -279,7 +295,7 @@ def _slots_tag(b: Body, buffer: N.Buffer) -> str:
 def prefetch(b: Body, buffer: N.Buffer, at: str, written: bool) -> None:
     """Prefetches what later groups read or write, a line of the cache at a time: accesses under a mask do not start the
     prefetcher of every processor (Zen 5 reads four times as slowly without). An invalid address does no harm."""
-    if buffer.kind == "heap":
+    if buffer.kind in ("heap", "private"):
         return
     for line in range(_AHEAD, _AHEAD + b.width * buffer.dtype.nbytes, 64):
         place = b.fn.let(f"getelementptr i8, ptr {at}, i64 {line}")

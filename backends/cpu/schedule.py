@@ -43,7 +43,8 @@ class CpuSchedule(Parametrised):
         vectorised = not (short or any(_ends_llvm(t) for t in tasks))
         unrolled = not short and any(b.kind == "private" for b in kernel.buffers.values())
         body = tuple(
-            replace(t, vectorise=vectorised and _vectorisable(t), unroll=unrolled, brief=short) for t in tasks
+            replace(t, vectorise=vectorised and _vectorisable(t), unroll=unrolled and not t.lanes, brief=short)
+            for t in tasks
         )
         return replace(kernel, body=body)
 
@@ -87,7 +88,7 @@ class CpuSchedule(Parametrised):
         if task.lanes == 1:
             return 0, "no lanes, as qd.loop_config says"
         hindrance = "elementary functions round otherwise in lanes, and results must be reproducible" if alike else ""
-        hindrance = hindrance or choose.hindrance(task) or choose.with_local_array(kernel, task)
+        hindrance = hindrance or choose.hindrance(task) or choose.with_local_array(kernel, task, True)
         if not self.width:
             hindrance = "this processor cannot mask and gather"
         if hindrance:

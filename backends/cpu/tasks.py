@@ -11,6 +11,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.cpu.lanes.choose import local_arrays
 from quadrants_lab.backends.cpu.rows import (
     Row,
     adaptive,
@@ -169,7 +170,8 @@ class _Maker:
 
     def _body(self, fn: Function, task: N.Offload, lanes: int) -> CpuBody:
         variables = {b.name for b in self.kernel.buffers.values() if b.kind == "local"}
-        found = divergence(task.body, [task.indices[-1].id], variables) if lanes else None
+        arrays = local_arrays(self.kernel)
+        found = divergence(task.body, [task.indices[-1].id], variables, arrays) if lanes else None
         body = CpuBody(fn, self.unit, True, max(1, lanes), found)
         if any(buffer.order for buffer in self.kernel.buffers.values()):
             body.splits = splits(task)

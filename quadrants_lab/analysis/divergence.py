@@ -10,8 +10,8 @@ from quadrants_lab.ir.walk import find
 @dataclass(slots=True)
 class Divergence:
     """``divergent``: ids of values that may differ between lanes; all others are equal in all lanes that take part.
-    ``per_lane``: names of locals that may differ, and ids of adstacks (before they are lowered) that are pushed or
-    popped under a mask, so that each lane has a depth of its own. ``locals``: names of all locals."""
+    ``per_lane``: names of locals and local arrays that may differ, and ids of adstacks (before they are lowered) that
+    are pushed or popped under a mask, so that each lane has a depth of its own. ``locals``: names of all locals."""
 
     locals: Container[str] = ()
     divergent: set[int] = field(default_factory=set)
@@ -21,10 +21,13 @@ class Divergence:
         return len(self.divergent) + len(self.per_lane)
 
 
-def divergence(block: N.Block, seeds: Iterable[int], locals: Container[str] = ()) -> Divergence:
-    """The least solution in which the values ``seeds`` are divergent. A data-flow analysis after Coutinho et al.,
-    "Divergence analysis and optimizations" (2011), over structured control flow."""
-    found = Divergence(locals, set(seeds))
+def divergence(
+    block: N.Block, seeds: Iterable[int], locals: Container[str] = (), arrays: Iterable[str] = ()
+) -> Divergence:
+    """The least solution in which the values ``seeds`` are divergent. ``arrays``: the buffers of kind "private", of
+    which each lane has one. A data-flow analysis after Coutinho et al., "Divergence analysis and optimizations" (2011),
+    over structured control flow."""
+    found = Divergence(locals, set(seeds), {*arrays})
     while True:
         before = found.size()
         _block(found, block, False)

@@ -50,7 +50,7 @@ LOCAL_ARRAY = parse_kernel(f"""
 kernel local_array() forward {{
   buffer @x: field f32[4096]
   buffer @n: field i32[]
-  offload range_for bounds {{
+  offload range_for lanes 1 bounds {{
     %1: i32 = const 0
     %2: i32 = const 4096
     yield %1, %2

@@ -10,7 +10,7 @@ import pytest
 
 import quadrants_lab as qd
 from quadrants_lab.backends.lower import local_arrays
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
+from quadrants_lab.backends.lower.local_arrays import arrays as arrays_, lower_local_arrays
 from quadrants_lab.ir.nodes import Loop
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.ir.walk import walk
@@ -28,7 +28,8 @@ class Text:
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
         self.whole = ["u", "i"]
-        self.lines = ["@qd.kernel", "def k():", "    for i in x:", "        u, v = x[i], f[i]"]
+        lanes = ["    qd.loop_config(lanes=8)"] * (seed % 2)  # of which each has its arrays
+        self.lines = ["@qd.kernel", "def k():", *lanes, "    for i in x:", "        u, v = x[i], f[i]"]
         self.arrays: dict[str, tuple[str, tuple[int, ...]]] = {}
         for name in ("a", "b", "m")[: self.r.choice((1, 2, 2, 3))]:
             t = self.r.choice("if")
@@ -126,6 +127,7 @@ def fields():
 @pytest.mark.filterwarnings("ignore::quadrants_lab.QuadrantsWarning")
 @pytest.mark.parametrize("part", range(4))
 def test_memory_gives_what_selects_give(part, monkeypatch) -> None:
+    monkeypatch.setattr(arrays_, "LEAST_TABLE", local_arrays.FEWEST_SELECTS + 1)
     used = fields()
     given = {name: field.to_numpy() for name, field in used.items()}
     put_in_memory = 0

@@ -1,6 +1,7 @@
 """Which tasks run in lanes, and in how many. `backends.cpu.schedule` asks."""
 
 from collections.abc import Collection
+from math import prod
 
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
@@ -18,6 +19,7 @@ _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
 _OTHERS = {N.Random: "draw", N.Control: "control"}  # the rows of other statements in `cost.PRICES`
 _STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
+_MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack has those of all lanes
 _AGGREGATED = 4  # vectors that make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
 
@@ -38,7 +40,7 @@ def lanes_of(
     lanes = width(task, vector_bytes)
     if lanes < 2 or _shortest_row(task) < lanes // 2:  # a vector of one value has no lanes
         return 0, ""
-    found = divergence(task.body, [task.indices[-1].id])
+    found = divergence(task.body, [task.indices[-1].id], (), local_arrays(kernel))
     one, all_ = _Prices(task, found, reduced, copied, lanes).of(task.body, constants(task.bounds))
     if all_ * _GAIN >= one * lanes:
         return 0, ""
@@ -48,10 +50,19 @@ def lanes_of(
     return lanes * _vectors(task, lanes, vector_bytes), why
 
 
-def with_local_array(kernel: N.Kernel, task: N.Offload) -> str:
-    """Why a task with a local array of more than registers has no lanes, "" where there is none."""
-    private = any(kernel.buffers[s.buffer].kind == "private" for s in find(task.body, N.Access))
-    return "each iteration has a local array in memory" if private else ""
+def local_arrays(kernel: N.Kernel) -> set[str]:
+    """The names of the arrays of which each iteration, and so each lane, has one in memory."""
+    return {b.name for b in kernel.buffers.values() if b.kind == "private"}
+
+
+def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> str:
+    """Why a task with local arrays has no lanes, "" where it has no arrays or lanes are worth it all the same: where it
+    computes elementary functions, which LLVM's own vectoriser does not take, and the arrays are not large. ``asked``:
+    the user asks for lanes."""
+    used = local_arrays(kernel) & {s.buffer for s in find(task.body, N.Access)}
+    size = sum(prod(b.shape or ()) * b.dtype.nbytes for b in map(kernel.buffers.__getitem__, used))
+    alone = size > _MOST_ARRAYS or not (asked or any(map(is_math, walk(task.body))))
+    return "each iteration has a local array in memory" if used and alone else ""
 
 
 def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:

@@ -4,6 +4,7 @@ from functools import cache
 
 from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm.ops import is_library
+from quadrants_lab.backends.cpu.lanes.choose import local_arrays
 from quadrants_lab.backends.lower.expression import Scope, X
 from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
 from quadrants_lab.backends.lower.math import CIRCULAR
@@ -19,7 +20,7 @@ def lower_lanes(kernel: N.Kernel) -> N.Kernel:
     divergent: set[int] = set()
     for task in kernel.tasks:
         if task.lanes:
-            divergent |= divergence(task.body, [task.indices[-1].id]).divergent
+            divergent |= divergence(task.body, [task.indices[-1].id], (), local_arrays(kernel)).divergent
     rules = {p: _own for p in PRIMS if p in FUNCTIONS}
     return rewrite(kernel, rules, lambda s: s.id in divergent) if divergent else kernel
 

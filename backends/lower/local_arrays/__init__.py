@@ -8,6 +8,9 @@ In SSA such an access is a select for each element, and a loop carries all eleme
 Each element that a loop carries, that an If results in or that a write makes has a slot. The rewriter follows,
 statement by statement, which value each slot holds. A value that is used after its slot has another one is loaded
 before that; what a slot should hold and does not is stored. Where a value would be lost, the task stays as it is.
+
+A read in a loop may choose among values that are computed before the loop and change nowhere. These are stored to a
+table before the loop.
 """
 
 from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST

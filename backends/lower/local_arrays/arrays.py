@@ -1,13 +1,18 @@
-"""Which values of a task are versions of one local array, and which element each of them is."""
+"""Which values of a task are versions of one local array, and which element each of them is; and tables: values from
+before a loop, among which reads in the loop choose."""
 
-from collections.abc import Iterable, Mapping
-from itertools import count, pairwise
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count, pairwise, product
+from math import prod
 
 from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST, Group, Place
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import find, reached, walk
+
+# elements of a table: lanes that gather from one of 16 take twice the time of selects, from one of 64 half of it
+LEAST_TABLE = 32
 
 
 @dataclass(eq=False)
@@ -21,6 +26,16 @@ class Array:
         """The number of elements; the last one of the buffer is written where the index is out of the array."""
         assert self.buffer.shape is not None
         return self.buffer.shape[0] - 1
+
+
+@dataclass(eq=False)
+class Table:
+    """``loop``: the id of the loop before which the ``elements`` are stored."""
+
+    buffer: N.Buffer
+    groups: list[Group]
+    elements: list[int]
+    loop: int
 
 
 class _Classes:
@@ -119,6 +134,48 @@ def arrays_of(
         if all(g in array.groups for g in together if g.value != N.NO_ID):  # other reads stay selects
             arrays.append(array)
     return arrays
+
+
+def tables_of(
+    body: N.Block, groups: list[Group], arrays: list[Array], types: dict[int, DType], taken: set[str]
+) -> list[Table]:
+    """The tables of a task for its reads that are of no array. A trip then makes one load in place of a select for each
+    element. Each is stored before the outermost loop that computes none of its elements."""
+    mine = {g for a in arrays for g in a.groups}
+    slots = {v for a in arrays for v in a.slots}
+    reads = {g.last.id: g for g in groups if g.value == N.NO_ID and len(g.elements) >= LEAST_TABLE and g not in mine}
+    reads = {i: g for i, g in reads.items() if types[i].bits >= 32 and slots.isdisjoint(g.elements.values())}
+    if not reads or any(isinstance(s, N.Exit) for s in walk(body)):
+        return []
+    depth = dict[int, int]()  # of a value: how many statements are around its definition
+    found: dict[tuple[int, ...], Table] = {}
+    for s, around in _nested(body, ()):
+        depth.update((i, len(around)) for i, _ in s.defs())
+        depth.update((p.id, len(around) + 1) for p in s.params())
+        if (g := reads.get(s.id)) is None:
+            continue
+        most = max(depth.get(v, 0) for v in g.elements.values())
+        loop = next((x for x in around[most:] if isinstance(x, N.Loop)), None)
+        if loop is None:
+            continue
+        g.first, g.steps = 0, tuple(prod(g.shape[k + 1 :]) for k in range(len(g.shape)))
+        elements = [g.elements[place] for place in product(*map(range, g.shape))]
+        key = loop.id, *elements
+        if (table := found.get(key)) is None:
+            others = *(a.buffer for a in arrays), *(t.buffer for t in found.values())
+            name = _unused("table", {*taken, *(b.name for b in others)})
+            buffer = N.Buffer(name, "private", types[s.id], 1, (len(elements),))
+            table = found[key] = Table(buffer, [], elements, loop.id)
+        table.groups.append(g)
+    return [*found.values()]
+
+
+def _nested(block: N.Block, around: tuple[N.Stmt, ...]) -> Iterator[tuple[N.Stmt, tuple[N.Stmt, ...]]]:
+    """Each statement in the block, at any depth, with the statements around it, the outermost first."""
+    for s in block:
+        yield s, around
+        for inner in s.blocks():
+            yield from _nested(inner, (*around, s))
 
 
 def _unused(name: str, taken: set[str]) -> str:

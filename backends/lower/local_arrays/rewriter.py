@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends.lower.local_arrays.accesses import Group, accesses
-from quadrants_lab.backends.lower.local_arrays.arrays import Array, arrays_of
+from quadrants_lab.backends.lower.local_arrays.arrays import Array, Table, arrays_of, tables_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
@@ -23,14 +23,18 @@ class Rewriter:
     """``holds``: the value in each slot, none where that is not known. ``saved``: by value, where it was loaded to.
     ``left``: how many reads of a value, in the order of the text, are still to come."""
 
-    def __init__(self, b: Builder, body: N.Block, arrays: list[Array], ranges: Ranges) -> None:
+    def __init__(
+        self, b: Builder, body: N.Block, arrays: list[Array], tables: list[Table], ranges: Ranges
+    ) -> None:
         self.b = b
         self.body = body
         self.ranges = ranges
         self.buffers = {a.buffer.name: a.buffer for a in arrays}
         self.slots: dict[int, Slot] = {v: (a.buffer.name, n) for a in arrays for v, n in a.slots.items()}
         self.array_of = {g: a for a in arrays for g in a.groups}
-        groups = list(self.array_of)
+        self.table_of = {g: t for t in tables for g in t.groups}
+        self.tables = tables
+        groups = [*self.array_of, *self.table_of]
         self.at = {g.last.id: g for g in groups}
         self.parts = {s.id for g in groups for s in g.selects.values()} - self.at.keys()
         self.holds: dict[Slot, int] = {}
@@ -81,11 +85,15 @@ class Rewriter:
     # --- accesses
 
     def access(self, g: Group) -> None:
-        array = self.array_of[g]
-        name, b = array.buffer.name, self.b
+        b = self.b
         b.span, b.adjoint_of = g.last.span, g.last.adjoint_of
         for s in g.selects.values():
             self.read(s.operands())
+        if g in self.table_of:
+            self.choose(g, self.table_of[g].buffer)
+            return
+        array = self.array_of[g]
+        name = array.buffer.name
         slots = {place: (name, g.number(place)) for place in g.elements}
         if g.value != N.NO_ID:
             value = self.value(g.value)
@@ -103,8 +111,16 @@ class Rewriter:
                 b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
             return
         self.ensure({slots[place]: v for place, v in g.elements.items()})
+        self.choose(g, array.buffer)
+
+    def choose(self, g: Group, buffer: N.Buffer) -> None:
+        """Loads the element that a read chooses: the last one where its index is out of bounds."""
         at = self.where(g, g.number(tuple(n - 1 for n in g.shape)))
-        b.add(N.Load(g.last.id, g.last.type, name, (at,), name=g.last.name, span=g.last.span))
+        self.b.add(N.Load(g.last.id, g.last.type, buffer.name, (at,), name=g.last.name, span=g.last.span))
+
+    def fill(self, table: Table) -> None:
+        for n, v in enumerate(table.elements):
+            self.b.store(table.buffer, (self.b.const(n, i32),), self.value(v))
 
     def where(self, g: Group, beyond: int) -> int:
         """The number of the element at the index, ``beyond`` where there is none."""
@@ -153,6 +169,9 @@ class Rewriter:
             self.read(operands)
             self.b.stmts.append(reading(s, {i: self.value(i) for i in dict.fromkeys(operands)}))
             return
+        for table in self.tables:
+            if table.loop == s.id:
+                self.fill(table)
         written = self.written(s)
         inside = uses((s,)) if written else {}
         carried = s.inits if isinstance(s, N.Loop) else ()
@@ -266,16 +285,18 @@ def lowered(kernel: N.Kernel) -> N.Kernel:
 
 
 def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer]) -> N.Offload | None:
-    """None where the task has no such array, or has to stay as it is."""
+    """None where the task has no array and no table, or has to stay as it is."""
     groups = accesses(task.body)
     if not groups:
         return None
     arrays = arrays_of(task.body, groups, b.types, buffers)
-    if not arrays:
+    tables = tables_of(task.body, groups, arrays, b.types, {*buffers})
+    if not arrays and not tables:
         return None
     try:
-        body = Rewriter(b, task.body, arrays, Ranges(kernel)).run()
+        body = Rewriter(b, task.body, arrays, tables, Ranges(kernel)).run()
     except Lost:
         return None
-    buffers |= {a.buffer.name: a.buffer for a in arrays}
+    made = *(a.buffer for a in arrays), *(t.buffer for t in tables)
+    buffers |= {b.name: b for b in made}
     return replace(task, body=body)
