@@ -94,8 +94,8 @@ class _Place:
             b.yield_(*([] if self.again else [made]))
         with b.block() as orelse:
             b.yield_(*([] if self.again else [slot.id]))
-        results = () if self.again else (b.param(u32),)
-        b.add(N.If(b.fresh(), missing.id, tuple(then), tuple(orelse), results))
+        results = [] if self.again else [b.param(u32)]
+        b.add(N.If(b.fresh(), missing.id, tuple(then), tuple(orelse), tuple(results)))
         return X(b, b.load(table, (word.id,)) if self.again else results[0].id)
 
     def stretch(self, slots: Slots, t: DType) -> tuple[X, X]:

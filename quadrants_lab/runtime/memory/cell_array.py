@@ -344,7 +344,7 @@ class SlottedCells(CellArray):
     def _at(self, at: int, dtype: Any, value: Any = None) -> npt.NDArray[Any]:
         """The number at a byte of the memory, which becomes ``value`` if there is one."""
         data = self.storage.get(at, np.dtype(dtype).itemsize)
-        number = data.view(dtype)
+        number: npt.NDArray[Any] = data.view(dtype)
         if value is not None:
             number[0] = value
             self.storage.put(at, data)
