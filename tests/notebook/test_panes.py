@@ -149,8 +149,8 @@ def test_a_notebook_has_the_code_that_opens_before_the_ir_of_each_pass(view):
 
 
 def noise(name: str) -> ArrayView:
-    """An array whose picture takes more than 6 KB."""
-    values = np.random.default_rng(0).normal(size=(48, 100)).astype(np.float32)
+    """An array whose picture takes more than 4 KB."""
+    values = np.random.default_rng(0).normal(size=(40, 90)).astype(np.float32)
     return array_view(name, DTYPES["f32"], values)
 
 
@@ -199,7 +199,7 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     (kernel,) = view.kernels
     code = [Line(f"mov {n}", n % 12) for n in range(4000)]
     stages = [StageView("asm", "cpu", CodeView, CodeView(code, []))]
-    pictures = [noise(name) for name in "abcdef"]
+    pictures = [noise(name) for name in "abcdefgh"]
     launch = replace(kernel.launches[0], compared=[], arrays=[*kernel.launches[0].arrays, *pictures])
     large = replace(kernel, code={"forward": stages, "gradient": stages}, launches=[launch])
     markup = static_html(CellView("cell", [large]))
