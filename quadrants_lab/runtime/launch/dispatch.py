@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -454,7 +455,12 @@ class ValueAndGrad(Dispatcher):
             if not (watched or options.debug or options.check_races):
                 self.enter(now)
                 args = self.checked(args)
-                plan = self.combined_plan(now, args) if W.open_recording() is None else None
+                plan = None
+                with forks.deferred():
+                    from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
+                if W.open_recording() is None:
+                    with suppress(TwoLaunchesError):
+                        plan = self.plan(now, args)
                 if plan is not None:
                     self.here.last_plan = plan.weak
                     self._install(plan, args)
@@ -470,15 +476,6 @@ class ValueAndGrad(Dispatcher):
         value = self.forward.call(*args)
         self.forward.gradient.call(*args)
         return value
-
-    def combined_plan(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
-        """The plan for checked arguments; None where one kernel is not possible."""
-        with forks.deferred():
-            from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
-        try:
-            return self.plan(now, args)
-        except TwoLaunchesError:
-            return None
 
     def _made(self, now: S.Session, key: Any, named: Named, specs: Any) -> Plan:
         from quadrants_lab.runtime.compile.compiled import TwoLaunchesError

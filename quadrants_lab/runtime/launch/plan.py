@@ -69,7 +69,7 @@ class Plan(F.Buffers):
     ) -> None:  # fmt: skip
         super().__init__(compiled, owner.slots, session)
         self.owner, self.here = owner, owner.here
-        self.weak: Callable[[], Plan | None] = partial(_itself, self) if KEEPS_LAST.get() else ref(self)
+        self.weak: Callable[[], Plan | None] = (lambda: self) if KEEPS_LAST.get() else ref(self)
         self.last_launched = launched
         # where launches of this plan are noted: those of a gradient are no launch of the kernel
         self.noted: Launched[Plan] = launched if compiled.mode in (FORWARD, DUAL) else Launched()
@@ -345,10 +345,6 @@ class Plan(F.Buffers):
         """The launch number that determined the random draws of the last launch."""
         number: int = self.frame.launch_number if self.gradient is None else self.gradient.forward.number()
         return number
-
-
-def _itself(plan: Plan) -> Plan:
-    return plan
 
 
 def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
