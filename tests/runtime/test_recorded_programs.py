@@ -188,6 +188,7 @@ def test_nothing_of_a_recording_is_left_behind() -> None:
             world.there()
             world.x[0] = 0.5
         assert world.in_place._dispatch.call is not fast
+    world.in_place(1.0)  # the next call takes its path again
     assert world.in_place._dispatch.call is fast
     world.there()
     assert world.there._dispatch.call is world.there._dispatch.last.closures[1]
