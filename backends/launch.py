@@ -121,6 +121,8 @@ class Device(ABC):
         self.heap_address = 0
         self._heap: Memory | None = None
 
+    over = False
+
     def reserve(self, nbytes: int) -> Any:
         """Zeroed memory of this many bytes, of which a launch may use only the first ones. `allocate` it, unless the
         device has memory that comes into being where it is used."""
@@ -144,8 +146,8 @@ class Device(ABC):
         `forks.forked` from then on."""
 
     def session_ended(self) -> None:
-        """Drops the heap, because nothing will be launched any more: its memory may hold the device."""
-        self._heap = None
+        """Drops the heap, because nothing will be launched any more (``over``): its memory may hold the device."""
+        self.over, self._heap = True, None
 
     def need_heap(self, nbytes: int, most: int) -> None:
         """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) only for that. Do

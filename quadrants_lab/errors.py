@@ -108,6 +108,15 @@ class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
     """A kernel assert, a bounds check or an adstack overflow."""
 
 
+def ended(what: str) -> QuadrantsRuntimeError:
+    """The error for using an object of a session that has ended."""
+    return QuadrantsRuntimeError(
+        f"{what} was made before qd.reset() or a second qd.init(), which ended it",
+        code="QL2001",
+        help="make it again after qd.init()",
+    )
+
+
 class QuadrantsWarning(UserWarning):
     """Something that the user probably did not mean."""
 

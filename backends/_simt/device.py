@@ -15,6 +15,7 @@ from quadrants_lab.backends._gpu.flight import PART, Cost
 from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
+from quadrants_lab.errors import ended
 
 _MOST_SPARE = 256 << 20  # bytes of unused memory that a device keeps for its next arrays
 _HEAP_SHARE = 4  # adstacks may take a quarter of the device's memory before fewer threads run at a time
@@ -170,6 +171,8 @@ class SimtDevice(RemoteDevice, GpuDevice):
         else:
             if self._over:
                 raise forks.forked(self.name)
+            if self.over:  # another thread has ended the session since this one came to launch
+                raise ended("what was compiled of a kernel")
             flight.begin()
             if signals:
                 self.done.clear()

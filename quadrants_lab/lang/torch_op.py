@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, ended
 from quadrants_lab.lang.external_op import ExternalOp
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.observe.observers import watch
-from quadrants_lab.runtime.session import ended
 from quadrants_lab.runtime.tape.recorded import Fields, Recorded
 
 Outputs = Mapping[str, Any]

@@ -13,7 +13,7 @@ from weakref import WeakSet, ref
 
 from quadrants_lab.backends import DEFAULT, forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.errors import QuadrantsRuntimeError, ended
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.backend import Backend, backend
@@ -359,13 +359,4 @@ def wrong_session(of: Session, what: str) -> QuadrantsRuntimeError:
         f"{what} belongs to another session, on {of.settings.arch}",
         code="QL2003",
         help="use it within the `with` of its session; to_numpy and from_numpy carry values from one to another",
-    )
-
-
-def ended(what: str) -> QuadrantsRuntimeError:
-    """The error for using an object of a session that has ended."""
-    return QuadrantsRuntimeError(
-        f"{what} was made before qd.reset() or a second qd.init(), which ended it",
-        code="QL2001",
-        help="make it again after qd.init()",
     )

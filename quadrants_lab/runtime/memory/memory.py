@@ -27,6 +27,18 @@ from quadrants_lab.runtime.session import Session
 TIMES = count(1)
 
 
+class _Freed:
+    """In the place of memory of a session that has ended: ``shape`` and ``dtype`` stay, all else is the error QL2001,
+    also for a thread that was about to use the memory when another one ended the session."""
+
+    def __init__(self, session: Session, before: Any) -> None:
+        self.session, self.shape, self.dtype = session, before.shape, before.dtype
+        self.ndim, self.size, self.nbytes = before.ndim, before.size, before.nbytes
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.session.ended_error("memory of a field or array")
+
+
 class Head:
     """Heads a note of a recording: ``step`` items, of which it is the first."""
 
@@ -213,10 +225,10 @@ class Memory:
         return int(self.reader()(index))
 
     def session_ended(self) -> None:
-        """Drops memory of the device, which nobody can read any more (``freed``). Shape and dtype stay."""
+        """Drops memory of the device, which nobody can read any more (``freed``)."""
         self.freed = True
-        self.operand = np.broadcast_to(np.zeros((), self.dtype.numpy), self.operand.shape)
-        self.on_device = self._copy = None
+        self.operand = self.on_device = _Freed(self.session, self.operand)
+        self._copy = None
         if type(self) is Memory:  # elsewhere it is a property
             self.array = self.operand
 
