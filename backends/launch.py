@@ -123,11 +123,6 @@ class Device(ABC):
 
     over = False
 
-    def reserve(self, nbytes: int) -> Any:
-        """Zeroed memory of this many bytes, of which a launch may use only the first ones. `allocate` it, unless the
-        device has memory that comes into being where it is used."""
-        return self.allocate((nbytes,), np.uint8)
-
     @abstractmethod
     def finish(self) -> None:
         """Waits until every launch is done."""

@@ -17,8 +17,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from gpu_sparse import sparse
-
 import quadrants_lab as qd
 
 
@@ -474,5 +472,4 @@ def threads(times: int = 10, limit: int = 60) -> None:
 PARTS: dict[str, Callable[[], None]] = {
     "about": about, "speed": speed, "tapes": tapes, "scatter": scatter, "sums": sums, "vulkan": vulkan,
     "threads": threads, "endurance": endurance, "memory": memory, "differences": differences, "small": small,
-    "sparse": lambda: sparse(start, clock),
 }  # fmt: skip

@@ -66,7 +66,6 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "threads": (own("threads"), 420),
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),
-        "sparse": (own("sparse"), 120),
         "differences": (own("differences"), 120),
         "memcheck": (sanitized("memcheck", "small"), 120),
         "racecheck": (sanitized("racecheck", "small"), 120),

@@ -26,17 +26,13 @@ class MustWait(Exception):
 
 
 class SimtMemory(RemoteMemory):
-    """Memory of an array on the device; ``reserved``: see `Device.reserve`."""
+    """Memory of an array on the device."""
 
-    def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any, reserved: bool = False) -> None:
+    def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
         self._describe(device, shape, dtype)
         driver = device.driver
         driver.enter()
         nbytes = -(-self.nbytes // 8) * 8  # atomics on bytes touch the whole word
-        if reserved:
-            self.address = driver.reserve(nbytes)
-            forks.finalize(self, driver.free, self.address)
-            return
         spare = device.spare.get(nbytes)
         self.address = spare.pop() if spare else driver.allocate(nbytes)
         forks.finalize(self, _release, ref(device), driver, nbytes, self.address)

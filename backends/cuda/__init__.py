@@ -11,7 +11,7 @@ from quadrants_lab.backends.cuda import toolkit
 from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "ptx")
-CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2, many=True, blocks=True, slots=True)
+CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2, many=True, blocks=True)
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 

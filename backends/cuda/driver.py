@@ -16,8 +16,6 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
@@ -37,7 +35,6 @@ _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
 _DEFAULT_STREAM = 1  # libraries denote it by 1 or 0; 2 is the default stream of a thread
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
-_GLOBAL = 1  # of managed memory: every stream may access it
 _RELAXED = 2  # a capture mode that permits allocations meanwhile
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
@@ -51,7 +48,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "cuGetErrorString": (C.c_int, _p),
     "cuStreamBeginCapture_v2": (_p, C.c_int), "cuStreamEndCapture": (_p, _p), "cuGraphDestroy": (_p,),
     "cuGraphInstantiateWithFlags": (_p, _p, C.c_ulonglong), "cuGraphExecUpdate": (_p, _p, _p, _p),
-    "cuGraphExecDestroy": (_p,), "cuMemAllocManaged": (_p, _z, _u),
+    "cuGraphExecDestroy": (_p,),
 }  # fmt: skip
 
 
@@ -97,13 +94,6 @@ class Driver(simt.Driver):
         return title, text
 
     # these synchronous copies need no stream: they wait for our stream, which is a blocking one
-
-    def reserve(self, nbytes: int) -> int:
-        """The address of new managed memory, which the host never touches."""
-        address = _p()
-        made = self.cuMemAllocManaged(C.byref(address), max(nbytes, 1), _GLOBAL)
-        self.check(made, f"reserving {nbytes} bytes")
-        return address.value or 0
 
     def upload(self, address: int, host: int, nbytes: int) -> None:
         self.check(self.cuMemcpyHtoD_v2(address, host, nbytes), f"copying {nbytes} bytes to the device")
@@ -253,10 +243,6 @@ class Device(SimtDevice):
         self.large_heap = LARGE_HEAP
         if isinstance(self.driver, Driver):
             warm_up(self.driver)
-
-    def reserve(self, nbytes: int) -> SimtMemory:
-        """In managed memory: the driver makes a page, of zeros, when it is first used."""
-        return self.without_spare(lambda: self.memory(self, (nbytes,), np.uint8, reserved=True))
 
     # --- memory of other libraries ------------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ from math import prod
 from quadrants_lab.backends.lower.digits import Splits, places, splits
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import slots_of
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.cell_order import FIRST, Slots, levels_of, slots_of
+from quadrants_lab.ir.cell_order import FIRST, Slots, levels_of
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, DType, i32, i64, u1, u32

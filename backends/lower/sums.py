@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from quadrants_lab.analysis.effects import memory_classes
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.cell_order import slots_of
+from quadrants_lab.ir.buffers import slots_of
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import find, uses, walk

@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
-from quadrants_lab.ir.cell_order import Order
+from quadrants_lab.ir.cell_order import Order, Slots, slots_in
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
@@ -125,3 +125,8 @@ def marks_of(buffer: Buffer) -> tuple[str, str] | None:
     """For a scratch buffer of marks: the buffer whose elements they mark, and the kind of access. None for others."""
     name, _, what = buffer.name.rpartition(".")
     return (name, what) if buffer.role == "marks" and buffer.name != EPOCH else None
+
+
+def slots_of(of: Buffer) -> Slots | None:
+    """The slots of a buffer; None where it has no table."""
+    return slots_in(of.order, of.dtype.nbytes) if of.order else None

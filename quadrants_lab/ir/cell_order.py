@@ -13,12 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 from quadrants_lab.ir.record import dataclass
-
-if TYPE_CHECKING:
-    from quadrants_lab.ir.buffers import Buffer
 
 Order = tuple[tuple[int, int], ...]
 SLOT = -1  # in place of an axis
@@ -39,11 +35,6 @@ class Slots:
     @property
     def elements(self) -> int:
         return self.begin + (FIRST + self.count) * self.size
-
-
-def slots_of(of: Buffer) -> Slots | None:
-    """The slots of a buffer; None where it has no table."""
-    return slots_in(of.order, of.dtype.nbytes) if of.order else None
 
 
 def slots_in(order: Order, itemsize: int) -> Slots | None:

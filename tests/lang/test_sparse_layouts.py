@@ -180,7 +180,7 @@ def activate(x: Any, block: int, anywhere: bool) -> int:
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("session", in_turn(sessions("cpu", "cuda", "wasm", "c")), indirect=True)
+@pytest.mark.parametrize("session", in_turn(sessions("cpu", "wasm", "c")), indirect=True)
 def test_a_grid_of_which_one_percent_is_active_takes_three_percent_of_the_memory(grid: str, session: str) -> None:
     layout, block, anywhere = GRIDS[grid]
     x = qd.field(qd.f32)

@@ -136,9 +136,6 @@ class StandIn:
             raise MemoryError(f"allocating {nbytes} bytes: out of memory")
         return self._take(ctypes.create_string_buffer(b"\xcd" * min(nbytes, 1 << 16), nbytes + 256), nbytes)
 
-    def reserve(self, nbytes: int) -> int:
-        return self._take(ctypes.create_string_buffer(nbytes + 256), nbytes)
-
     def _take(self, block: Any, nbytes: int) -> int:
         address = -(-ctypes.addressof(block) // 256) * 256
         with self._order:

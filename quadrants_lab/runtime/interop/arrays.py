@@ -20,7 +20,8 @@ from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle, settle_argument
 from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor
 from quadrants_lab.runtime.memory.identity import memory_of, overlapping
-from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:

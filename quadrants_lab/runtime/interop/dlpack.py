@@ -14,7 +14,8 @@ import numpy as np
 
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
-from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
 _CUDA = 2  # DLPack's kDLCUDA

@@ -27,7 +27,8 @@ from weakref import WeakValueDictionary
 from quadrants_lab.errors import render, warn
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor, tensor_memory
-from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.memory.memory import Memory
 
 
 class Use(NamedTuple):

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
 from quadrants_lab.runtime.interop import dlpack
-from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
 NOT_TORCH: Any = ()  # isinstance(x, ()) is False

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from quadrants_lab.backends.pages import Pages
 from quadrants_lab.ir.cell_order import Order, slots_in
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.memory.cell_array import CellArray, PagedCells, SlottedCells, Storage
+from quadrants_lab.runtime.memory.cell_array import CellArray, PagedCells, SlottedCells
 from quadrants_lab.runtime.session import Session
 
 
@@ -26,9 +26,8 @@ def make_cells(session: Session, dtype: DType, shape: tuple[int, ...], order: Or
         return SlottedCells(shape, dtype.numpy, order, PagedStorage(pages))
     with session.lock:  # allocation may wait for launches, or start some
         device = session.device
-        there = device.reserve(nbytes)
-        storage: Storage = VisibleStorage(device, there) if there.array is not None else RemoteStorage(there)
-    return SlottedCells(shape, dtype.numpy, order, storage)
+        there = device.allocate((nbytes,), np.uint8)
+    return SlottedCells(shape, dtype.numpy, order, VisibleStorage(device, there))
 
 
 class PagedStorage:
@@ -87,31 +86,3 @@ class VisibleStorage:
 
     def restore(self, copy: VisibleStorage, nbytes: int) -> None:
         self.get(0, nbytes)[...] = copy.get(0, nbytes)
-
-
-class RemoteStorage:
-    """Of a device whose memory the host cannot access."""
-
-    def __init__(self, memory: Any) -> None:
-        self.memory, self.address, self.room = memory, memory.address, memory.nbytes
-
-    def get(self, at: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        out = np.empty(nbytes, np.uint8)
-        self.memory._fetch(out.ctypes.data, at, nbytes)
-        return out
-
-    def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
-        self.memory._send(values.ctypes.data, at, values.nbytes)
-
-    def clear(self, at: int, end: int) -> None:
-        self.put(at, np.zeros(end - at, np.uint8))
-
-    def taken(self, nbytes: int) -> int:
-        return nbytes
-
-    def saved(self, nbytes: int) -> RemoteStorage:
-        """With room for some more: the device keeps memory of each size for later copies."""
-        return RemoteStorage(self.memory.save(0, min(1 << (nbytes - 1).bit_length(), self.room)))
-
-    def restore(self, copy: RemoteStorage, nbytes: int) -> None:
-        self.memory._copy(0, copy.memory, 0, nbytes)

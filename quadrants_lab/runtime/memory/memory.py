@@ -384,31 +384,6 @@ class HostMirrored(Memory):
             self.version += 1
 
 
-class Imported(HostMirrored):
-    """Memory of another library on the session's device. The library may write at any time, so the host's copy is never
-    known to be up to date, and `flush` uploads what was written."""
-
-    __slots__ = ()
-
-    @classmethod
-    def at(cls, session: Session, on_device: Any, foreign: Any) -> Imported:
-        """Over device memory of another library."""
-        dtype = from_numpy(on_device.dtype)
-        assert dtype is not None
-        made = cls(session, dtype)
-        made.on_device = made.operand = on_device
-        made.address, made.foreign = on_device.address, foreign
-        session.holders.add(made)
-        return made
-
-    def _is_current(self) -> bool:
-        return self._host_newer
-
-    def flush(self) -> None:
-        self.upload()
-        super().flush()
-
-
 class Celled(Memory):
     """Memory of a field in a sparse layout. ``array`` and `values` are row-major copies, or QL2036 for large ones."""
 

@@ -22,7 +22,8 @@ import numpy.typing as npt
 from quadrants_lab.analysis.regions import Region, volume, whole
 from quadrants_lab.backends.host import empty
 from quadrants_lab.backends.pages import PAGE
-from quadrants_lab.runtime.memory.memory import PUT, Celled, HostMirrored, Imported, Memory
+from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.memory.memory import PUT, Celled, HostMirrored, Memory
 
 
 class Account:

@@ -13,7 +13,8 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.memory.identity import field_version, memory_of
-from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import Observer, unwatched
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,30 +23,19 @@ from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
+from quadrants_lab.runtime.tape.expected import steps_to_run_again
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of
 from quadrants_lab.runtime.tape.python_writes import record_python_writes, write_elements
 from quadrants_lab.runtime.tape.report import rows
-from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
-from quadrants_lab.runtime.tape.step import Item, Segment, Step, again, called, launch_gradient
+from quadrants_lab.runtime.tape.rerun import Rerun
+from quadrants_lab.runtime.tape.step import Item, Pending, Segment, Step, again, called, launch_gradient
 from quadrants_lab.runtime.tape.tracing import FORWARD
 from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
-
-
-class Pending(NamedTuple):
-    """A launch that is about to start. ``into``: the segment that saves what it overwrites, None if its step does. That
-    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already. ``began``: when,
-    if that is wanted."""
-
-    writes: list[PendingWrite]
-    into: Segment | None
-    cost: int
-    hold: Hold | None
-    began: float = 0.0
 
 
 class Launches(Keeper):

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quadrants_lab.analysis.regions import Region, add, common, contains, minus, overlap, whole
 from quadrants_lab.errors import Label, render
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
+    from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 
 MANY = 1 << 30  # boxes that stay apart, because a box around them has other elements, too
@@ -378,3 +379,15 @@ class StepRow:
     writes: tuple[str, ...] = ()
     differentiable: tuple[str, ...] = ()
     kept: tuple[tuple[str, int], ...] = ()
+
+
+class Pending(NamedTuple):
+    """A launch that is about to start. ``into``: the segment that saves what it overwrites, None if its step does. That
+    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already. ``began``: when,
+    if that is wanted."""
+
+    writes: list[PendingWrite]
+    into: Segment | None
+    cost: int
+    hold: Hold | None
+    began: float = 0.0

@@ -13,7 +13,8 @@ from quadrants_lab.analysis.regions import Region
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
-from quadrants_lab.runtime.memory.memory import SHARED, Celled, Imported, Memory
+from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.memory.memory import SHARED, Celled, Memory
 from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, HostPart, Part, index_bytes, part_at
 
 Watcher = tuple[Callable[[Any], None]]  # of one function, as it stands in `Memory.watchers`
