@@ -8,7 +8,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 
 def _formula(self: Any, node: Any) -> None:
-    text = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", node.astext())
+    text = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", node.astext()).replace(r"\dots", r"\ldots")
     self.body.append(tex2mathml(text, as_block=isinstance(node, nodes.math_block)))
     raise nodes.SkipNode
 

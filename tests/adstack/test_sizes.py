@@ -114,6 +114,13 @@ def test_reads_lists_arguments_shapes_and_buffers() -> None:
     assert reads(e) == (frozenset({"a"}), frozenset({"p"}), frozenset({"m"}))
 
 
+@pytest.mark.parametrize("text", ["@p[{i} - 1, 0]", "@p[0, {i} - 1]", "@p[{i}, 2]", "@p[1, {i} + 2]"])
+def test_reads_beside_a_buffer_are_0(text: str) -> None:
+    values = [brute(parse_size(text.format(i=i)), {}) for i in range(3)]
+    assert evaluate(parse_size(f"max(i%1 in 0..3: {text.format(i='i%1')})"), Live()) == max(values)
+    assert evaluate(parse_size(f"sum(i%1 in 0..3: {text.format(i='i%1')})"), Live()) == sum(values)
+
+
 def test_large_ranges_are_evaluated_in_chunks() -> None:
     e = parse_size("max(i%1 in 0..1000000: (i%1 % 1000) * 3)")
     assert evaluate(e, Live()) == 2997

@@ -468,3 +468,16 @@ def test_a_static_loop_looks_at_its_list_again_only_after_a_change(monkeypatch):
     sums()
     assert y[None] == 3.0 + 28.0
     assert len(looks) == 2
+
+
+def test_a_comprehension_keeps_its_variable_to_itself():
+    x = qd.field(qd.f64, 3)
+
+    @qd.kernel
+    def leaks():
+        for i in x:
+            a = [x[i] * own for own in range(2)]
+            x[i] = a[1] + own  # noqa: F821  # that is the test
+
+    with pytest.raises(qd.QuadrantsNameError, match="own"):
+        leaks()

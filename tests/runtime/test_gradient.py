@@ -90,6 +90,22 @@ def test_sizes_are_evaluated_again_only_when_something_changed(monkeypatch) -> N
     assert by_field.sizes()[0].depth == 5
 
 
+def test_a_gradient_goes_to_the_arrays_of_its_own_call() -> None:
+    _, y = make()
+    arrays = [qd.ndarray(qd.f64, 3, needs_grad=True) for _ in range(2)]
+    counts = qd.ndarray(qd.i32, 3)
+    counts.fill(2)
+    for n, x in enumerate(arrays):
+        x.from_numpy(np.array([0.1, 0.4, 0.9]) + n)
+    for x in (arrays[0], arrays[0], arrays[1], arrays[0]):
+        for other in arrays:
+            other.grad.fill(0)
+        by_array.grad(x, counts, y)
+        for other in arrays:
+            want = sines(other.to_numpy(), 2)[1] if other is x else 0
+            np.testing.assert_allclose(other.grad.to_numpy(), want, atol=1e-12)
+
+
 def test_the_report_compares_with_naive_stacks_and_suggests_cures() -> None:
     x, y = make()
     n = qd.field(qd.i32, ())
