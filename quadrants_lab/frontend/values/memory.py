@@ -103,9 +103,6 @@ class Element(Leaf):
     def pairs(self, cx: Lowering, new: Value, node: ast.expr) -> Iterator[tuple[Any, Any]]:
         yield from self.cells(cx, node).pairs(cx, new, node) if self.shape else Leaf.pairs(self, cx, new, node)
 
-    def with_leaves(self, numbers: Iterable[Any]) -> Any:
-        return Matrix(self.shape, tuple(numbers)) if self.shape else Leaf.with_leaves(self, numbers)
-
     def cells(self, cx: Lowering, node: ast.expr) -> Any:
         """The entries of an element of a matrix field, one by one."""
         return self.pick(cx, product(*map(range, self.shape)), self.shape, node)

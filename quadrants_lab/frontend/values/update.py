@@ -201,6 +201,8 @@ def atomic(
         else:
             old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, amount), t))
     _activate(cx, target)
+    if isinstance(target, V.Element) and target.shape:
+        return V.Matrix(target.shape, tuple(old))
     return target.with_leaves(old)  # type: ignore[no-any-return]
 
 
