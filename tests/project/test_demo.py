@@ -22,7 +22,7 @@ def test_demo_prints_gradients_and_writes_a_page_that_stands_alone(tmp_path: Pat
     assert str(page) in done.stdout
     html = page.read_text()
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)|@import|url\((?!["']?(?:data:|#))""", html)
-    assert len(html) < 1_000_000
+    assert len(html) < 1_500_000  # with modules that compute
     packed = re.search(r'id="data">([^<]+)<', html).group(1)  # type: ignore[union-attr]  # fails if absent
     shape = json.loads(gzip.decompress(base64.b64decode(packed)))["shape"]
     assert shape["kernels"] == ["relax", "wave", "weighted", "chain", "drive"]
