@@ -155,7 +155,7 @@ def test_check_says_what_speaks_against_a_gradient(cell, shell, body, says):
 
 def test_check_compares_with_forward_mode(cell, shell):
     ran = cell("%%qdkernel --grad y --check --quiet" + WAVE + "wave()\nx.grad.to_numpy()")
-    assert re.search(r"agrees with .* and with forward mode to (the last digit|[1-9]e-1[67])", ran.text)
+    assert re.search(r"agrees with .* and with forward mode to the last digits", ran.text)
     ran = cell("%%qdkernel --grad y --check --quiet" + WAVE + CHECKED["wrong"][0] + "x.grad.to_numpy()")
     found = re.search(r"forward mode: along that direction (\S+), by the gradient it is (\S+)\n", ran.text)
     assert abs(float(found[1]) - float(found[2])) < 1e-9  # what has no gradient has no tangent
