@@ -45,7 +45,7 @@ def loader() -> str:
     return (HERE / "loader.js").read_text()
 
 
-MOST_BYTES = 28 << 9  # of a cell's compressed answers in a notebook
+MOST_BYTES = 41 << 9  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
 LARGE = ("passes", "cfg", "code", "beside")  # panes that a notebook stores only for small kernels

@@ -48,7 +48,7 @@ from quadrants_lab.widgets.tree import (
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report
 
-MOST_TEXT = 33_000  # characters of a cell's copy, which with the live widget takes less than 100 KB of a notebook
+MOST_TEXT = 42_000  # characters of a cell's copy, which with the live widget takes less than 120 KB of a notebook
 
 
 @dataclass(frozen=True, slots=True)

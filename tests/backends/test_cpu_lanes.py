@@ -26,6 +26,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime import session
 
 WIDEST = jit.vector_bytes()
+MASKS = WIDEST >= 64  # AVX-512; with less, LLVM writes gathers and scatters as single loads and stores
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -310,7 +311,8 @@ def test_slots_of_loops_of_different_lengths(
             for _ in range(2):
                 v, d = np.cos(v) * 1.5, d * np.sin(v) * -1.5
         assert got == pytest.approx(d, rel=1e-11, abs=0)
-    assert ("scatter" in f.grad.code("asm")) == apart
+    if MASKS:
+        assert ("scatter" in f.grad.code("asm")) == apart
 
 
 def test_a_budget_takes_lanes_away_and_changes_nothing_else() -> None:
@@ -436,7 +438,8 @@ def test_vectorised_stencils_do_not_gather() -> None:
     blur()
     wave()
     assert "gather" not in blur.code("asm")
-    assert "gather" in wave.code("asm")  # in lanes, which pay for their functions
+    if MASKS:
+        assert "gather" in wave.code("asm")  # in lanes, which pay for their functions
 
 
 __all__ = ["conformance_prims", "conformance_tasks"]

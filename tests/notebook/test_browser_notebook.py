@@ -70,7 +70,7 @@ def test_the_sixth_lesson_follows_a_gradient_that_fades():
     with lab(sixth.parent, OUT) as page:
         page.open(sixth.name)
         page.run_all(warnings=True)
-        (inspector,) = page.inspectors()
+        _, inspector = page.inspectors(2)
         inspector.locator('[data-move="last"]').click()
         assert "x.grad[2] += 1.2" in inspector.locator(".mem").inner_text()
         # the stack holds 0.3 * v: v itself is not restored, and what is left of it says so

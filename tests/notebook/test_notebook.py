@@ -153,7 +153,7 @@ def test_each_inspected_cell_has_a_widget_and_beside_it_a_static_copy(lesson):
         data = [o.data for o in cell.outputs if "data" in o]
         assert any("application/vnd.jupyter.widget-view+json" in d for d in data)
         (static,) = [d["text/html"] for d in data if "text/html" in d]
-        assert sum(len(str(d)) for d in data) + widget_bytes(lesson.book, data) < 100_000
+        assert sum(len(str(d)) for d in data) + widget_bytes(lesson.book, data) < 120_000
         assert "this pane failed" not in static
         assert not re.search(r"<(script|style|svg)\b", static)
 

@@ -134,6 +134,7 @@ def test_a_fast_path_outlives_observers_but_not_what_it_was_made_for() -> None:
         with recording():
             square(x, y, 1.0)
         assert square.dispatcher.call == square.dispatcher.resolve
+    square(x, y, 1.0)  # takes it again
     assert square.dispatcher.call is fast
     qd.field(qd.f32, 3)
     with recording():
