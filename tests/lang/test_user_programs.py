@@ -40,7 +40,10 @@ def test_the_table_of_the_guide() -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("page", ["", *dict.fromkeys(row.page for row in GUIDE)])
+@pytest.mark.parametrize("page", [  # the peer compiles one page for more than a minute
+    "", *(pytest.param(page, marks=[pytest.mark.slow] * (page == "linalg_per_thread"))
+          for page in dict.fromkeys(row.page for row in GUIDE)),
+])  # fmt: skip
 def test_the_peer_agrees(page: str) -> None:
     """On the rows of a page of the guide, or on those of no page."""
     rows = [row for row in GUIDE if row.page == page] or ROWS
