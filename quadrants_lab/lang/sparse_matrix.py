@@ -168,11 +168,10 @@ class SparseMatrix:
             other = np.asarray(other)
         if other.shape[0] != self.shape[1]:
             raise AssertionError(f"Dimension mismatch between sparse matrix {self.shape} and vector {other.shape}")
-        if out := _beside(other, self.dtype, self.shape[0]):
+        if (out := _product_on_gpu(other, self.dtype, self.shape[0])) is not None:
             self._there(other).multiply(other._live(), out._live())
             return out
-        vector = _array(other)
-        return _as_given(self.matrix @ vector.astype(self.matrix.dtype), other)
+        return _as_given(self.matrix @ _array(other).astype(self.matrix.dtype), other)
 
     def _there(self, vector: Any) -> by_cupy.OnGpu:
         """The matrix on the GPU of an ndarray, kept until the matrix has other elements."""
@@ -217,8 +216,9 @@ def _array(x: Any) -> Any:
     return x.to_numpy() if isinstance(x, Dense) else np.asarray(x)
 
 
-def _beside(vector: Any, dtype: Any, n: int) -> Any:
-    """An ndarray for n numbers, where ``vector`` is an ndarray of this dtype with which CuPy can compute; or None."""
+def _product_on_gpu(vector: Any, dtype: Any, n: int) -> Any:
+    """A new ndarray for the n numbers of a result, if ``vector`` is an ndarray of this dtype with which CuPy can compute;
+    otherwise None."""
     if not getattr(vector, "__qd_ndarray__", False) or vector.dtype is not dtype or vector.element_shape:
         return None
     return ndarray(dtype, n) if len(vector.shape) == 1 and by_cupy.can_compute(vector._live()) else None
@@ -302,7 +302,7 @@ class SparseCG:
         """(x, whether it converged)."""
         no_derivative("a sparse solver")
         start = None if self.x0 is None else _array(self.x0).astype(np.float64)
-        if out := _beside(self.b, self.A.dtype, self.A.shape[0]):
+        if (out := _product_on_gpu(self.b, self.A.dtype, self.A.shape[0])) is not None:
             vectors = self.b._live(), out._live()
             return out, self.A._there(self.b).conjugate_gradients(*vectors, start, self.atol, self.max_iter)
         A, b = self.A.matrix.astype(np.float64), _array(self.b).astype(np.float64)

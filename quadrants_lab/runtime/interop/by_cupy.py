@@ -1,5 +1,5 @@
 """What CuPy computes with memory of an NVIDIA GPU, where CuPy is installed: sorts, products with sparse matrices and
-conjugate gradients. Each function answers False or None, without having written, where CuPy cannot compute."""
+conjugate gradients. `can_compute` says whether it can; `sort` asks itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def can_compute(*memories: Memory) -> bool:
 
 @contextmanager
 def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
-    """CuPy's arrays over the memories, of which the last ``written`` are written, as `_in_stream`."""
+    """CuPy's arrays over the memories, whose last ``written`` ones the block writes, in the session's stream."""
     import cupy
 
     with _in_stream(memories[0].session) as device:
@@ -57,7 +57,8 @@ def _array(memory: Any, cupy: Any) -> Any:
 
 def sort(keys: Memory, values: Memory | None) -> bool:
     """Sorts the keys along their one axis, and the values with them, stably. Floats get the total order of IEEE 754: as
-    signed integers, their bits have this order once the lower bits of negative numbers are inverted."""
+    signed integers, their bits have this order once the lower bits of negative numbers are inverted. Returns False,
+    without having written, where CuPy cannot compute."""
     both = [keys] if values is None else [keys, values]
     if not can_compute(*both):
         return False
