@@ -217,7 +217,7 @@ def _array(x: Any) -> Any:
 
 
 def _product_on_gpu(vector: Any, dtype: Any, n: int) -> Any:
-    """A new ndarray for the n numbers of a result, if ``vector`` is an ndarray of this dtype with which CuPy can compute;
+    """A new ndarray for the n numbers of a result, if CuPy can compute with ``vector``, an ndarray of this dtype;
     otherwise None."""
     if not getattr(vector, "__qd_ndarray__", False) or vector.dtype is not dtype or vector.element_shape:
         return None
