@@ -348,6 +348,16 @@ def _sort_by_two_digits(
     _pass(tmp, keys, tmp_values, values, scratch, n, dtype, pairs, shift + 8)
 
 
+@kernel
+def _invert(keys: Tensor, n: i32, dtype: Template) -> None:
+    """Inverts the bits of negative reals but for the sign: as signed integers, they then have the order of the reals.
+    Twice is nothing."""
+    signed = static(i64 if dtype.bits == 64 else i32)
+    for k in range(n):
+        bits = bit_cast(keys[k], signed)
+        keys[k] = bit_cast(bits ^ ((bits >> static(dtype.bits - 1)) & signed(static(signed.limits[1]))), dtype)
+
+
 def _plain(x: Any) -> bool:
     """Whether it is a field or ndarray of numbers whose indices begin at 0."""
     return isinstance(x, Dense) and not x.element_shape and not any(x.offset)
@@ -367,9 +377,15 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
         raise _wrong(f"parallel_sort sorts numbers with {keys!r} that have its shape and no offset", values)
     if any(x is not None and has_derivative(x) for x in (keys, values)):
         no_derivative("parallel_sort")
-    if by_cupy.sort(keys._live(), None if values is None else values._live()):
-        return
     n, pairs = keys.shape[0], values is not None
+    given = [keys._live(), values._live()] if pairs else [keys._live()]
+    if by_cupy.can_compute(*given):
+        if keys.dtype.is_float:
+            _invert(keys, n, keys.dtype)
+        by_cupy.sort(*given)
+        if keys.dtype.is_float:
+            _invert(keys, n, keys.dtype)
+        return
     tmp = ndarray(keys.dtype, n)
     tmp_values = ndarray(values.dtype, n) if pairs else ndarray(keys.dtype, 1)
     scratch = ndarray(u32, sort_scratch_slots(n))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from quadrants_lab.analysis.algebra import subexpressions
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order
@@ -12,9 +13,18 @@ from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Executable
 from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.sizeexpr import SizeCounted, SizeRange
+from quadrants_lab.ir.types import f64
 from quadrants_lab.ir.walk import find
 
 Built = TypeVar("Built")
+
+
+def _is_steady(stack: N.AdStackAlloca) -> bool:
+    """Whether the stack has values of f64, and a depth that no iteration's own data decide."""
+    varying = (SizeRange, SizeCounted)
+    size = stack.size
+    return stack.type is f64 and size is not None and not any(isinstance(e, varying) for e in subexpressions(size))
 
 
 class GpuExecutable(Executable):
@@ -26,7 +36,8 @@ class GpuExecutable(Executable):
     scalar; ``looping``: whether it has loops in its iterations; ``in_step``: the number of iterations that a thread
     runs at once. The kernel has its schedule.
 
-    ``sizing_args``: the scalar arguments on which group counts depend. ``draws``: whether it draws random numbers.
+    ``steady``: whether its adstacks have values of f64 alone, and one depth in all iterations. ``sizing_args``: the
+    scalar arguments on which group counts depend. ``draws``: whether it draws random numbers.
     """
 
     def __init__(
@@ -43,6 +54,7 @@ class GpuExecutable(Executable):
         self.totals = [1 if t.kind == "serial" else fixed_total(t) for t in self.tasks]
         self.stacks = [in_heap_order(t) for t in self.tasks]
         self.stacked = [any(not s.count_only for s in stacks) for stacks in self.stacks]
+        self.steady = all(_is_steady(s) for stacks in self.stacks for s in stacks)
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
         self.in_step = [max(1, t.in_step) for t in self.tasks]
         self.looping = [any(find(t.body, N.Loop)) for t in self.tasks]

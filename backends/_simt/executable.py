@@ -299,7 +299,9 @@ class SimtFrame(GpuFrame):
 
     def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
         plan = super()._heap_plan(caps, budget, passing)
-        few = self.device.few_threads
+        # The arithmetic of f64 is what steady threads wait for, so that more of them help. Threads whose depths differ
+        # wait for memory, as those of f32 do.
+        few = self.device.few_threads * (1 + self.exe.steady)
         if plan.heap_bytes <= self.device.large_heap or plan.threads <= few:
             return plan
         return super()._heap_plan(caps, few * plan.lane_bytes, passing)

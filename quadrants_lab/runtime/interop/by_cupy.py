@@ -1,5 +1,5 @@
 """What CuPy computes with memory of an NVIDIA GPU, where CuPy is installed: sorts, products with sparse matrices and
-conjugate gradients. `can_compute` says whether it can; `sort` asks itself."""
+conjugate gradients, where `can_compute` says that it can."""
 
 from __future__ import annotations
 
@@ -55,37 +55,19 @@ def _array(memory: Any, cupy: Any) -> Any:
     return cupy.ndarray(there.shape, there.dtype, cupy.cuda.MemoryPointer(owned, 0))
 
 
-def sort(keys: Memory, values: Memory | None) -> bool:
-    """Sorts the keys along their one axis, and the values with them, stably. Floats get the total order of IEEE 754: as
-    signed integers, their bits have this order once the lower bits of negative numbers are inverted. Returns False,
-    without having written, where CuPy cannot compute."""
+def sort(keys: Memory, values: Memory | None = None) -> None:
+    """Sorts the keys by their bits as signed integers, and the values with them, stably."""
+    import cupy
+
     both = [keys] if values is None else [keys, values]
-    if not can_compute(*both):
-        return False
-    import cupy
-
     with _arrays(*both, written=len(both)) as arrays:
-        bits = arrays[0]
-        if keys.dtype.is_float:
-            bits = bits.view(np.int64 if keys.dtype.bits == 64 else np.int32)
-            _invert(bits)
+        signed = arrays[0].view(f"i{arrays[0].itemsize}") if keys.dtype.is_float else arrays[0]
         if values is None:
-            bits.sort()
+            signed.sort()
         else:
-            order = cupy.argsort(bits)
-            for array in (bits, arrays[1]):
+            order = cupy.argsort(signed)
+            for array in (signed, arrays[1]):
                 array[...] = array[order]
-        if keys.dtype.is_float:
-            _invert(bits)
-    return True
-
-
-def _invert(bits: Any) -> None:
-    """Inverts the bits of negative numbers but for the sign. Twice is nothing."""
-    import cupy
-
-    invert = cupy.ElementwiseKernel("int32 shift, T most", "T x", "x ^= (x >> shift) & most", "quadrants_lab_invert")
-    invert(8 * bits.itemsize - 1, bits.dtype.type(np.iinfo(bits.dtype).max), bits)
 
 
 class OnGpu:
