@@ -89,7 +89,7 @@ if [ -n "$rows" ]; then
 fi
 
 # --- Python and its packages ----------------------------------------------------------------------------------------
-case $profile in demo) extras=notebook ;; *) extras=dev,vulkan ;; esac
+case $profile in demo) extras=notebook,wasm ;; *) extras=dev,vulkan ;; esac
 if [ "$(uname)" = Darwin ]; then extras=$extras,metal; fi
 stamp=$venv/.stamp-$profile
 key=$(cat pyproject.toml scripts/setup.sh | cksum)@$PWD

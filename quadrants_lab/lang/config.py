@@ -159,6 +159,7 @@ OPTIONS: dict[str, Option] = {
     "enable_fallback": Option(_flag, True),
     "simulate": Option(_flag, False),
     "kernel_profiler": Option(_flag, False),
+    "print_full_traceback": Option(_flag, False),
     "print_non_pure": Option(_flag, False),
     "require_version": Option(_version, None),
     "unrolling_limit": Option(_count, 0),
@@ -168,7 +169,7 @@ OPTIONS: dict[str, Option] = {
 _OFF = """
 experimental_auto_mesh_local external_metal_command_queue_is_torch_queue flatten_if force_scalarize_matrix
 gdb_trigger half2_vectorization mesh_localize_all_attr_mappings mesh_localize_from_end_mapping
-move_loop_invariant_outside_if print_accessor_ir print_full_traceback print_ir print_ir_dbg_info
+move_loop_invariant_outside_if print_accessor_ir print_ir print_ir_dbg_info
 print_kernel_amdgcn print_kernel_asm print_kernel_llvm_ir print_kernel_llvm_ir_optimized
 print_preprocessed_ir print_struct_llvm_ir raise_on_templated_floats timeline
 """
@@ -223,6 +224,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
     ``offline_cache_max_size_of_files`` bytes. ``unrolling_limit``: a static loop of more iterations is a warning (0: of
     none). ``print_non_pure``: names of kernels without ``fastcache`` are printed when they are compiled.
+    ``print_full_traceback``: the traceback of an error in a kernel has the frames of the compiler, too.
     ``require_version``: the least version of Quadrants that the program needs. An option that is not given is
     read from the environment variable QD_ followed by its name in capitals. An unknown option is a KeyError.
     """
@@ -376,7 +378,7 @@ def change_option(name: str, value: Any) -> None:
     """Changes an option of the current session for kernels that are launched from now on."""
     now = session.current()
     options = now.settings.options
-    if name in WITHOUT_EFFECT:
+    if name in WITHOUT_EFFECT or name == "print_full_traceback":
         now.settings = replace(now.settings, options={**options, name: value})
         return
     if name not in CHANGEABLE:

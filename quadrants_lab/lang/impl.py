@@ -31,7 +31,10 @@ class Runtime:
     """The part of Quadrants' runtime object that programs use."""
 
     short_circuit_operators = True
-    print_full_traceback = False
+
+    @property
+    def print_full_traceback(self) -> bool:
+        return bool(cfg.print_full_traceback)
 
     @property
     def default_fp(self) -> Any:

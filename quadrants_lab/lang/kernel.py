@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.errors import Label, QuadrantsError, QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.ir.record import dataclass
@@ -17,6 +17,7 @@ from quadrants_lab.lang.classes import BoundFunc, is_method
 from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
 from quadrants_lab.lang.parameters import is_compound, positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
+from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -42,6 +43,17 @@ class CacheObservations:
     cache_stored: bool = False
 
 
+E = TypeVar("E", bound=Exception)
+
+
+def shortened(error: E) -> E:
+    """The error of a launch without the frames of the compiler, because its text names the user's line. All frames stay
+    of an error that is no diagnostic, and with ``print_full_traceback=True``."""
+    now = session.default()
+    full = now is not None and now.settings.options.get("print_full_traceback")
+    return error.with_traceback(None) if isinstance(error, QuadrantsError) and not full else error
+
+
 class Launchable:
     """Base of a kernel, its gradient, and both in one launch. It can be called, and shows what was compiled.
 
@@ -64,9 +76,9 @@ class Launchable:
             args = positional(self.name, self._parameters, args, kwargs)
         try:
             return self._dispatch.call(*args)
-        except (TypeError, SyntaxError):
+        except (TypeError, SyntaxError, QuadrantsError) as e:
             if len(args) == len(self._parameters):
-                raise
+                raise shortened(e)  # noqa: B904 - it is the same error
             args = positional(self.name, self._parameters, args, {})
         return self._dispatch.call(*args)
 
@@ -74,11 +86,15 @@ class Launchable:
         """A call with parameters that are vectors, matrices or structs, or that can be fields or arrays."""
         if kwargs or len(args) != len(self._parameters):
             args = positional(self.name, self._parameters, args, kwargs)
-        if not self._variants.tensors:
-            return self._dispatch.call(*self._dispatch.flat(args))
-        flat = self._variants.default[0].flat(args)
-        self._dispatch = chosen = self._variants.for_arguments(flat)[self._side]  # another thread may choose another
-        return chosen.call(*flat)
+        try:
+            if not self._variants.tensors:
+                return self._dispatch.call(*self._dispatch.flat(args))
+            flat = self._variants.default[0].flat(args)
+            # another thread may choose another
+            self._dispatch = chosen = self._variants.for_arguments(flat)[self._side]
+            return chosen.call(*flat)
+        except QuadrantsError as e:
+            raise shortened(e)  # noqa: B904 - it is the same error
 
     def ir(self, stage: str = "") -> str:
         """The IR as text at ``stage`` ("front end", or the name of a pass, with or without "after"); by default, the IR

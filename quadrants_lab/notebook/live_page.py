@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST
-from quadrants_lab.backends.wasm import CAPABILITIES
+from quadrants_lab.backends.wasm import CAPABILITIES, probe
 from quadrants_lab.backends.wasm.emitter import FIRST, module
 from quadrants_lab.backends.wasm.lanes import LaneSchedule
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -178,6 +178,8 @@ class Program:
 
     def launch(self, plan: Plan, args: Sequence[Any], number: int) -> None:
         """Adds a launch."""
+        if why := probe():
+            raise not_live(self.title, why, "pip install wasmtime, which makes its modules; the readers need nothing")
         if len(self.steps) >= MOST_LAUNCHES:
             raise not_live(self.title, f"it has more than {MOST_LAUNCHES} launches", "take fewer steps of time")
         compiled = plan.compiled

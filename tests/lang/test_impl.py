@@ -5,6 +5,7 @@ import pytest
 from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
+from quadrants_lab.errors import QuadrantsError
 
 session = session_of(EVERYWHERE)
 
@@ -117,3 +118,23 @@ def test_members_of_tensors():
         qd.Tensor.fill([1.0], 2)
     with pytest.raises(AttributeError, match=r"qd\.Tensor has no attribute 'fil'; did you mean qd\.Tensor\.fill"):
         qd.Tensor.fil(x, 2)
+
+
+def test_a_traceback_has_the_users_frames_and_one_of_ours():
+    x = qd.field(qd.f32, shape=3)
+
+    @qd.kernel
+    def put(i: qd.i32):
+        x[i] = not_there  # noqa: F821
+
+    @qd.kernel
+    def flat(v: qd.math.vec2):
+        x[v] = 1.0
+
+    for launch in lambda: put(1), lambda: put("a"), lambda: flat(qd.math.vec2(1)), lambda: put.grad(1):
+        for full in False, True:
+            qd.cfg.print_full_traceback = full
+            with pytest.raises(QuadrantsError) as raised:
+                launch()
+            files = [str(f.path) for f in raised.traceback if str(f.path).startswith(qd.__path__[0])]
+            assert (len(files) <= 3) == (not full)

@@ -12,6 +12,8 @@ from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
 
 import quadrants_lab as qd
 from quadrants_lab.__main__ import main
+from quadrants_lab.backends import wasm
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.widgets.pack import answers, pack, unpack
 from quadrants_lab.widgets.panes import NEEDS, PANES
@@ -99,3 +101,18 @@ def test_the_command_line_writes_a_page(tmp_path, capsys):
     assert main(["inspect", str(program), "--html", str(tmp_path / "p.txt")]) == 1
     assert main(["inspect", str(tmp_path / "none.py"), "--html", str(tmp_path / "p.html")]) == 2
     assert capsys.readouterr().err.strip().splitlines()[-1] == f"{tmp_path / 'none.py'}: No such file or directory"
+
+
+def test_a_page_that_computes_says_what_it_is_made_with(tmp_path, monkeypatch):
+    qd.init(arch=qd.cpu)
+    x = qd.field(qd.f32, 4)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            x[i] = 1.0
+
+    k()
+    monkeypatch.setattr(wasm, "find_spec", lambda name: None)
+    with pytest.raises(QuadrantsRuntimeError, match=r"(?s)QL0720.*help: pip install wasmtime"):
+        k.export(tmp_path / "k.html", live=True)

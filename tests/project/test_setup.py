@@ -1,6 +1,7 @@
 """`scripts/setup.sh`: what it does where there is no network."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -55,3 +56,10 @@ def test_without_a_package_index_demo_says_so_in_a_line(project: Path, setting: 
     said = done.stdout.splitlines()
     assert said[-1].startswith("setup: the package index cannot be reached")
     assert [line.split(":")[0] for line in said] == ["setup"] * len(said)
+
+
+def test_demo_installs_what_its_page_is_made_with() -> None:
+    """The page that demo writes computes, so its kernels become WebAssembly."""
+    extras = re.search(r"demo\) extras=(\S+)", (ROOT / "scripts" / "setup.sh").read_text())
+    assert extras is not None
+    assert set(extras[1].split(",")) == {"notebook", "wasm"}
