@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -221,6 +222,44 @@ def test_every_dtype(dtype) -> None:
         fill(np.zeros(2, dtype.numpy), [0, top])
     field.copy_from(out)
     assert field[1] == out[1] == top
+
+
+def bools(kind: str) -> Any:
+    """True, False, True, True, in memory of some kind."""
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        return torch.tensor([True, False, True, True])
+    given = np.array([True, False, True, True])
+    if kind == "numpy":
+        return given
+    memory = qd.field(qd.u1, shape=4) if kind == "field" else qd.ndarray(qd.u1, 4)
+    memory.from_numpy(given)
+    return memory
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "field", "ndarray"])
+@pytest.mark.parametrize("dtype", [qd.u1, bool], ids=["u1", "bool"])
+def test_arrays_of_bools(kind, dtype) -> None:
+    """A kernel reads them as conditions, and what it writes is a bool again, of a number that is not 0, too."""
+    x, out = bools(kind), bools(kind)
+    taken = qd.template() if kind == "field" else qd.types.ndarray(dtype, 1)
+
+    @qd.kernel
+    def k(x: taken, out: taken) -> qd.i32:
+        n = 0
+        for i in range(4):
+            if x[i] and not (i == 3 or x[1]):
+                n += 10
+            n += x[i]
+            out[i] = not x[i]
+        out[0] = n > 5
+        out[3] = qd.cast(256.0, qd.u1)
+        return n
+
+    assert k(x, out) == 23
+    said, read = (a.numpy() if kind == "torch" else np.array(a) if kind == "numpy" else a.to_numpy() for a in (out, x))
+    assert (said.dtype, said.tolist()) == (np.bool_, [True, True, False, True])
+    assert read.tolist() == [True, False, True, True]
 
 
 def test_templates_that_hold_numbers_are_taken_by_value():

@@ -158,27 +158,89 @@ def test_asserts_that_do_nothing_else_cost_nothing():
     assert code(with_asserts, x) == code(without, x)
 
 
+@qd.func
+def raised(x: qd.template(), by) -> qd.f32:
+    """An element of x, after a change."""
+    x[1] += by
+    return x[1]
+
+@qd.func
+def counted(k: qd.ref(qd.i32)) -> qd.i32:
+    k += 1
+    return k
+
+@qd.func
+def halved(v: qd.f32) -> qd.f32:
+    return v / 2
+
+
 @qd.kernel
-def compares(x: qd.template(), n: qd.i32, what: qd.template()):
+def compares(x: qd.template(), s: qd.template(), n: qd.i32, what: qd.template()):
     v = x[n] * 2.0
-    if qd.static(what == 0):
+    if qd.static(what == "number"):
         assert v + 1.0 < 3.0
-    if qd.static(what == 1):
+    if qd.static(what == "own text"):
         assert x[n] < qd.sin(v) and n < 4, "too large"  # noqa: PT018
-    if qd.static(what == 2):
-        assert n < 3 and x[n + 9] > 0.0  # noqa: PT018
-    if qd.static(what == 3):
+    if qd.static(what == "values in the text"):
         assert v < 3.0, f"v is {v}"
+    if qd.static(what == "and"):
+        assert n < 3 and x[n + 9] > v  # noqa: PT018
+    if qd.static(what == "or"):
+        assert not (n == 3 or x[n + 9] > 0.0)  # noqa: PT018
+    if qd.static(what == "attribute behind and"):
+        assert n < 3 and s[n + 9].a > 0.0  # noqa: PT018
+    if qd.static(what == "attribute"):
+        assert s[n].a > 0.0
+    if qd.static(what == "chain"):
+        assert 0.0 < x[0] < x[1] < x[n + 9]
+    if qd.static(what == "conditional"):
+        assert (x[n + 9] if n < 3 else v) < 3.0
+    if qd.static(what == "index with a condition"):
+        assert x[0 if n < 9 else n + 9] > 5.0
+    if qd.static(what == "call"):
+        assert halved(x[n]) > v
+    if qd.static(what == "call with effects"):
+        assert x[1] > raised(x, 1.0)
+    if qd.static(what == "index with effects"):
+        assert x[int(raised(x, 1.0))] < 0.0
+    if qd.static(what == "atomic"):
+        assert qd.atomic_add(x[1], 1.0) > 2.0
+    if qd.static(what == "by reference"):
+        k = n - 3
+        assert k < 1 and counted(k) < 1  # noqa: PT018
+    if qd.static(what == "changed behind or"):
+        k = n - 3
+        assert n < 3 or counted(k) + k < 1
+    if qd.static(what == "comprehension"):
+        assert sum([x[i] for i in range(2)]) > v
 
 
-@pytest.mark.parametrize(("what", "said"), [
-    (0, "v + 1.0 < 3.0 (with v = 4.0)"), (1, "too large (with x[n] = 2.0, v = 4.0, n = 3)"),
-    (2, "n < 3 and x[n + 9] > 0.0 (with n = 3)"), (3, "v is 4.0"),
+@pytest.mark.parametrize(("what", "said", "after"), [
+    ("number", "v + 1.0 < 3.0 (with v = 4.0)", 2),
+    ("own text", "too large (with x[n] = 2.0, n = 3, v = 4.0)", 2),
+    ("values in the text", "v is 4.0", 2),
+    ("and", "n < 3 and x[n + 9] > v (with n = 3, v = 4.0)", 2),
+    ("or", "not (n == 3 or x[n + 9] > 0.0) (with n = 3)", 2),
+    ("attribute behind and", "n < 3 and s[n + 9].a > 0.0 (with n = 3)", 2),
+    ("attribute", "s[n].a > 0.0 (with s[n].a = 0.0, n = 3)", 2),
+    ("chain", "0.0 < x[0] < x[1] < x[n + 9] (with x[0] = 2.0, n = 3)", 2),
+    ("conditional", "(x[n + 9] if n < 3 else v) < 3.0 (with n = 3, v = 4.0)", 2),
+    ("index with a condition", "x[0 if n < 9 else n + 9] > 5.0 (with x[0 if n < 9 else n + 9] = 2.0, n = 3)", 2),
+    ("call", "halved(x[n]) > v (with x[n] = 2.0, n = 3, v = 4.0)", 2),
+    ("call with effects", "x[1] > raised(x, 1.0) (with x[1] = 2.0)", 3),
+    ("index with effects", "x[int(raised(x, 1.0))] < 0.0 (with x[int(raised(x, 1.0))] = 2.0)", 3),
+    ("atomic", "qd.atomic_add(x[1], 1.0) > 2.0\n", 3),
+    ("by reference", "k < 1 and counted(k) < 1 (with k = 0)", 2),
+    ("changed behind or", "n < 3 or counted(k) + k < 1 (with n = 3)", 2),
+    ("comprehension", "sum([x[i] for i in range(2)]) > v (with v = 4.0)", 2),
 ])  # fmt: skip
-def test_a_failed_assert_tells_what_it_read(what, said):
-    """What is behind `and` may be out of bounds, and was perhaps not evaluated."""
+def test_a_failed_assert_tells_what_it_read(what, said, after):
+    """It tells the values that the test has seen, and reads nothing for that: ``after`` is the element that calls with
+    effects change once."""
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)
     x = qd.field(qd.f32, 4)
+    s = qd.Struct.field({"a": qd.f32}, shape=4)
     x.fill(2.0)
-    with pytest.raises(qd.QuadrantsAssertionError, match=re.escape(f"compares: {said}\n")):
-        compares(x, 3, what)
+    with pytest.raises(qd.QuadrantsAssertionError, match=re.escape(f"compares: {said}")):
+        compares(x, s, 3, what)
+    assert x[1] == after

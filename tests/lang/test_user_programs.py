@@ -1,5 +1,5 @@
-"""Programs of users (`user_programs`) compute what they are meant to, on every kind of device, and what the peer
-computes."""
+"""Programs of users (`user_programs`) and of the user guide (`guide`) compute what they are meant to, and what the peer
+computes. By day each runs on the CPU and on one other kind of device, by night on all."""
 
 import json
 from typing import Any
@@ -9,24 +9,17 @@ import pytest
 from child import run
 from conftest import peer_python
 from lang import guide, user_programs, user_rows
-from sessions import in_turn, session_of, sessions
+from sessions import in_turn, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
 
 ROWS, GUIDE = user_programs.ROWS, guide.GUIDE
-SESSIONS = in_turn(sessions("cpu", "vulkan", "metal"))
-session = session_of(sessions("cpu", "vulkan", "metal", "wasm"), autouse=False)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.program.__name__)
-def test_value(row: user_rows.Row, session: str) -> None:
-    assert user_rows.numbers(row.program(qd)) == pytest.approx(row.want, abs=1e-5)
-
-
-@pytest.mark.parametrize("how", SESSIONS)
-@pytest.mark.parametrize("row", GUIDE, ids=lambda row: row.program.__name__)
-def test_program_of_the_guide(row: user_rows.Row, how: dict[str, Any]) -> None:
+@pytest.mark.parametrize("how", in_turn(sessions("cpu", "vulkan", "metal", "wasm")))
+@pytest.mark.parametrize("row", [*ROWS, *GUIDE], ids=lambda row: row.program.__name__)
+def test_value(row: user_rows.Row, how: dict[str, Any]) -> None:
     if row.needs:
         pytest.importorskip(row.needs)
     qd.init(**{**how, **row.options})

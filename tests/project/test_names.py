@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import sys
+from collections import Counter
 
 import pytest
 from child import run
@@ -26,6 +27,13 @@ def test_the_page_names_tests_that_there_are() -> None:
     named = re.findall(r"`(tests/[a-z_/]+\.py)::(\w+)`", (ROOT / "docs" / "quadrants.md").read_text())
     assert len(named) > 40
     assert not [(file, name) for file, name in named if f"def {name}(" not in (ROOT / file).read_text()]
+
+
+def test_the_status_page_counts_them() -> None:
+    found = Counter(row.verdict for row in names.table())
+    text = " ".join((ROOT / "docs" / "status.md").read_text().split())
+    shares = f"{found['same']} are the same, {found['different']} differ and {found['absent']} are absent"
+    assert f"Of the {found.total()} public names of Quadrants {shares}" in text
 
 
 def test_a_name_that_is_absent_has_a_reason() -> None:

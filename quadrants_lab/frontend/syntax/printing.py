@@ -1,8 +1,9 @@
 """Texts with values in them: the output of `print`, and the message of an assert."""
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
+from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
@@ -75,35 +76,41 @@ def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
     return text, tuple(ids)
 
 
-def operands(cx: Context, test: ast.expr) -> list[Part]:
-    """What a condition reads, with its values, for the message of an assert: `` (with v = 3.0, x[i] = 2.0)``."""
-    named = {ast.unparse(node): node for node in _read(test)}
-    values = {name: cx.expr(node) for name, node in named.items()}
-    shown = [[f"{name} = ", *_shown(cx, v, named[name], "")] for name, v in values.items() if isinstance(v, Num)]
-    return [" (with ", *_separated(shown, ", "), ")"] if shown else []
+def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]]]:
+    """Evaluates the condition of an assert. Returns its value, and what makes the text of the numbers that it has read,
+    for the message: `` (with v = 3.0, x[i] = 2.0)``. Nothing is evaluated again for that: an element that stands behind
+    a condition has no value if the condition does not hold, and a call may have changed what was read. Only a variable
+    is told from where it stands, in any part of the condition, if it still has the value that it had there."""
+    rows, frame, block = cx.exprs, cx.frame, cx.b.stmts
+    found: dict[str, Value | None] = {}
+    variables: dict[str, tuple[ast.Name, Value]] = {}
+    targets = [part.target for part in ast.walk(test) if isinstance(part, ast.comprehension)]
+    bound = {name.id for name in names_in(*targets)}
 
+    def noting(cx: Context, node: ast.expr) -> Value:
+        if cx.frame is not frame or cx.speculating is frame or any(name.id in bound for name in names_in(node)):
+            return rows[type(node)](cx, node)
+        text, always = ast.unparse(node), cx.b.stmts is block
+        if always:
+            found.setdefault(text, None)  # before the numbers in its subscripts
+        elif isinstance(node, ast.Name) and node.id in frame.env:
+            variables.setdefault(text, (node, frame.env[node.id]))
+        value = rows[type(node)](cx, node)
+        if always and found[text] is None:
+            found[text] = value
+        return value
 
-def _read(node: ast.AST, always: bool = True) -> Iterator[ast.expr]:
-    """The names and elements in an expression that can be evaluated again; an element only if the expression
-    ``always`` evaluates it, for its index may be out of bounds otherwise."""
-    calls = any(isinstance(part, (ast.Call, ast.NamedExpr, ast.comprehension)) for part in ast.walk(node))
-    match node:
-        case ast.Name() | ast.Attribute():
-            yield node
-        case ast.Subscript() if always and not calls:
-            yield node
-        case ast.Subscript(slice=part):
-            yield from _read(part, always)
-        case ast.Call(args=args):
-            for arg in args:
-                yield from _read(arg, always)
-        case ast.BoolOp(values=[first, *rest]) | ast.Compare(left=first, comparators=rest):
-            sure = rest[:1] if isinstance(node, ast.Compare) else []
-            for part in (first, *rest):
-                yield from _read(part, always and part in (first, *sure))
-        case ast.BinOp() | ast.UnaryOp():
-            for child in ast.iter_child_nodes(node):
-                yield from _read(child, always)
+    with cx.setting(exprs={**rows, **dict.fromkeys((ast.Name, ast.Attribute, ast.Subscript), noting)}):
+        value = cx.expr(test)
+
+    def parts() -> list[Part]:
+        for text, (node, was) in variables.items():
+            if text not in found and frame.env.get(node.id) is was:
+                found[text] = cx.name(node)
+        shown = [[f"{text} = ", Slot(v.id)] for text, v in found.items() if isinstance(v, Num)]
+        return [" (with ", *_separated(shown, ", "), ")"] if shown else []
+
+    return value, parts
 
 
 def text_parts(cx: Context, node: ast.expr) -> list[Part]:
