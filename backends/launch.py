@@ -121,8 +121,6 @@ class Device(ABC):
         self.heap_address = 0
         self._heap: Memory | None = None
 
-    over = False
-
     @abstractmethod
     def finish(self) -> None:
         """Waits until every launch is done."""
@@ -137,12 +135,12 @@ class Device(ABC):
 
     @abstractmethod
     def forked(self) -> bool:
-        """Call this in the child of a fork: whether the device can be used there. If not, launches on it raise
-        `forks.forked` from then on."""
+        """Call this in the child of a fork: whether the device can be used there. If not, nothing may be launched on it
+        from then on."""
 
     def session_ended(self) -> None:
-        """Drops the heap, because nothing will be launched any more (``over``): its memory may hold the device."""
-        self.over, self._heap = True, None
+        """Drops the heap, because nothing will be launched any more: its memory may hold the device."""
+        self._heap = None
 
     def need_heap(self, nbytes: int, most: int) -> None:
         """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) only for that. Do

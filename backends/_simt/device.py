@@ -15,7 +15,6 @@ from quadrants_lab.backends._gpu.flight import PART, Cost
 from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
-from quadrants_lab.errors import ended
 
 _MOST_SPARE = 256 << 20  # bytes of unused memory that a device keeps for its next arrays
 _HEAP_SHARE = 4  # adstacks may take a quarter of the device's memory before fewer threads run at a time
@@ -124,7 +123,6 @@ class SimtDevice(RemoteDevice, GpuDevice):
         self.flight = Flight(driver)
         self.unchecked: list[Any] = []
         self.captured: list[Any] | None = None  # frames, while their launches are captured: `capture`
-        self._over = False  # whether a fork ended it
         forks.finalize(self, _free, self.driver, self.spare)
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
@@ -152,8 +150,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         return HostFlag(address)
 
     def forked(self) -> bool:
-        self.running, self._over = False, True
-        self.unchecked, self.ahead = [], []
+        self.running, self.unchecked, self.ahead = False, [], []
         return False
 
     def begin(self, signals: bool, cost: Cost) -> None:
@@ -165,10 +162,6 @@ class SimtDevice(RemoteDevice, GpuDevice):
                 flight.mark()
             self.running = True
         else:
-            if self._over:
-                raise forks.forked(self.name)
-            if self.over:  # another thread has ended the session since this one came to launch
-                raise ended("what was compiled of a kernel")
             flight.begin()
             if signals:
                 self.done.clear()

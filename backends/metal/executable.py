@@ -14,7 +14,7 @@ from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.metal.apple import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.metal.device import Device, contents
 from quadrants_lab.backends.stage import Stage
-from quadrants_lab.errors import Label, QuadrantsRuntimeError, ended
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.source import Span
@@ -156,8 +156,6 @@ class MetalFrame(GpuFrame):
         out: list[Any] = []
         for name, address in used.items():
             buffer = device.buffer_at(address)
-            if buffer is None and device.over:  # another thread ended the session meanwhile
-                raise ended(f"'{name}' of kernel '{self.exe.kernel.name}'")
             if buffer is None:
                 raise QuadrantsRuntimeError(
                     f"'{name}' of kernel '{self.exe.kernel.name}' does not lie in memory of {device.name}",

@@ -220,8 +220,12 @@ class Session:
                 if device is not None:
                     device.finish()
             finally:
-                for one in [*self.plans, *self.holders, *([] if device is None else [device])]:
-                    one.session_ended()
+                self._tell(device)
+
+    def _tell(self, device: Device | None) -> None:
+        """Tells all that the session's end concerns. Nobody launches on its device any more."""
+        for one in [*self.plans, *self.holders, *([] if device is None else [device])]:
+            one.session_ended()
 
     def forked(self) -> None:
         """Called in the child of a fork, where the session of a GPU has ended, because its driver does not work
@@ -230,7 +234,8 @@ class Session:
             self.alive = self.unobserved = False
             self.ended_error = forks.forked
             self.forget_fast_paths()
-            self._device = None
+            device, self._device = self._device, None
+            self._tell(device)
 
 
 _sessions: WeakSet[Session] = WeakSet()

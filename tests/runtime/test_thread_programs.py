@@ -18,6 +18,7 @@ from sessions import CPU_ALONE, ended, in_turn, session_of, sessions, skips
 
 import quadrants_lab as qd
 from quadrants_lab.ir.deep_recursion import syntax_tree
+from quadrants_lab.runtime.session import current
 
 __all__ = ["ended"]
 EVERYWHERE = [*sessions("cpu", "c", "cuda", "vulkan", "metal", "amdgpu", "wasm"),
@@ -30,6 +31,45 @@ def test_eight_threads(how: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         how = {**how, "offline_cache": True, "offline_cache_file_path": str(tmp_path)}
     start(how, monkeypatch)
     assert not run_together(8, 50)
+
+
+@pytest.mark.parametrize("how", sessions("cpu", "c", "vulkan", "metal", "amdgpu", "wasm"))
+def test_a_launch_that_waits_for_the_session_while_it_ends(how: Any) -> None:
+    """By each way into a plan; a thread may have its closure for any time."""
+    qd.init(**how)
+    x = qd.field(qd.f32, SIZE, needs_grad=True)
+
+    @qd.kernel
+    def add(a: qd.u64):
+        for i in x:
+            x[i] += qd.f32(a) * x[i]
+
+    x.grad.fill(1)
+    for launch in (add, add.grad):
+        launch(1)
+    now, said = current(), list[str]()
+    dispatchers = add.dispatcher, add.grad.dispatcher
+    ways: list[Callable[[int], Any]] = [add, add.grad]
+    ways += [way for of in dispatchers for way in (of.call, of.last.fast, of.last.call, of.last.slowly)]
+
+    def work(way: Callable[[int], Any]) -> None:
+        try:
+            said.append(f"launched: {way(1)}")
+        except qd.QuadrantsRuntimeError as e:
+            said.append(str(e))
+
+    waiting = [threading.Thread(target=work, args=[way]) for way in ways]
+    with now.lock:
+        for thread in waiting:
+            thread.start()
+        threading.Event().wait(0.05)
+        now.end()
+    for thread in waiting:
+        thread.join(60)
+    for way in ways:
+        work(way)
+    assert len(said) == 2 * len(ways)
+    assert all("QL2001" in words for words in said), said
 
 
 @pytest.mark.parametrize("how", EVERYWHERE)

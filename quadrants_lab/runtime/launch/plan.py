@@ -124,11 +124,15 @@ class Plan(F.Buffers):
         return Distinct(places | self.fields, self.writes, self.session) or None
 
     def session_ended(self) -> None:
-        """Drops what holds the device. What was compiled stays, and what is known of the last launch."""
+        """Drops what holds the device. What was compiled stays, and what is known of the last launch. A thread that has
+        a closure of the plan, or waits in it for the session's lock, gets the error that says what ended."""
 
         def over(*args: Any) -> Any:
             raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
 
+        for closure in (*self.closures, *(noting.function for noting in self.noting.values())):
+            if closure.__globals__.get("plan") is self:
+                closure.__globals__.update(entry=over, prepare=over)
         if self.stacks is not None:
             self.stacks.session_ended()
         else:
@@ -208,6 +212,7 @@ class Plan(F.Buffers):
         """Launches checked arguments through the frame's setters, for arguments that the entry does not take: f16
         scalars, u64 scalars from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses them."""
         with self.session.lock:
+            self.session.must_live()
             self.checked = True
             try:
                 if self.prepare is not None and not self.prepare(*args):
@@ -358,8 +363,9 @@ def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
 class Noting(Protocol):
     """What the closure of a plan does beside for a recording that gets notes of its launches (`record.noting`). Lines
     of the function: ``lost`` ends a launch that is none, ``given_back`` follows when borrowed gradients are given back,
-    ``done`` follows the entry. ``space``: the names in these."""
+    ``done`` follows the entry. ``space``: the names in these. ``function``: the closure."""
 
+    function: Launch
     lost: str
     given_back: str
     done: list[str]

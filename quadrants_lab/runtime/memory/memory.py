@@ -90,7 +90,7 @@ class Memory:
 
     __slots__ = (
         "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "cleared", "dtype",
-        "foreign", "freed", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled",
+        "foreign", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled",
         "python_wrote", "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
@@ -121,7 +121,6 @@ class Memory:
         self._copied_at = -1
         self._host_newer = False
         self._elements: dict[int, Any] = {}  # see `HostMirrored`
-        self.freed = False
 
     @staticmethod
     def over(session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
@@ -225,12 +224,16 @@ class Memory:
         return int(self.reader()(index))
 
     def session_ended(self) -> None:
-        """Drops memory of the device, which nobody can read any more (``freed``)."""
-        self.freed = True
+        """Drops memory of the device, which nobody can read any more (`freed`)."""
         self.operand = self.on_device = _Freed(self.session, self.operand)
         self._copy = None
         if type(self) is Memory:  # elsewhere it is a property
             self.array = self.operand
+
+    @property
+    def freed(self) -> bool:
+        """Whether the end of the session took it away. Memory of the host stays."""
+        return isinstance(self.operand, _Freed)
 
     def flush(self) -> None:
         """To be called after writes that other libraries may read before the next launch."""
