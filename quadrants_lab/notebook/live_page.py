@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST
-from quadrants_lab.backends.wasm import CAPABILITIES
+from quadrants_lab.backends.wasm import CAPABILITIES, probe
 from quadrants_lab.backends.wasm.emitter import FIRST, module
 from quadrants_lab.backends.wasm.lanes import LaneSchedule
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -142,6 +142,8 @@ class Program:
     """Launches and Python's writes as data. ``before``: finds the values before the program."""
 
     def __init__(self, title: str, before: Before) -> None:
+        if why := probe():
+            raise not_live(title, why[0].lower() + why[1:].rstrip("."))
         self.before = before
         self.arrays: list[dict[str, Any]] = []
         self.kernels: list[dict[str, Any]] = []
