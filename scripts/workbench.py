@@ -358,8 +358,77 @@ def screenshots(folder: Path) -> None:
         chromium.close()
 
 
+DRAG = """async (times) => {
+  const { panel } = document.querySelector(".qdl"), { host } = panel, took = [];
+  const slider = host.querySelector("input[type=range]"), start = Number(slider.value);
+  const drawn = (id) => new Promise((done) => {
+    const look = () => { if (host.dataset.shown >= id) { watch.disconnect(); done(performance.now()); } };
+    const watch = new MutationObserver(look);
+    watch.observe(host, { attributes: true });
+  });
+  const painted = () => new Promise((done) => requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => done(performance.now());
+    port2.postMessage(0);
+  }));
+  for (let k = 0; k < times; k++) {
+    await new Promise((done) => setTimeout(done, 60 + 17 * Math.random())); // anywhere within a frame
+    const began = performance.now();
+    slider.value = k % 2 ? start : start - 1;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    took.push([await drawn(panel.number) - began, await painted() - began]);
+  }
+  return took;
+}"""
+
+
+def live() -> Iterator[Figure]:
+    """Pages that compute, offline, from files: from the event of a slider until the new values and gradients are drawn,
+    and until they are painted, which waits for the next frame (60 a second). Medians; in a thread of its own (a Worker)
+    and where a page gets none."""
+    from notebook.browser import CHROMIUM
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        for what, size, trips, limit in (("16 x 3 sines", 16, 3, 16), ("65,536 x 64 sines", 65_536, 64, 100)):
+            file = sines_page(Path(folder) / "sines.html", size, trips)
+            for thread, script in (("in a Worker", ""), ("without one", "delete window.Worker")):
+                page = chromium.new_context(offline=True, viewport={"width": 1300, "height": 900}).new_page()
+                page.add_init_script(script)
+                page.goto(f"file://{file}")
+                page.wait_for_function("document.querySelector('.qdl').panel?.found")
+                page.evaluate(DRAG, 10)
+                drawn, painted = (float(np.median(times)) for times in zip(*page.evaluate(DRAG, 61), strict=True))
+                yield f"{what} and their gradient, {thread}, until drawn", drawn, limit, "ms"
+                yield f"{what} and their gradient, {thread}, until painted", painted, limit + 1000 / 60, "ms"
+                page.context.close()
+
+
+def sines_page(file: Path, size: int, trips: int) -> Path:
+    import quadrants_lab as qd
+    from quadrants_lab.notebook.live_page import of_kernel
+    from quadrants_lab.widgets.live_page import page, panel
+
+    qd.init(arch=qd.cpu, default_fp=qd.f32)
+    x, y = (qd.field(qd.f32, size, needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def sines(n: int):
+        for i in x:
+            v = x[i]
+            for _ in range(n):
+                v = qd.sin(v)
+            y[i] = v
+
+    x.from_numpy(np.linspace(0, 3, size, dtype=np.float32))
+    sines(trips)
+    file.write_text(page("sines", [panel(of_kernel(sines.dispatcher))]))
+    return file
+
+
 MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
-    cells, recording, interrupt, sizes, graphs, program, steps, doctor, browser,
+    cells, recording, interrupt, sizes, graphs, program, steps, doctor, live, browser,
 )  # fmt: skip
 
 

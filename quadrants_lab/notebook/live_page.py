@@ -142,6 +142,8 @@ class Program:
     """Launches and Python's writes as data. ``before``: finds the values before the program."""
 
     def __init__(self, title: str, before: Before) -> None:
+        if why := probe():
+            raise not_live(title, why[0].lower() + why[1:].rstrip("."))
         self.before = before
         self.arrays: list[dict[str, Any]] = []
         self.kernels: list[dict[str, Any]] = []

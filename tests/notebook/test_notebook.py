@@ -18,6 +18,7 @@ from quadrants_lab.notebook.offline import OfflineHTML
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PANEL = 'class="qdl"'  # in the HTML of a panel that computes
 SAYS = {
     "06_when_gradients_lie": "is WRONG at [3]: it is 0.16 there, by finite differences it is 0.48",
     "07_one_kernel_on_five_backends": "f64, which Metal does not have",
@@ -150,12 +151,21 @@ def test_each_inspected_cell_has_a_widget_and_beside_it_a_static_copy(lesson):
     cells = inspected(lesson.book, r"%%qdkernel(?!.*--quiet)|%qdinspect|%qdstep")
     assert cells
     for cell in cells:
-        data = [o.data for o in cell.outputs if "data" in o]
+        data = [o.data for o in cell.outputs if "data" in o and PANEL not in o.data.get("text/html", "")]
         assert any("application/vnd.jupyter.widget-view+json" in d for d in data)
         (static,) = [d["text/html"] for d in data if "text/html" in d]
         assert sum(len(str(d)) for d in data) + widget_bytes(lesson.book, data) < 120_000
         assert "this pane failed" not in static
         assert not re.search(r"<(script|style|svg)\b", static)
+
+
+def test_cells_with_live_have_a_panel_that_computes(lesson):
+    cells = inspected(lesson.book, "%%qdkernel.*--live")
+    assert cells
+    for cell in cells:
+        panels = [o.data["text/html"] for o in cell.outputs if "data" in o and PANEL in o.data.get("text/html", "")]
+        assert panels, printed(cell)
+        assert max(map(len, panels)) < 120_000
 
 
 def widget_bytes(book, outputs):

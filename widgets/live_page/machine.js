@@ -8,6 +8,7 @@ const DTYPES = {
   u32: [4, Uint32Array, "Uint32"], u64: [8, BigUint64Array, "BigUint64"], u1: [1, Uint8Array, "Uint8"],
 };
 const MOST_SIZED = 5e7, LINE = 64; // trips that the sizes of a launch may take; alignment of memory
+const QUICK = 1, SETTLED = 200; // milliseconds
 const decode = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const count = (shape) => shape.reduce((a, n) => a * n, 1);
 
@@ -63,7 +64,6 @@ class Machine {
       return made;
     });
     this.base = this.free;
-    this.zeroed = 0;
   }
 
   load(kernel) {
@@ -92,7 +92,7 @@ class Machine {
   /** The values of an array as Float64Array. */
   read(n) {
     const a = this.arrays[n], bits = this.bits(a), from = DECODE[a.dtype];
-    return from ? Float64Array.from(bits, from) : Float64Array.from(bits);
+    return from ? Float64Array.from(bits, from) : new Float64Array(bits); // `from` takes ten times as long
   }
 
   write(n, values) {
@@ -103,7 +103,7 @@ class Machine {
   /** Rounds a value as the array does. */
   rounded(n, values) {
     const a = this.arrays[n];
-    return a.dtype === "f64" ? values : a.dtype === "f32" ? Float64Array.from(Float32Array.from(values))
+    return a.dtype === "f64" ? values : a.dtype === "f32" ? new Float64Array(new Float32Array(values))
       : Float64Array.from(values, (v) => (DECODE[a.dtype] ?? Number)((ENCODE[a.dtype] ?? Number)(v)));
   }
 
@@ -338,37 +338,44 @@ class Machine {
   }
 }
 
-/** Answers jobs one after the other; a later one replaces those that wait. `say` gets what is found. */
+/** Answers jobs one after the other; a later one replaces those that wait. `say` gets what is found. The verdict of a
+    program that takes long waits until nothing is changed for a while. */
 function answerer(program, say) {
   const machine = new Machine(program);
-  let next = null, busy = false;
-  const pause = () => new Promise((done) => { const c = new MessageChannel(); c.port1.onmessage = done; c.port2.postMessage(0); });
+  let next = null, working = false, wake = () => {};
+  /** Lets messages come in for some milliseconds, or until there is a job. */
+  const pause = (time) => new Promise((done) => { wake = done; setTimeout(done, time); });
+  async function answer(job) {
+    let told = performance.now();
+    const found = machine.compute(job, (at, of, way) => {
+      if (performance.now() - told < 100) return;
+      told = performance.now();
+      say({ progress: [at, of, way] });
+    });
+    say(found);
+    for (const [k, width] of found.gradients && Object.keys(job.direction).length ? job.widths.entries() : []) {
+      await pause(!k && found.forward > QUICK ? SETTLED : 0);
+      if (next) break;
+      let move = null;
+      try { move = machine.difference(job, found.gradients, job.direction, width); } catch { /* it stops there */ }
+      say({ id: job.id, move, width, last: k === job.widths.length - 1 });
+    }
+  }
   async function work() {
-    busy = true;
     while (next) {
       const job = next;
       next = null;
       try {
-        let told = performance.now();
-        const found = machine.compute(job, (at, of, way) => {
-          if (performance.now() - told < 100) return;
-          told = performance.now();
-          say({ progress: [at, of, way] });
-        });
-        say(found);
-        for (const [k, width] of job.widths.entries()) {
-          if (!Object.keys(job.direction).length || !found.gradients) break;
-          await pause();
-          if (next) break;
-          let move;
-          try { move = machine.difference(job, found.gradients, job.direction, width); } catch { move = null; }
-          say({ id: job.id, move, width, last: k === job.widths.length - 1 });
-        }
+        await answer(job);
       } catch (e) {
         say({ id: job.id, error: e instanceof LaunchError ? e.message : `${e.name}: ${e.message}` });
       }
     }
-    busy = false;
+    working = false;
   }
-  return (job) => { next = job; if (!busy) work(); };
+  return (job) => {
+    next = job;
+    wake();
+    if (!working) { working = true; work(); }
+  };
 }

@@ -454,7 +454,7 @@ class Panel {
   redraw(what = "all") {
     for (const [plot, values] of this.plots) {
       const now = (what === "all" || what === (plot.input === undefined ? "found" : "read")) && values();
-      if (now) plot.draw(now, plot.held);
+      if (now && (what === "all" || now !== plot.values)) plot.draw(now, plot.held);
     }
     if (what === "all" && this.curve.length) errorPlot(this.errors, this.curve, this.eps < 1e-10 ? 16 : 8, this.deep);
   }

@@ -69,9 +69,9 @@ class Plot {
     const g = canvas.getContext("2d");
     g.setTransform(scale, 0, 0, scale, 0, 0);
     g.clearRect(0, 0, w, h);
-    this.range = range ?? limits(values);
-    if (this.picture) this.matrix(g, w, h, values); else this.bars(g, w, h, values);
     const [low, top] = limits(values);
+    this.range = range ?? [low, top];
+    if (this.picture) this.matrix(g, w, h, values); else this.bars(g, w, h, values);
     const said = this.size === 1 ? digits(values[0]) : `${this.size} numbers, from ${digits(low)} to ${digits(top)}`;
     canvas.setAttribute("aria-label", `${this.label}: ${said}`);
   }
