@@ -49,7 +49,7 @@ def beside(kernel: Any, other: Any) -> Shown:
         names = {x.name if key[:6] == "launch" else key: (x, y) for key, (x, y) in known.items()}
         if other not in names:
             what = f"nothing beside kernel {view.name} is called {other!r}"
-            raise QuadrantsKeyError(f"{what}: there are {', '.join(map(repr, names))}", code="QL0720")
+            raise QuadrantsKeyError(f"{what}: there are {', '.join(map(repr, names))}", code="QL0721")
         pair = names[other]
     else:
         pair = Side(view.name, view), Side(other.name, show(other).view.kernels[0])
