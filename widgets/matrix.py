@@ -99,7 +99,7 @@ def _registers(view: KernelView, backend: str) -> str:
 
 def bars(title: str, runs: Sequence[BackendRun]) -> Tree:
     """The times as bars relative to the longest."""
-    timed = [(r.name, r.seconds or r.first) for r in runs if r.seconds or r.first]
+    timed = [(r.name, r.took) for r in runs if r.took]
     top = max((t for _, t in timed), default=0.0) or 1.0
     rows = [
         Control("div", {}, [

@@ -245,6 +245,11 @@ class BackendRun:
     note: str = ""
     problem: str = ""
 
+    @property
+    def took(self) -> float:
+        """The seconds of a warm launch, if there was one, else of the first."""
+        return self.seconds or self.first
+
 
 @dataclass(slots=True)
 class RooflineView:
@@ -273,7 +278,8 @@ class RooflineView:
 
 @dataclass(slots=True)
 class LaunchView:
-    """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``times``: the known times of
+    """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``warm``: the median of the
+    warm launches, if there were some, else ``seconds``. ``times``: the known times of
     compilation and launches, by one clock. ``place``: the backend. ``compared``: the same launch on several backends,
     first on its own; empty without --arch. ``roofline``: None if the launch failed. ``schedule``: where each task
     stands, and what the device does with it and why."""
@@ -288,6 +294,10 @@ class LaunchView:
     times: list[tuple[str, float]] = field(default_factory=list)
     roofline: Lazy[RooflineView] | None = None
     schedule: list[tuple[str, str]] = field(default_factory=list)
+    warm: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.warm = self.warm or self.seconds
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
 
 def answer(view: KernelView) -> str:
     """The pane in a sentence: how long each launch took, and whether the backends agree."""
-    took = [f"{x.mode} {seconds(took)}" for x in view.launches if (took := took_of(x))]
+    took = [f"{x.mode} {seconds(x.warm)}" for x in view.launches if x.warm]
     place = view.launches[0].place.partition(":")[0]
     said = f"{f'on {place} ' if place else ''}a launch takes: {', '.join(took)}" if took else "the launch failed"
     compared = [r for x in view.launches for r in x.compared]
@@ -60,12 +60,6 @@ def answer(view: KernelView) -> str:
     apart = [r.greatest for r in compared if r.greatest not in ("", "equal")]
     agree = "differ by at most " + ", ".join(dict.fromkeys(apart)) if apart else "agree to the last bit"
     return f"{' and '.join(names)} {agree}; {said}."
-
-
-def took_of(view: LaunchView) -> float:
-    """The seconds of a warm launch, if there was one, else of the launch."""
-    repeated = [r.seconds for r in view.compared[:1] if r.seconds]
-    return next((t for t in (*repeated, *(t for name, t in view.times if "warm" in name))), view.seconds)
 
 
 def launch(view: LaunchView, request: str = "") -> Tree:

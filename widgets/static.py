@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline, verdict
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.highlight import highlight
@@ -90,7 +91,6 @@ _GROW = (
 _FRAME = f"border:1px solid {GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
-LEVELS = {"good": "#1a7f37", "warning": "#946000", "bad": "#c62f3a"}  # of verdicts
 STYLE = {
     "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": f"color:{ORANGE}", "hv": "",
     "hf": f"color:{BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{GREY};font-style:italic",
@@ -98,9 +98,9 @@ STYLE = {
     "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold", "blue": f"color:{BLUE}",
     **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "lost": "color:#6e6e6e", "num": "text-align:right",
     **{f"verdict {level}": f"background:{colour};color:#fff;border-radius:4px;padding:0 8px;font-weight:600"
-       for level, colour in LEVELS.items()},
+       for level, (_, colour) in LEVELS.items()},
     **{f"card {level}": f"border-left:4px solid {colour};padding:2px 10px;margin:6px 0"
-       for level, colour in LEVELS.items()},
+       for level, (_, colour) in LEVELS.items()},
     **{colour_of(n): f"color:{colour}" for n, colour in enumerate(COLOURS)},
     "kids": "margin-left:20px", "leaf": "margin-left:14px", "sub": "margin-left:14px", "tree": _MONO,
     "chip": "margin-right:12px", "pre": f"{_MONO};white-space:pre-wrap;background:none;color:inherit",

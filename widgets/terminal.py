@@ -10,6 +10,7 @@ from rich.syntax import Syntax
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.widgets import code, run, stacks, static
 from quadrants_lab.widgets.model import CellView, KernelView, SizeView
 from quadrants_lab.widgets.tree import (
@@ -28,7 +29,7 @@ from quadrants_lab.widgets.tree import (
 
 _STYLES = {
     "b": "bold", "h4": "bold", "answer": "bold", "add": "green", "del": "red", "val": "bold cyan",
-    "verdict good": "reverse green", "verdict bad": "reverse red", "verdict warning": "reverse yellow",
+    **{f"verdict {level}": f"reverse {colour}" for level, (colour, _) in LEVELS.items()},
     **dict.fromkeys(("muted", "same", "none", "foot", "hint", "cure"), "dim"),
 }  # fmt: skip
 MOST_CHANGED = 40  # changes of a difference, and lines of each

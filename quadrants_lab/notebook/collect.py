@@ -300,20 +300,22 @@ def _values(plan: Plan, record: LaunchRecord | None) -> Values:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def _times(record: LaunchRecord, times: Times | None) -> list[tuple[str, float]]:
-    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock."""
+COMPILE = ("front end", "passes and checks", "machine code")  # the parts of a compile that the history has, too
+
+
+def _times(record: LaunchRecord, times: Times | None) -> tuple[list[tuple[str, float]], float]:
+    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock; and the median of
+    the warm launches, 0 without any."""
     clock = record.plan.compiled.clock
     first, warm = (None, ()) if times is None else (times.first, times.warm)
-    rows = []
-    if first is not None:
-        rows = [("front end", clock.front), ("passes and checks", clock.passes), ("machine code", clock.code)]
-        rows += [("driver", clock.driver), ("first launch", first)]
+    rows, took = [], median(warm) if warm else 0.0
     if warm:
-        launches_said = f"median of {len(warm)} warm launches" if len(warm) > 1 else "warm launch"
-        rows.append((launches_said, median(warm)))
+        rows.append((f"median of {len(warm)} warm launches" if len(warm) > 1 else "warm launch", took))
     if first is not None:
+        rows += zip(COMPILE, (clock.front, clock.passes, clock.code), strict=True)
+        rows += [("driver", clock.driver), ("first launch", first)]
         rows.append(("compiled and first launched in", clock.whole + first))
-    return rows
+    return rows, took
 
 
 def launch_view(
@@ -334,11 +336,11 @@ def launch_view(
     mode = MODES[record.mode] + (" (failed)" if record.failed else "")
     lost = record.inputs is None or record.outputs is None
     notes = [("data", NOT_KEPT)] if lost else [("data", ROUNDED)] if record.rounded else []
-    times = _times(record, timed)
-    warm = next((seconds for name, seconds in times if "warm" in name), record.seconds)
-    near = None if record.failed else roofline_of(record, warm)
+    times, warm = _times(record, timed)
+    near = None if record.failed else roofline_of(record, warm or record.seconds)
+    where = place(record)
     return model.LaunchView(
-        mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near, sentences(plan)
+        mode, record.seconds, given, arrays, notes, where, list(compared), times, near, sentences(plan), warm
     )
 
 
@@ -398,14 +400,13 @@ def _worst(verdicts: Sequence[Verdict]) -> float | None:
 
 def _row(view: KernelView, worst: float | None) -> EditView:
     text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # without options
-    compile_parts = ("front end", "passes and checks", "machine code")
     parts: dict[str, float] = {}
     launches: dict[str, float] = {}
     for launch in view.launches:
         for name, took in launch.times:
-            if name in compile_parts:
+            if name in COMPILE:
                 parts[name] = parts.get(name, 0.0) + took
-        launches[launch.mode] = next((t for name, t in launch.times if name.startswith("median")), launch.seconds)
+        launches[launch.mode] = launch.warm
     own = {stages[0].backend for stages in view.code.values() if stages}
     code = sum(bytes_of(view, backend) for backend in own)
     stacks = sum(s.bytes or 0 for s in view.stacks)
