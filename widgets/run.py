@@ -37,11 +37,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         return empty("none of its launches was recorded: launch it in a %%qdkernel cell")
     if rest == ["near"]:
         return limits(view)
-    if len(rest) in (3, 5):
-        n, name, *place = rest
-        array = next(a for a in view.launches[int(n)].arrays if a.name == name)
-        at, *square = map(int, place)
-        return heatmap.element(array, at, *square) if square else heatmap.one(array, f"{prefix}/{n}/{name}", at)
+    if rest:
+        known = {f"{n}/{a.name}": a for n, x in enumerate(view.launches) for a in x.arrays}
+        array = "/".join(rest[:2])
+        return heatmap.asked(known.get(array), f"{prefix}/{array}", rest[2:])
     shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
     known = any(x.roofline for x in view.launches)
     offer = near(view, f"{prefix}/near") if known else ()

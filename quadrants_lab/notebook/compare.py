@@ -89,7 +89,7 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
     run.first, run.seconds = made.first, made.seconds
     run.lane_bytes, run.heap_bytes = made.lane_bytes, made.heap_bytes
     if row.name == home(record):  # the results that the cell saw
-        run.arrays = results(record)
+        run.arrays = results(record.plan.kernel.buffers, record.outputs, record.returned)
         if record.plan.last_kernel is not record.plan.kernel:
             run.note = "; ".join(filter(None, (run.note, APART)))
     else:
@@ -99,7 +99,7 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
 
 def _differences(run: BackendRun, record: LaunchRecord, made: Replay) -> None:
     """Fills in the arrays of the run and their differences from the record."""
-    own = results(record, made.outputs, made.returned)
+    own = results(record.plan.kernel.buffers, made.outputs, made.returned)
     theirs = everything(record.outputs or {}, record.returned)
     greatest = 0.0
     for view, (name, array) in zip(own, everything(made.outputs, made.returned).items(), strict=True):

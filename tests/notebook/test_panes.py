@@ -149,8 +149,8 @@ def test_a_notebook_has_the_code_that_opens_before_the_ir_of_each_pass(view):
 
 
 def noise(name: str) -> ArrayView:
-    """An array whose picture takes more than 4 KB."""
-    values = np.random.default_rng(0).normal(size=(40, 90)).astype(np.float32)
+    """An array whose picture takes more than 10 KB."""
+    values = np.random.default_rng(0).normal(size=(64, 128)).astype(np.float32)
     return array_view(name, DTYPES["f32"], values)
 
 
@@ -180,7 +180,11 @@ def test_the_front_end_is_not_counted_as_a_pass(view):
     assert ">3 passes, " in render(cell, "0/passes/gradient")
 
 
-@pytest.mark.parametrize("request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"])
+@pytest.mark.parametrize("request_", [
+    "", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9", "0/run/1/nothing/0", "0/run/9/u/0",
+    "0/run/x/u/0", "0/run/1/u/9", "0/run/1/u/-1", "0/run/1/u/0/99/0", "0/run/1/u/0/1", "0/run/1/u/a/b/c", "0/run/1",
+    "0/run/0/y/0",
+])
 def test_a_request_for_nothing_gets_a_sentence(view, request_):
     assert 'class="none"' in render(view, request_)
 
@@ -199,7 +203,7 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     (kernel,) = view.kernels
     code = [Line(f"mov {n}", n % 12) for n in range(4000)]
     stages = [StageView("asm", "cpu", CodeView, CodeView(code, []))]
-    pictures = [noise(name) for name in "abcdefgh"]
+    pictures = [noise(name) for name in "abcdef"]
     launch = replace(kernel.launches[0], compared=[], arrays=[*kernel.launches[0].arrays, *pictures])
     large = replace(kernel, code={"forward": stages, "gradient": stages}, launches=[launch])
     markup = static_html(CellView("cell", [large]))
