@@ -232,7 +232,8 @@ class ArrayView:
 class BackendRun:
     """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there
     were none). ``lane_bytes``: bytes of adstacks for one running iteration; ``heap_bytes``: bytes of all adstacks.
-    ``greatest``: the greatest difference from the home backend and its place, "" for the home backend. ``note``: what
+    ``greatest``: the greatest difference from the home backend and its place, "" for the home backend. ``apart``: the
+    greatest of an array's differences relative to its greatest value. ``note``: what
     the times mean on a simulation, and what ran otherwise in the cell. ``problem``: why it did not run."""
 
     name: str
@@ -244,6 +245,7 @@ class BackendRun:
     greatest: str = ""
     note: str = ""
     problem: str = ""
+    apart: float = 0.0
 
     @property
     def took(self) -> float:
@@ -408,8 +410,9 @@ class StepsView:
         return StepsView(launches, at, lane, where)
 
     def trace(self) -> StepTrace:
-        """The trace that is shown first."""
-        return self.shown.make(self.shown.task, self.lane, self.where)
+        """The trace that is shown first. Without a place it opens where the reverse begins, if the window has that."""
+        trace = self.shown.make(self.shown.task, self.lane, self.where)
+        return trace if self.where or trace.turn <= 0 else replace(trace, found=trace.turn)
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ AGAIN = (
     "Each backend repeated the launch on its own device, without the work that Python does before a launch. The time "
     "of a warm launch is the median of the launches after the first."
 )
+AGREE = 1e-3  # the greatest difference, relative to the greatest value, of backends that agree
 STACK_BYTES = ("stacks per thread", "stack heap")
 
 
@@ -44,11 +45,13 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
     known = any(x.roofline for x in view.launches)
     offer = near(view, f"{prefix}/near") if known else ()
-    return [Block(answer(view), "answer"), shown, offer, foot(view.cost) if view.cost else ()]
+    return [shown, offer, foot(view.cost) if view.cost else ()]
 
 
 def answer(view: KernelView) -> str:
     """The pane in a sentence: how long each launch took, and whether the backends agree."""
+    if not view.launches:
+        return ""
     took = [f"{x.mode} {seconds(x.warm)}" for x in view.launches if x.warm]
     place = view.launches[0].place.partition(":")[0]
     said = f"{f'on {place} ' if place else ''}a launch takes: {', '.join(took)}" if took else "the launch failed"
@@ -56,8 +59,9 @@ def answer(view: KernelView) -> str:
     names = list(dict.fromkeys(r.name for r in compared if not r.problem))
     if len(names) < 2:
         return f"{said[:1].upper()}{said[1:]}."
-    apart = [r.greatest for r in compared if r.greatest not in ("", "equal")]
-    agree = "differ by at most " + ", ".join(dict.fromkeys(apart)) if apart else "agree to the last bit"
+    worst = max(compared, key=lambda r: r.apart)
+    agree = "agree to the last bit" if not worst.apart else f"agree to {worst.apart:.0e}" if worst.apart < AGREE else (
+        f"differ by {worst.greatest}")
     return f"{' and '.join(names)} {agree}; {said}."
 
 

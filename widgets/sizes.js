@@ -125,7 +125,7 @@ function whatIf(host) {
     const launched = lane === before ? "" : `; the launch: ${bytes(before)}`;
     host.querySelector(".total").textContent = `${bytes(lane)} per thread${launched}`;
     let at = 0;
-    host.querySelector(".heap").replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
+    host.querySelector(".heap")?.replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
       const part = Object.assign(document.createElement("span"), {
         textContent: name, title: `${name}: bytes ${text(at)} to ${text(at + n)} of a thread`,
         className: `seg s${k % 4}`,

@@ -50,14 +50,15 @@ def kernel(view: KernelView) -> RenderableType:
         text, start = "\n".join(line.text for line in view.source), view.source[0].span_line
         parts.append(Syntax(text, "python", line_numbers=True, start_line=start, theme="ansi_dark"))
     kept = view.stacks or view.kept or view.free
-    told = [static.passes(view, PASSES), [_said(view), stacks.tables(view)] if kept else (), static.sizes_of(view)]
+    told = [static.passes(view, PASSES), [_said(stacks.answer(view)), stacks.tables(view)] if kept else ()]
+    told.append(static.sizes_of(view))
     told += [[head(f"code of {mode}"), code.sizes(stages)] for mode, stages in view.code.items()]
-    parts.append(drawn([told, run.pane(view, "", ()) if view.launches else ()]))
+    parts.append(drawn([told, [_said(run.answer(view)), run.pane(view, "", ())] if view.launches else ()]))
     return Panel(Group(*parts), title=view.name, title_align="left")
 
 
-def _said(view: KernelView) -> Block:
-    return Block(stacks.answer(view), "answer")
+def _said(answer: str) -> Block:
+    return Block(answer, "answer")
 
 
 def drawn(tree: Tree) -> RenderableType:

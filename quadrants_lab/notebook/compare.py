@@ -105,6 +105,8 @@ def _differences(run: BackendRun, record: LaunchRecord, made: Replay) -> None:
     for view, (name, array) in zip(own, everything(made.outputs, made.returned).items(), strict=True):
         size, at = difference(theirs[name], array)
         view.difference = _difference_text(size, at, theirs[name])
+        whole = np.abs(theirs[name][np.isfinite(theirs[name])]).max(initial=0)
+        run.apart = max(run.apart, size / float(whole) if whole else size)
         if size > greatest:
             greatest, run.greatest = size, f"{size:.2g} in {view.name}{_index(at)}"
     run.arrays = own

@@ -221,8 +221,7 @@ def test_what_a_static_copy_opens_has_its_room_first(view):
     for length in range(215, 255, 4):  # at some of these the source alone fits
         source = [Line("# " + "x" * 60, n) for n in range(length)]
         markup = static_html(CellView("cell", [replace(kernel, source=source)]))
-        shown = markup.partition("<summary>Run")[2].partition("<summary>")[0]
-        assert STYLE["answer"] in shown
+        shown = markup.partition("<summary><b>Run</b>")[2].partition("<summary>")[0]
         assert STYLE["chip"] in shown
 
 
