@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from quadrants_lab.widgets import code
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.history import ratio
-from quadrants_lab.widgets.model import BackendRun, KernelView, LaunchView, Line, view_lines
-from quadrants_lab.widgets.run import took_of
+from quadrants_lab.widgets.model import BackendRun, KernelView, LaunchView, Line, StageView, view_lines
 from quadrants_lab.widgets.source import last_unlowered
 from quadrants_lab.widgets.tree import (
     Block,
@@ -34,6 +33,25 @@ MOST_EXPORTED = 4  # other kernels whose comparison an exported page has
 NOTHING = "nothing stands beside this kernel: no other kernel, edit, launch or backend is known"
 
 
+def times(value: float) -> str:
+    return f"{value:.3g} times"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure as text. If two figures of a name have a ``value``, ``apart`` says their ratio."""
+
+    text: str
+    value: float | None = None
+    apart: Callable[[float], str] = times
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    title: str
+    make: Callable[[], Lines]
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of two things: a kernel, on a ``backend`` ("": where it ran), with all its launches or with one."""
@@ -44,63 +62,98 @@ class Side:
     launch: LaunchView | None = None
 
     @property
-    def home(self) -> str:
-        return next((s[0].backend for s in self.view.code.values() if s), "")
-
-    @property
-    def launches(self) -> list[LaunchView]:
-        return self.view.launches if self.launch is None else [self.launch]
+    def ran_on(self) -> str:
+        return self.backend or home(self.view)
 
     def run(self, launch: LaunchView) -> BackendRun | None:
         """The launch on the backend of this side, if the cell repeated it there."""
-        wanted = self.backend or self.home
-        return next((r for r in launch.compared if r.name.split(",")[0] == wanted and not r.problem), None)
+        return next((r for r in launch.compared if r.name.split(",")[0] == self.ran_on and not r.problem), None)
+
+    def figures(self) -> dict[str, Figure]:
+        """Sizes, times, arguments and results, by name."""
+        found = dict(_code_size(self.view, self.ran_on))
+        if not self.backend:
+            found = dict(_statements(self.view)) | found
+            found |= dict(_stacks(self.view)) if self.launch is None else {}
+        for launch in self.view.launches if self.launch is None else [self.launch]:
+            found |= dict(_launched(launch, self.run(launch), bool(self.backend)))
+        return found
+
+    def listings(self) -> dict[str, Listing]:
+        """Source, IR before it is lowered and code, by the last part of their requests. A backend has code alone, one
+        launch of several has none of them."""
+        view, made = self.view, dict[str, Listing]()
+        if self.launch is not None:
+            return made
+        if view.source and not self.backend:
+            made["source"] = Listing("source", lambda: Lines(own_source(view), "python", f"Source of {self.name}"))
+        for mode in ("forward", "gradient"):
+            if view.traces.get(mode) and not self.backend:
+                made[f"IR-{mode}"] = Listing(f"IR of {mode}", partial(_ir, view, mode, self.name))
+            stages = [s for s in view.code.get(mode, ()) if s.backend == self.ran_on and s.name != "hsaco"]
+            if stages:
+                made[f"code-{mode}"] = Listing(f"code of {mode}", partial(_code, stages[-1], f"{self.name}, {mode}"))
+        return made
 
 
-def others(view: KernelView) -> dict[str, dict[str, tuple[Side, Side]]]:
-    """Group -> key of a request -> the two sides, the older one first."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two sides, the older one first. ``group``, ``name``: in the menu. ``called``: what `Kernel.beside` takes for it;
+    "" for another kernel, which is given itself."""
+
+    group: str
+    name: str
+    first: Side
+    second: Side
+    called: str = ""
+
+
+def others(view: KernelView) -> dict[str, Pair]:
+    """The pairs that there are, by the part of a request. What is most likely asked for is first."""
+    found: dict[str, Pair] = {}
     own = Side(view.name, view)
-    kernels = {f"kernel{n}": (own, Side(k.name, k)) for n, k in enumerate(view.cell) if k is not view}
-    edit = {"edit": (Side("the last edit", view.before), Side("this edit", view))} if view.before else {}
+    if view.before:
+        name = "the last edit"
+        found["edit"] = Pair("edits", name, Side(name, view.before), Side("this edit", view), "edit")
     last = {x.mode: x for x in view.launches}
-    launches = {
-        f"launch{n}": (Side(name, view, launch=x), Side(f"the last launch, {x.mode}", view, launch=last[x.mode]))
-        for n, (name, x) in enumerate(view.past)
-        if x.mode in last
-    }
+    for n, (name, x) in enumerate(view.past):
+        if x.mode in last:
+            now = Side(f"the last launch, {x.mode}", view, launch=last[x.mode])
+            found[f"launch{n}"] = Pair("launches", name, Side(name, view, launch=x), now, name)
     names = dict.fromkeys(s.backend for stages in view.code.values() for s in stages)
-    home = Side(own.home, view, own.home)
-    backends = {name: (home, Side(name, view, name)) for name in names if name != own.home}
-    groups = {"kernels": kernels, "edits": edit, "launches": launches, "backends": backends}
-    return {group: items for group, items in groups.items() if items}
+    here = Side(own.ran_on, view, own.ran_on)
+    there = [Side(name, view, name) for name in names if name != own.ran_on]
+    ran = [side for side in there if any(map(side.run, view.launches))]
+    found |= {side.name: Pair("backends", side.name, here, side, side.name) for side in ran}
+    kernels = [(n, k) for n, k in enumerate(view.cell) if k is not view]
+    found |= {f"kernel{n}": Pair("kernels", k.name, own, Side(k.name, k)) for n, k in kernels}
+    code_alone = (side for side in there if side not in ran)
+    return found | {s.name: Pair("backends, code alone", s.name, here, s, s.name) for s in code_alone}
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``key``: that comparison; ``key/what``: the difference of two listings; ``key/what/0`` and
     ``.../1``: one of the two."""
-    groups = others(view)
-    pairs = {key: pair for items in groups.values() for key, pair in items.items()}
+    pairs = others(view)
     if not pairs:
         return empty(NOTHING)
     if not rest:
         first = next(iter(pairs))
-        items = [
-            (group, [(_other(view, *pair), f"{prefix}/{key}") for key, pair in of.items()])
-            for group, of in groups.items()
-        ]
-        kernels = [of for group, of in items if group == "kernels"]
-        many = {request for of in kernels for _, request in of[MOST_EXPORTED:]}
-        pick = menu("beside", items, "beside", f"{prefix}/{first}", many)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for key, pair in pairs.items():
+            groups.setdefault(pair.group, []).append((pair.name, f"{prefix}/{key}"))
+        many = {request for _, request in groups.get("kernels", [])[MOST_EXPORTED:]}
+        pick = menu("beside", list(groups.items()), "beside", f"{prefix}/{first}", many)
         bar = Block([f"{view.name} beside ", pick], "bar")
-        return [bar, Slot("beside", beside(*pairs[first], f"{prefix}/{first}"))]
-    if (pair := pairs.get(rest[0])) is None:
+        return [bar, Slot("beside", beside(pairs[first].first, pairs[first].second, f"{prefix}/{first}"))]
+    if (asked := pairs.get(rest[0])) is None:
         return empty("there is no other side of this name")
     if len(rest) == 1:
-        return beside(*pair, "/".join((prefix, *rest)))
-    made = [listings(side).get(rest[1]) for side in pair]
+        return beside(asked.first, asked.second, "/".join((prefix, *rest)))
+    made = [side.listings().get(rest[1]) for side in (asked.first, asked.second)]
     if None in made or rest[2:] not in ([], ["0"], ["1"]):
         return empty("there is no such listing on both sides")
-    before, after = (make() for make in made if make is not None)
+    before, after = (listing.make() for listing in made if listing is not None)
     request = "/".join((prefix, *rest[:2]))
     return [before, after][int(rest[2])] if rest[2:] else Difference(before, after, (f"{request}/0", f"{request}/1"))
 
@@ -108,107 +161,102 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
 def beside(a: Side, b: Side, prefix: str = "") -> Tree:
     """Two sides: first the figures, then listings, of which a row of buttons chooses one; without a ``prefix`` for
     requests all that differ, folded."""
-    left, right = (dict(figures(side)) for side in (a, b))
+    left, right = a.figures(), b.figures()
     rows: list[list[Tree]] = []
     for name in dict.fromkeys((*left, *right)):
-        (one, x), (two, y) = left.get(name, ("–", None)), right.get(name, ("–", None))
-        kind = "" if one == two else "val"
-        apart = "differs" if kind else ""
-        if name not in left or name not in right:
-            apart = f"only {a.name if name in left else b.name}"
-        if x and y and kind:
-            apart = ratio(y / x) if name.startswith("launch") else f"{y / x:.3g} times"
-        rows.append([name, *(Word(text, kind) if kind else text for text in (one, two)), apart])
-    differing = sum(bool(row[-1]) for row in rows)
-    texts = {what: make for what, make in listings(a).items() if what in listings(b)}
-    if a.view is b.view and (a.backend == b.backend or a.home == b.backend):
-        texts = {}  # two launches of one kernel
-    elif a.view is b.view:
-        texts.pop("source", None)
-    said = f"{a.name} beside {b.name}: {differing} of {len(rows)} figures differ"
-    if "source" in texts:
-        alike = [x.text for x in own_source(a.view)] == [x.text for x in own_source(b.view)]
-        said += f", and the source is {'the same' if alike else 'another'}"
+        one, two = left.get(name), right.get(name)
+        kind = "" if one and two and one.text == two.text else "val"
+        texts = ("–" if x is None else x.text for x in (one, two))
+        rows.append([name, *(Word(text, kind) if kind else text for text in texts), _apart(a, one, b, two)])
+    listings = {what: (x, b.listings()[what]) for what, x in a.listings().items() if what in b.listings()}
+    said = Block(f"{a.name} beside {b.name}: {_said(a, left, b, right, 'source' in listings)}.", "answer")
     table = Table(("", a.name, b.name, ""), rows, right=(3,))
     if not prefix:
-        both = {what: (make(), listings(b)[what]()) for what, make in texts.items()}
-        same = [title(what) for what, (x, y) in both.items() if all(h[0] == "equal" for h in ranges(x.lines, y.lines))]
-        differ = {what: pair for what, pair in both.items() if title(what) not in same}
-        folds = [Fold(title(what), Difference(x, y, ("", ""))) for what, (x, y) in differ.items()]
-        return [Block(f"{said}.", "answer"), table, folds, foot(f"the same: {', '.join(same)}") if same else ()]
-    items = [(title(what), f"{prefix}/{what}") for what in texts]
-    shown = Slot("listing", load=items[0][1] if "source" in texts else "")
-    listed: Tree = [Block(choices("Listing", items, "listing"), "bar"), shown] if items else ()
-    return [Block(f"{said}.", "answer"), table, listed]
+        both = [(x.title, x.make(), y.make()) for x, y in listings.values()]
+        same = [title for title, x, y in both if all(h[0] == "equal" for h in ranges(x.lines, y.lines))]
+        folds = [Fold(title, Difference(x, y, ("", ""))) for title, x, y in both if title not in same]
+        return [said, table, folds, foot(f"the same: {', '.join(same)}") if same else ()]
+    items = [(x.title, f"{prefix}/{what}") for what, (x, _) in listings.items()]
+    shown = Slot("listing", load=items[0][1] if items else "")
+    return [said, table, [Block(choices("Listing", items, "listing"), "bar"), shown] if items else ()]
 
 
-def _other(view: KernelView, a: Side, b: Side) -> str:
-    """The name of the side that is not the kernel as it was launched last."""
-    return a.name if a.launch or a.view is not view else b.name
+def _apart(a: Side, one: Figure | None, b: Side, two: Figure | None) -> str:
+    """How the second figure differs from the first, in words."""
+    if one is None or two is None:
+        return f"only {(a if two is None else b).name}"
+    if one.text == two.text:
+        return ""
+    return one.apart(two.value / one.value) if one.value and two.value else "differs"
 
 
-def title(what: str) -> str:
-    return what.replace("-", " of ")
+def _said(a: Side, left: Mapping[str, Figure], b: Side, right: Mapping[str, Figure], sources: bool) -> str:
+    """How the launches compare, how many figures differ, and whether the source does."""
+    shared = {name: (x, right[name]) for name, x in left.items() if name in right}
+    said = [f"{name} {y.apart(y.value / x.value)}" for name, (x, y) in shared.items()
+            if y.apart is ratio and x.value and y.value]  # fmt: skip
+    names = left.keys() | right.keys()
+    said.append(f"{sum(x != y for x, y in shared.values()) + len(names) - len(shared)} of {len(names)} figures differ")
+    if sources:
+        alike = [x.text for x in own_source(a.view)] == [x.text for x in own_source(b.view)]
+        said.append(f"the source is {'the same' if alike else 'another'}")
+    return "; ".join(said)
 
 
-def figures(side: Side) -> Iterator[tuple[str, tuple[str, float | None]]]:
-    """(what, (as text, as a number if it has a ratio))."""
-    view = side.view
-    for mode, steps in view.traces.items() if not side.backend else ():
-        if mode in ("forward", "gradient") and steps:
-            n = sum(line.stmt >= 0 for line in view_lines(view, steps[last_unlowered(view, mode)].after))
-            yield f"statements, {mode}", (f"{n:,}", n)
-    backend = side.backend or side.home
-    if n := code.bytes_of(view, backend):
-        yield "code", (size(n), n)
-    elif n := code.bytes_of(view, backend, "bytes of text"):
-        yield "code", (f"{size(n)} of text", None)
-    for stack in view.stacks if not side.backend and side.launch is None else ():
-        text = "?" if stack.depth is None else f"{stack.depth:,} deep, {size(stack.bytes)} per thread"
-        yield f"stack of {stack.name}", (text, stack.bytes)
-    for launch in side.launches:
-        run = side.run(launch)
-        if side.backend and run is None:
-            continue
-        took = (run.seconds or run.first) if run else took_of(launch)
-        yield f"launch, {launch.mode}", (seconds(took), took)
-        if run and run.lane_bytes:
-            yield "stacks per thread", (size(run.lane_bytes), run.lane_bytes)
-            yield "stack heap", (size(run.heap_bytes), run.heap_bytes)
-        for name, value in launch.arguments if not side.backend else ():
-            yield f"{name}, {launch.mode}", (value, None)
-        for array in run.arrays if run else launch.arrays:
-            what = array.difference if side.backend else ""
-            text = f"{array.low} to {array.high}" if array.low != array.high else array.preview
-            off = f"; off by {what}" if what not in ("", "equal") else ""
-            yield f"{array.name}, {launch.mode}", (text + off, None)
+def home(view: KernelView) -> str:
+    """The backend where the kernel ran."""
+    return next((s[0].backend for s in view.code.values() if s), "")
 
 
-def listings(side: Side) -> dict[str, Callable[[], Lines]]:
-    """What a side has as a listing: source, IR before it is lowered (on a backend: lowered), and code, by mode."""
-    view, made = side.view, dict[str, Callable[[], Lines]]()
-    if view.source:
-        made["source"] = lambda: Lines(own_source(view), "python", f"Source of {side.name}")
+# --- figures and listings ------------------------------------------------------------------------------------------
+
+
+def _statements(view: KernelView) -> Iterator[tuple[str, Figure]]:
     for mode in ("forward", "gradient"):
-        if not side.backend and view.traces.get(mode):
-            made[f"IR-{mode}"] = partial(_ir, side, mode)
-        stages = [s for s in view.code.get(mode, ()) if s.backend == (side.backend or side.home)]
-        if stages:
-            made[f"code-{mode}"] = partial(_code, side, mode)
-    return made
+        if steps := view.traces.get(mode):
+            n = sum(line.stmt >= 0 for line in view_lines(view, steps[last_unlowered(view, mode)].after))
+            yield f"statements, {mode}", Figure(f"{n:,}", n)
 
 
-def _ir(side: Side, mode: str) -> Lines:
-    step = side.view.traces[mode][last_unlowered(side.view, mode)]
-    return Lines(view_lines(side.view, step.after), "ir", f"IR of {side.name}, {mode}")
+def _code_size(view: KernelView, backend: str) -> Iterator[tuple[str, Figure]]:
+    if n := code.bytes_of(view, backend):
+        yield "code", Figure(size(n), n)
+    elif n := code.bytes_of(view, backend, "bytes of text"):
+        yield "code", Figure(f"{size(n)} of text")
 
 
-def _code(side: Side, mode: str) -> Lines:
-    """The last stage that has text."""
-    stages = [s for s in side.view.code[mode] if s.backend == (side.backend or side.home) and s.name != "hsaco"]
-    made = stages[-1].make()
+def _stacks(view: KernelView) -> Iterator[tuple[str, Figure]]:
+    for stack in view.stacks:
+        text = "?" if stack.depth is None else f"{stack.depth:,} deep, {size(stack.bytes)} per thread"
+        yield f"stack of {stack.name}", Figure(text, stack.bytes)
+
+
+def _launched(launch: LaunchView, run: BackendRun | None, on_a_backend: bool) -> Iterator[tuple[str, Figure]]:
+    """``run``: the launch as it was repeated on a backend."""
+    if on_a_backend and run is None:
+        return
+    took = run.took if on_a_backend and run else launch.warm
+    yield f"launch, {launch.mode}", Figure(seconds(took), took, ratio)
+    if run and run.lane_bytes:
+        yield "stacks per thread", Figure(size(run.lane_bytes), run.lane_bytes)
+        yield "stack heap", Figure(size(run.heap_bytes), run.heap_bytes)
+    for name, value in launch.arguments if not on_a_backend else ():
+        yield f"{name}, {launch.mode}", Figure(value)
+    for array in run.arrays if run else launch.arrays:
+        text = f"{array.low} to {array.high}" if array.low != array.high else array.preview
+        off = on_a_backend and array.difference not in ("", "equal")
+        yield f"{array.name}, {launch.mode}", Figure(f"{text}; off by {array.difference}" if off else text)
+
+
+def _ir(view: KernelView, mode: str, name: str) -> Lines:
+    step = view.traces[mode][last_unlowered(view, mode)]
+    return Lines(view_lines(view, step.after), "ir", f"IR of {name}, {mode}")
+
+
+def _code(stage: StageView, name: str) -> Lines:
+    made = stage.make()
     lines = made.lines or [Line(text) for text in made.problem.splitlines()]
-    return Lines(lines, stages[-1].language, f"{stages[-1].name} of {side.name}, {mode}", "count")
+    return Lines(lines, stage.language, f"{stage.name} of {name}", "count")
 
 
 def own_source(view: KernelView) -> list[Line]:

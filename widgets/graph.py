@@ -180,7 +180,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     if rest[1:] == ["dot"]:
         return as_file(view.graphs[int(rest[0])].cfg)
     drawn: Tree = [[head(t.title), Graph(t.cfg, f"{prefix}/{n}/dot")] for n, t in enumerate(view.graphs)]
-    return [Block(answer(view), "answer"), Block(HINT, "hint"), drawn]
+    return [drawn, Block(HINT, "hint")]
 
 
 def as_file(graph: GraphView) -> Block:
@@ -214,5 +214,5 @@ def answer(view: KernelView) -> str:
     """The pane in a sentence: how many blocks there are, and how many keep a value."""
     blocks = sum(len(t.cfg.nodes) for t in view.graphs)
     pushing = sum(node.kind == "push" for t in view.graphs for node in t.cfg.nodes)
-    said = f"{count(len(view.graphs), 'task')} with {count(blocks, 'block')}; "
-    return said + f"{pushing or 'none'} of them push{'es' * (pushing == 1)} to a stack."
+    said = f"{count(len(view.graphs), 'task')} with {count(blocks, 'block')}, of which {pushing or 'none'} "
+    return f"{said}{'keeps' if pushing == 1 else 'keep'} a value on a stack." if view.graphs else ""

@@ -36,11 +36,22 @@ def shown(view: ArrayView, request: str, slot: str) -> Tree:
     return [slider, Slot(slot, one(view, request, at))]
 
 
+def asked(view: ArrayView | None, request: str, place: Sequence[str]) -> Tree:
+    """The answer to a request for the slice ``place``, or for the value of its square (slice, row, column)."""
+    if view is None or view.picture is None:
+        return empty("there is no such picture")
+    if len(place) not in (1, 3) or not all(map(str.isdecimal, place)):
+        return empty(f"{'/'.join(place)!r} is no place in {view.name}")
+    at, *square = map(int, place)
+    if any(n >= most for n, most in zip((at, *square), view.picture.values.shape, strict=False)):
+        return empty("there is no such slice" if at >= len(view.picture.slices) else "there is no such square")
+    return element(view, at, *square) if square else one(view, request, at)
+
+
 def one(view: ArrayView, request: str, at: int) -> Tree:
     """The picture of one slice, whose squares can be chosen."""
     p = view.picture
-    if p is None or not 0 <= at < len(p.slices):
-        return empty("there is no such slice")
+    assert p is not None
     rows, cols = p.values.shape[1:]
     told = [element(view, at, r, c) for r in range(rows) for c in range(cols)] if rows * cols <= MOST_TOLD else None
     about = {"rows": rows, "cols": cols, "size": _square(rows, cols), "ask": f"{request}/{at}", "told": told}
@@ -58,8 +69,6 @@ def element(view: ArrayView, at: int, row: int, column: int) -> str:
     """The value of a square, in words."""
     p = view.picture
     assert p is not None
-    _, rows, cols = p.values.shape
-    row, column = min(row, rows - 1), min(column, cols - 1)
     ends = zip((row, column), p.block, (*([1] if len(p.shape) == 1 else []), *p.shape)[-2:], strict=True)
     place = [f"{k * n}" if n == 1 else f"{k * n}:{min((k + 1) * n, most)}" for k, n, most in ends]
     name = f"{view.name}[{', '.join([*map(str, _leading(p, at)), *place[len(p.shape) == 1 :]])}]"

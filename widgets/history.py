@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 from quadrants_lab.widgets.model import EditView, KernelView
 from quadrants_lab.widgets.tree import (
-    Block,
     Control,
     Difference,
     Lines,
@@ -51,17 +50,18 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     several = (c for c in columns if sum(v is not None for v in c[1]) > 1 and any(c[1]))
     plots = [plot(name, values, text) for name, values, text in several]
     return [
-        Block(answer(edits), "answer"),
         Table(titles, rows, right=range(2, len(titles)), roving=True),
         Control("div", {"class": "plots"}, plots),
         Slot("edit", _edit(edits, len(edits) - 1, prefix)),
     ]
 
 
-def answer(edits: Sequence[EditView]) -> str:
+def answer(view: KernelView) -> str:
     """The pane in a sentence: how the last run compares with the one before it."""
+    edits = view.edits
     if len(edits) < 2:
-        return "The cell has run once. Each further run adds a row, with its times, its sizes and what you edited."
+        once = "The cell has run once. Each further run adds a row, with its times, its sizes and what you edited."
+        return once if edits else ""
     before, now = edits[-2:]
     ratios = [
         f"{mode} {ratio(now.launches[mode] / before.launches[mode])}"

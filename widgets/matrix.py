@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from quadrants_lab.widgets import run as launches
 from quadrants_lab.widgets.code import MEASURES, bytes_of
 from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
-from quadrants_lab.widgets.run import answer
 from quadrants_lab.widgets.tree import Block, Control, Table, Tree, Word, bold, button, head, seconds, size
 
 CORES = "no number: a thread has the registers of its core"
@@ -36,7 +36,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         row: list[Tree] = [bold(name)]
         runs = [_of(name, compared) for compared in modes.values()]
         for run in runs:
-            row += [seconds(run.first), seconds(run.seconds), _differs(run)] if run else ["–", "–", "not asked for"]
+            row += [seconds(run.first), seconds(run.seconds), _differs(run)] if run else ["–", "–", "–"]
         heap = next((r.heap_bytes for r in runs if r and r.heap_bytes), view.heap[0] if name in own else 0)
         row += [size(heap) if heap else "–", _code(view, name)]
         rows.append(row)
@@ -48,13 +48,18 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     plots = [bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items()]
     right = [n for n, t in enumerate(titles) if t in ("median", "stack heap", "code") or t.endswith("launch")]
     return [
-        Block(answer(view), "answer") if modes else Block(ASK, "hint"),
+        () if modes else Block(ASK, "hint"),
         ask,
         Table(titles, rows, right=right),
         Control("div", {"class": "plots"}, plots),
         head("Devices"),
         Table(("backend", "device, or why it did not run", "registers"), about),
     ]
+
+
+def answer(view: KernelView) -> str:
+    """The pane in a sentence: whether the backends agree."""
+    return launches.answer(view) if any(x.compared for x in view.launches) else ""
 
 
 def _differs(run: BackendRun) -> str:
@@ -99,7 +104,7 @@ def _registers(view: KernelView, backend: str) -> str:
 
 def bars(title: str, runs: Sequence[BackendRun]) -> Tree:
     """The times as bars relative to the longest."""
-    timed = [(r.name, r.seconds or r.first) for r in runs if r.seconds or r.first]
+    timed = [(r.name, r.took) for r in runs if r.took]
     top = max((t for _, t in timed), default=0.0) or 1.0
     rows = [
         Control("div", {}, [

@@ -232,7 +232,8 @@ class ArrayView:
 class BackendRun:
     """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there
     were none). ``lane_bytes``: bytes of adstacks for one running iteration; ``heap_bytes``: bytes of all adstacks.
-    ``greatest``: the greatest difference from the home backend and its place, "" for the home backend. ``note``: what
+    ``greatest``: the greatest difference from the home backend and its place, "" for the home backend. ``apart``: the
+    greatest of an array's differences relative to its greatest value. ``note``: what
     the times mean on a simulation, and what ran otherwise in the cell. ``problem``: why it did not run."""
 
     name: str
@@ -244,6 +245,12 @@ class BackendRun:
     greatest: str = ""
     note: str = ""
     problem: str = ""
+    apart: float = 0.0
+
+    @property
+    def took(self) -> float:
+        """The seconds of a warm launch, if there was one, else of the first."""
+        return self.seconds or self.first
 
 
 @dataclass(slots=True)
@@ -273,7 +280,8 @@ class RooflineView:
 
 @dataclass(slots=True)
 class LaunchView:
-    """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``times``: the known times of
+    """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``warm``: the median of the
+    warm launches, if there were some, else ``seconds``. ``times``: the known times of
     compilation and launches, by one clock. ``place``: the backend. ``compared``: the same launch on several backends,
     first on its own; empty without --arch. ``roofline``: None if the launch failed. ``schedule``: where each task
     stands, and what the device does with it and why."""
@@ -288,6 +296,10 @@ class LaunchView:
     times: list[tuple[str, float]] = field(default_factory=list)
     roofline: Lazy[RooflineView] | None = None
     schedule: list[tuple[str, str]] = field(default_factory=list)
+    warm: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.warm = self.warm or self.seconds
 
 
 @dataclass(slots=True)
@@ -398,8 +410,9 @@ class StepsView:
         return StepsView(launches, at, lane, where)
 
     def trace(self) -> StepTrace:
-        """The trace that is shown first."""
-        return self.shown.make(self.shown.task, self.lane, self.where)
+        """The trace that is shown first. Without a place it opens where the reverse begins, if the window has that."""
+        trace = self.shown.make(self.shown.task, self.lane, self.where)
+        return trace if self.where or trace.turn <= 0 else replace(trace, found=trace.turn)
 
 
 @dataclass(slots=True)

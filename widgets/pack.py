@@ -16,11 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.widgets.graph import STANDALONE
 from quadrants_lab.widgets.live import esc, write
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
 from quadrants_lab.widgets.panes import answer, known
-from quadrants_lab.widgets.tree import empty, requests
+from quadrants_lab.widgets.tree import COLOURS, colour_of, empty, requests
 
 PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
@@ -36,7 +37,10 @@ def script() -> str:
 
 @cache
 def style() -> str:
-    return (HERE / "inspector.css").read_text()
+    """The style sheet, with the colours of verdicts, and those of what is counted."""
+    levels = (f".qdi .{level}{{--qd-level:{colour}}}" for level, (_, colour) in LEVELS.items())
+    counted = (f".qdi .{colour_of(n)}{{color:{colour}}}" for n, colour in enumerate(COLOURS))
+    return "".join(((HERE / "inspector.css").read_text(), *levels, *counted))
 
 
 @cache

@@ -5,6 +5,7 @@ to Python, an exported page contains their answers.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from quadrants_lab.widgets import (
@@ -24,34 +25,46 @@ from quadrants_lab.widgets import (
 )
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import CellView, KernelView
-from quadrants_lab.widgets.tree import Tree, empty
+from quadrants_lab.widgets.tree import Block, Tree, empty
 
 Render = Callable[[KernelView, str, Sequence[str]], Tree]  # view, prefix "kernel/pane", rest of the path
 
 
-PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that only other panes request
-    "check": ("Verdict", verdict.pane),
-    "source": ("Linked", source.pane),
-    "passes": ("Passes", passes.pane),
-    "cfg": ("CFG", graph.pane),
-    "stacks": ("Stacks", stacks.pane),
-    "sizes": ("Stack sizes (SizeExpr)", sizes.pane),
-    "steps": ("Steps", steps.pane),
-    "code": ("", code.pane),
-    "run": ("Run", run.pane),
-    "tape": ("Tape", timeline.pane),
-    "history": ("History", history.pane),
-    "matrix": ("Backends", matrix.pane),
-    "beside": ("Beside", beside.pane),
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """``title``: of its tab, if it has a ``tab``; others are only requested by other panes. ``answer``: the pane in a
+    sentence, which stands above it, "" if it has nothing to show. ``needs``: the data of a cell without which there is
+    no such pane."""
+
+    title: str
+    make: Render
+    answer: Callable[[KernelView], str] = lambda view: ""
+    needs: str = ""
+    tab: bool = True
+
+
+PANES = {
+    "check": Pane("Verdict", verdict.pane, needs="check"),
+    "source": Pane("Linked", source.pane, source.answer),
+    "passes": Pane("Passes", passes.pane, passes.answer),
+    "cfg": Pane("CFG", graph.pane, graph.answer),
+    "stacks": Pane("Stacks", stacks.pane, stacks.answer),
+    "sizes": Pane("Stack sizes (SizeExpr)", sizes.pane, sizes.answer),
+    "steps": Pane("Steps", steps.pane),
+    "code": Pane("Code", code.pane, tab=False),
+    "run": Pane("Run", run.pane, run.answer),
+    "tape": Pane("Tape", timeline.pane, timeline.answer, needs="tapes"),
+    "history": Pane("History", history.pane, history.answer),
+    "matrix": Pane("Backends", matrix.pane, matrix.answer),
+    "beside": Pane("Beside", beside.pane),
 }
 # what users call a pane, from its title: "stack-sizes" -> its id
-NAMES = {title.partition(" (")[0].lower().replace(" ", "-"): pane for pane, (title, _) in PANES.items() if title}
-NEEDS = {"tape": "tapes", "check": "check"}  # panes of cells that have these data
+NAMES = {x.title.partition(" (")[0].lower().replace(" ", "-"): pane for pane, x in PANES.items() if x.tab}
 
 
 def known(view: CellView) -> list[str]:
     """The panes that have something to show."""
-    return [p for p in PANES if p not in NEEDS or any(getattr(k, NEEDS[p]) for k in view.kernels)]
+    return [p for p, x in PANES.items() if not x.needs or any(getattr(k, x.needs) for k in view.kernels)]
 
 
 def shape(view: CellView) -> dict[str, Any]:
@@ -61,7 +74,7 @@ def shape(view: CellView) -> dict[str, Any]:
         "open": view.open,
         "kernel": max(range(len(view.kernels)), key=lambda n: view.kernels[n].seconds, default=0),
         "kernels": [k.name for k in view.kernels],
-        "panes": [[p, PANES[p][0]] for p in known(view) if PANES[p][0]],
+        "panes": [[p, PANES[p].title] for p in known(view) if PANES[p].tab],
     }
 
 
@@ -71,8 +84,10 @@ def answer(view: CellView, request: str) -> Tree:
     pane, _, rest = path.partition("/")
     if pane not in PANES or not number.isdigit() or int(number) >= len(view.kernels):
         return empty(f"nothing is known as {request!r}")
-    _, make = PANES[pane]
-    return make(view.kernels[int(number)], f"{number}/{pane}", rest.split("/") if rest else [])
+    kernel = view.kernels[int(number)]
+    tree = PANES[pane].make(kernel, f"{number}/{pane}", rest.split("/") if rest else [])
+    said = "" if rest else PANES[pane].answer(kernel)
+    return [Block(said, "answer"), tree] if said else tree
 
 
 def render(view: CellView, request: str) -> str:

@@ -66,25 +66,26 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
             return _since(view, prefix, "/".join(other), f"{trace}/{n}/ir") or empty("there is no such pass")
         case [_, *_]:
             return empty("there is no such pass")
-    which = choices("Which kernel", [(name, f"{prefix}/{name}") for name in names], "trace")
+    first = "gradient" if "gradient" in view.traces else names[0]
+    items = [(name, f"{prefix}/{name}") for name in names]
+    which = choices("Which kernel", items, "trace", names.index(first))
     toggles = [
         Control("label", {"class": "tg"}, [Control("input", {"type": "checkbox", "data-toggle": name}), f" {text}"])
         for name, text in (("show-same", "passes that changed nothing"), ("unified", "one column"))
     ]
-    bar = Control("div", {"class": "bar"}, [which, *toggles])
-    return [Block(answer(view), "answer"), bar, Slot("trace", _trace(view, prefix, names[0]))]
+    bar = Control("div", {"class": "bar"}, [which, Control("span", {"class": "toggles"}, toggles)])
+    return [bar, Slot("trace", _trace(view, prefix, first))]
 
 
 def answer(view: KernelView) -> str:
-    """The pane in a sentence: how many passes, how long, and what is left of the kernel."""
+    """The pane in a sentence: how many passes, and what is left of the kernel, forward and of its gradient."""
     said = []
     for name, steps in view.traces.items():
-        sized = sum(line.stmt >= 0 for line in view_lines(view, steps[-1].after)) if steps else 0
-        took = seconds(sum(s.seconds for s in steps))
-        said.append(
-            f"{name}: {count(len(steps), 'step')}{f' in {took}' if took else ''}, {count(sized, 'statement')}"
-        )
-    return "; ".join(said) + "."
+        if steps and " on " not in name:
+            left = sum(line.stmt >= 0 for line in view_lines(view, steps[-1].after))
+            said.append(f"{name}: {count(left, 'statement')} after {count(len(steps), 'step')}")
+    took = seconds(sum(s.seconds for steps in view.traces.values() for s in steps))
+    return f"{'; '.join(said)}{f'; {took} in all' if took else ''}." if said else ""
 
 
 def irs(view: KernelView, prefix: str) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -125,7 +126,8 @@ def folded(lines: Sequence[Line]) -> tuple[list[tuple[int, int, str]], int]:
 def _trace(view: KernelView, prefix: str, trace: str) -> Tree:
     steps = view.trace(trace)
     deltas = [changed(view, step) for step in steps]
-    chosen = next((n for n, d in enumerate(deltas) if d is not None), 0)
+    sizes = [sum(d) if d is not None and step.before is not None else 0 for step, d in zip(steps, deltas, strict=True)]
+    chosen = max(range(len(steps)), key=lambda n: sizes[n], default=0)  # the largest change
     items = []
     for n, (step, d) in enumerate(zip(steps, deltas, strict=True)):
         item = {"class": "ps noop" if d is None else "ps", "role": "option", "data-item": ""}
@@ -154,7 +156,7 @@ def _step(view: KernelView, prefix: str, trace: str, n: str) -> Tree | None:
     doc = [code(part) if k % 2 else part for k, part in enumerate(step.doc.replace("``", "`").split("`"))]
     ask = f"{prefix}/{own}/since/"
     since = [(name, [(text, ask + request) for text, request in items]) for name, items in irs(view, "")]
-    groups = [("", [("what it was given", f"{ask}{own}/given")] if step.before is not None else []), *since]
+    groups = [("", [("what it was given", f"{ask}{own}/given")]), *since]
     # an exported page has comparisons with the last of each trace, and with the first of this one: there are too many
     far = {request for name, items in since for _, request in items[name == trace : -1]}
     pick = menu("compared with", groups, "since", f"{ask}{own}/given", far)
@@ -163,7 +165,7 @@ def _step(view: KernelView, prefix: str, trace: str, n: str) -> Tree | None:
     return [
         head(step.name),
         Block(doc) if step.doc else (),
-        Control("div", {"class": "bar"}, muted(["compared with ", pick])),
+        Control("div", {"class": "bar"}, muted(["compared with ", pick])) if step.before is not None else (),
         empty("This pass changed nothing.") if same else (),
         Slot("since", shown or ()),
     ]

@@ -27,6 +27,7 @@ AGAIN = (
     "Each backend repeated the launch on its own device, without the work that Python does before a launch. The time "
     "of a warm launch is the median of the launches after the first."
 )
+AGREE = 1e-3  # the greatest difference, relative to the greatest value, of backends that agree
 STACK_BYTES = ("stacks per thread", "stack heap")
 
 
@@ -37,35 +38,31 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         return empty("none of its launches was recorded: launch it in a %%qdkernel cell")
     if rest == ["near"]:
         return limits(view)
-    if len(rest) in (3, 5):
-        n, name, *place = rest
-        array = next(a for a in view.launches[int(n)].arrays if a.name == name)
-        at, *square = map(int, place)
-        return heatmap.element(array, at, *square) if square else heatmap.one(array, f"{prefix}/{n}/{name}", at)
+    if rest:
+        known = {f"{n}/{a.name}": a for n, x in enumerate(view.launches) for a in x.arrays}
+        array = "/".join(rest[:2])
+        return heatmap.asked(known.get(array), f"{prefix}/{array}", rest[2:])
     shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
     known = any(x.roofline for x in view.launches)
     offer = near(view, f"{prefix}/near") if known else ()
-    return [Block(answer(view), "answer"), shown, offer, foot(view.cost) if view.cost else ()]
+    return [shown, offer, foot(view.cost) if view.cost else ()]
 
 
 def answer(view: KernelView) -> str:
     """The pane in a sentence: how long each launch took, and whether the backends agree."""
-    took = [f"{x.mode} {seconds(took)}" for x in view.launches if (took := took_of(x))]
+    if not view.launches:
+        return ""
+    took = [f"{x.mode} {seconds(x.warm)}" for x in view.launches if x.warm]
     place = view.launches[0].place.partition(":")[0]
     said = f"{f'on {place} ' if place else ''}a launch takes: {', '.join(took)}" if took else "the launch failed"
     compared = [r for x in view.launches for r in x.compared]
     names = list(dict.fromkeys(r.name for r in compared if not r.problem))
     if len(names) < 2:
         return f"{said[:1].upper()}{said[1:]}."
-    apart = [r.greatest for r in compared if r.greatest not in ("", "equal")]
-    agree = "differ by at most " + ", ".join(dict.fromkeys(apart)) if apart else "agree to the last bit"
+    worst = max(compared, key=lambda r: r.apart)
+    agree = "agree to the last bit" if not worst.apart else f"agree to {worst.apart:.0e}" if worst.apart < AGREE else (
+        f"differ by {worst.greatest}")
     return f"{' and '.join(names)} {agree}; {said}."
-
-
-def took_of(view: LaunchView) -> float:
-    """The seconds of a warm launch, if there was one, else of the launch."""
-    repeated = [r.seconds for r in view.compared[:1] if r.seconds]
-    return next((t for t in (*repeated, *(t for name, t in view.times if "warm" in name))), view.seconds)
 
 
 def launch(view: LaunchView, request: str = "") -> Tree:

@@ -48,9 +48,11 @@ function cells(host, hooks) {
     const [top, left] = at.map((n) => `${n * size}px`);
     Object.assign(frame.style, { top, left, width: `${size}px`, height: `${size}px` });
     host.append(frame);
-    const place = at.join("/");
-    const html = told?.[at[0] * cols + at[1]] ?? await hooks.ask(`${ask}/${place}`, () => {});
-    if (place === at.join("/")) now.innerHTML = html;
+    const place = at.join("/"), here = () => place === at.join("/");
+    const html = told?.[at[0] * cols + at[1]] ?? await hooks.ask(`${ask}/${place}`, (meanwhile) => {
+      if (here()) now.replaceChildren(meanwhile);
+    });
+    if (here()) now.innerHTML = html;
   }
   image.addEventListener("click", (e) => choose(Math.floor(e.offsetY / size), Math.floor(e.offsetX / size)));
   host.addEventListener("keydown", (e) => {
@@ -123,7 +125,7 @@ function whatIf(host) {
     const launched = lane === before ? "" : `; the launch: ${bytes(before)}`;
     host.querySelector(".total").textContent = `${bytes(lane)} per thread${launched}`;
     let at = 0;
-    host.querySelector(".heap").replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
+    host.querySelector(".heap")?.replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
       const part = Object.assign(document.createElement("span"), {
         textContent: name, title: `${name}: bytes ${text(at)} to ${text(at + n)} of a thread`,
         className: `seg s${k % 4}`,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.model import KernelView, SizeView, StackView, StepTrace
-from quadrants_lab.widgets.stacks import NO_GRADIENT, answer
+from quadrants_lab.widgets.stacks import NO_GRADIENT
 from quadrants_lab.widgets.tree import Block, Control, SizeTree, Tree, Word, button, code, empty, muted, size
 
 NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to compute; the pane Stacks says why"
@@ -33,14 +33,24 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     total = Control("b", {"class": "total", "role": "status"})
     one = {"class": "heap", "role": "img", "aria-label": "The stacks of one thread, one after the other"}
     body: Tree = [
-        Block(answer(view), "answer"),
         Control("div", {"class": "bar"}, _sliders(view, shown)),
         Block([total, " ", ask, " ", muted(note)], "ms"),
         _heap(view),
-        Control("div", one),
+        Control("div", one) if len(shown) > 1 else (),
         [_stack(s, n, (s.name, s.line) in seen) for n, s in enumerate(shown)],
     ]
     return Control("div", {"class": "sizes", "data-sizes": json.dumps(data, separators=(",", ":"))}, body)
+
+
+def answer(view: KernelView) -> str:
+    """The pane in a sentence: how deep the deepest stack is, and why."""
+    deep = [s for s in view.stacks if s.size is not None]
+    if not deep:
+        return ""
+    most = max(deep, key=lambda s: s.depth or 0)
+    of = f"Of {len(deep)} stacks the deepest is that of {most.name}" if len(deep) > 1 else f"The stack of {most.name}"
+    value = "" if most.depth is None or most.size is None or most.size.op == "const" else f" = {most.depth:,}"
+    return f"{of}{', ' if len(deep) > 1 else ' is '}{most.size.text if most.size else ''}{value} deep."
 
 
 def _heap(view: KernelView) -> Tree:
@@ -64,7 +74,7 @@ def _stack(s: StackView, n: int, seen: bool) -> Tree:
     body = [
         Block([s.name, " ", muted(f"line {s.line}, {s.dtype}"), " ", Word("", "depth ms")], "h4", s.line),
         Block(f"needed as {s.reason}" + (f"; {s.choice}" if s.choice else "")),
-        Block(muted(s.cure)) if s.cure else (),
+        Block(muted(f"To save it: {s.cure}")) if s.cure else (),
         Control("div", {"class": "bars"}, rows),
         SizeTree(s.size),
     ]
@@ -95,7 +105,7 @@ def _sliders(view: KernelView, shown: Sequence[StackView]) -> Tree:
         parts: Tree = [code(name), " ", Control("input", slider), " ", Control("output", {"data-of": key}, now)]
         out.append(Control("label", {"class": "tg leafs"}, parts))
     reset = Control("button", {"type": "button", "class": "ch", "data-reset": ""}, "as in the launch")
-    return [*out, reset] if out else ()
+    return [Word("What if:", "b"), *out, reset] if out else ()
 
 
 def node(e: SizeView) -> list[object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from quadrants_lab.widgets import code, run, stacks
 from quadrants_lab.widgets.model import KernelView, StackView
 from quadrants_lab.widgets.passes import changed, irs
-from quadrants_lab.widgets.tree import Block, Control, Lines, Slot, Tree, Word, bold, empty, menu
+from quadrants_lab.widgets.tree import Control, Lines, Slot, Tree, Word, bold, empty, menu
 
 if TYPE_CHECKING:
     from quadrants_lab.autodiff.explain import Note
@@ -49,9 +49,13 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     legend = Word(
         [Word("forward", "mark"), " ", Word("its adjoint", "twin"), " ", Word("same line", "near")], "legend"
     )
-    said = stacks.answer(view) if mode != "forward" else run.answer(view) if view.launches else ""
     bar = Control("div", {"class": "bar"}, [group, legend])
-    return [Block(said, "answer") if said else (), bar, Control("div", {"class": "linked"}, shown)]
+    return [bar, Control("div", {"class": "linked"}, shown)]
+
+
+def answer(view: KernelView) -> str:
+    """The pane in a sentence: what the gradient keeps, or how long launches took."""
+    return stacks.answer(view) or run.answer(view)
 
 
 def last_unlowered(view: KernelView, mode: str) -> int:

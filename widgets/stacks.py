@@ -19,25 +19,30 @@ DEPTHS = (
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    if not view.graphs and not view.stacks and not view.free and not view.kept:
+    if not answer(view):
         return empty(NO_GRADIENT)
     graphs = [t.scc for t in view.graphs if t.scc is not None]
     if rest[1:] == ["dot"]:
         return as_file(graphs[int(rest[0])])
     drawn: Tree = [Graph(g, f"{prefix}/{n}/dot") for n, g in enumerate(graphs)]
     why: Tree = [head("Where the depths come from"), Block(DEPTHS, "hint"), drawn] if drawn else ()
-    return [Block(answer(view), "answer"), tables(view), why]
+    return [tables(view), why]
 
 
 def answer(view: KernelView) -> str:
     """The pane in a sentence: how many values are kept, and what that takes."""
+    if not view.graphs and not view.stacks and not view.free and not view.kept:
+        return ""
     if not view.stacks:
         return NO_STACK
     total = sum(s.bytes or 0 for s in view.stacks)
     said = f"{count(len(view.stacks), 'value')} kept on a stack, {size(total)} per thread"
     held, lanes = view.heap
-    said += f"; {size(held)} in all for {count(lanes, 'thread')} at a time" if held else ""
-    return said + (f". Without recomputation: {size(view.bytes_before)} per thread." if view.bytes_before else ".")
+    if held:
+        rounded = f", each rounded up to {size(held // lanes)}" if held != total * lanes else ""
+        said += f"; {size(held)} in all for {count(lanes, 'thread')} at a time{rounded}"
+    more = view.bytes_before is not None and view.bytes_before > total
+    return said + (f". Without recomputation: {size(view.bytes_before)} per thread." if more else ".")
 
 
 def tables(view: KernelView) -> Tree:
@@ -54,7 +59,7 @@ def report(view: KernelView) -> Tree:
     titles = ("stack", "line", "dtype", "depth", "bytes per thread", "how found", "why it is kept")
     rows: list[list[Tree]] = [
         [bold(s.name), str(s.line or "–"), s.dtype, "–" if s.depth is None else f"{s.depth:,}", size(s.bytes), s.how,
-         [s.reason, Block(s.cure, "cure") if s.cure else ""]]
+         [s.reason, Block(f"To save it: {s.cure}", "cure") if s.cure else ""]]
         for s in view.stacks
     ]  # fmt: skip
     links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
@@ -79,7 +84,8 @@ def backends(view: KernelView) -> Tree:
     rows = [(bold(r.name), size(r.lane_bytes), size(r.heap_bytes)) for r in runs]
     note = "Devices round the size of each stack up. The heap has room for all threads that run at the same time."
     notes = [note, *(f"{r.name}: {r.note}" for r in runs if r.note)]
-    return [Table(("backend", *STACK_BYTES), rows, right=(1, 2)), [foot(text) for text in notes]]
+    table = Table(("backend", *STACK_BYTES), rows, right=(1, 2))
+    return [head("The same stacks on each backend"), table, [foot(text) for text in notes]]
 
 
 def free(view: KernelView) -> Table:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline, verdict
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.live import Html, esc
 from quadrants_lab.widgets.model import CellView, KernelView, Line, PassView, view_lines
-from quadrants_lab.widgets.passes import answer as pass_answer, changed, delta
+from quadrants_lab.widgets.panes import PANES
+from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.program import program
 from quadrants_lab.widgets.source import listing
 from quadrants_lab.widgets.tree import (
@@ -76,21 +78,11 @@ LIMITS = (
     Limits(0, 0, 0, 0, pictures=False, plain=True),
 )
 ELSEWHERE = "too large for the copy in the notebook: run the cell, or export the view"
-_GROW = (
-    "Run",
-    "Source",
-    "Tape",
-    "Stack sizes (SizeExpr)",
-    "Steps",
-    "Stacks",
-    "CFG",
-    "Code",
-    "Passes",
-)  # what is open first, then by use
+# the order in which panes get more room: what is open first, then by use
+_GROW = ("run", "source", "tape", "sizes", "steps", "stacks", "cfg", "code", "passes")
 _FRAME = f"border:1px solid {GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
-LEVELS = {"good": "#1a7f37", "warning": "#946000", "bad": "#c62f3a"}  # of verdicts
 STYLE = {
     "hk": "color:#9a6ee8", "ht": "color:#2a94a3", "hs": "color:#3f9c5a", "hn": f"color:{ORANGE}", "hv": "",
     "hf": f"color:{BLUE}", "add": "color:#2f9e50", "del": "color:#e0525a", "none": f"color:{GREY};font-style:italic",
@@ -98,9 +90,9 @@ STYLE = {
     "answer": "font-weight:600", "val": f"color:{BLUE};font-weight:bold", "blue": f"color:{BLUE}",
     **dict.fromkeys(("badge push", "orange"), f"color:{ORANGE}"), "lost": "color:#6e6e6e", "num": "text-align:right",
     **{f"verdict {level}": f"background:{colour};color:#fff;border-radius:4px;padding:0 8px;font-weight:600"
-       for level, colour in LEVELS.items()},
+       for level, (_, colour) in LEVELS.items()},
     **{f"card {level}": f"border-left:4px solid {colour};padding:2px 10px;margin:6px 0"
-       for level, colour in LEVELS.items()},
+       for level, (_, colour) in LEVELS.items()},
     **{colour_of(n): f"color:{colour}" for n, colour in enumerate(COLOURS)},
     "kids": "margin-left:20px", "leaf": "margin-left:14px", "sub": "margin-left:14px", "tree": _MONO,
     "chip": "margin-right:12px", "pre": f"{_MONO};white-space:pre-wrap;background:none;color:inherit",
@@ -221,18 +213,20 @@ def static_html(view: CellView, uid: str = "") -> str:
     """The whole inspector as nested details, of which only the run is open; only the steps for a view that opens
     there. It shows as much as `MOST_TEXT` allows: first every pane with the least limits, then one pane after the
     other with wider limits, as long as they fit."""
-    shown = [p for p in PANES if view.open != "steps" or p == "Steps"]
-    opened = next((p for p in PANES if view.open not in ("source", "check") and view.open in p.lower()), "Run")
+    shown = ["steps"] if view.open == "steps" else list(DRAWN)
+    opened = view.open if view.open in DRAWN and view.open != "source" else "run"
 
     def folded(n: int, pane: str, limits: Limits) -> str:
-        pen = Static(limits)
-        if n and pane == "Tape":  # of the whole cell
+        pen, kernel = Static(limits), view.kernels[n]
+        if n and pane == "tape":  # of the whole cell
             return ""
         try:
-            html = pen.write(PANES[pane](view.kernels[n], limits))
+            html = pen.write(DRAWN[pane](kernel, limits))
         except Exception as e:  # the other panes can still be shown
             html = pen.write(empty(f"this pane failed: {type(e).__name__}: {e}"))
-        return pen.folded(pane, html, pane == opened) if html else ""
+        said = "" if pane == "source" else PANES[pane].answer(kernel)
+        title: Tree = [bold("Source" if pane == "source" else PANES[pane].title), f" – {said}" if said else ""]
+        return pen.folded(pen.write(title), html, pane == opened) if html else ""
 
     checked = next((k.check for k in view.kernels if k.check), None)
     body = Static().write(verdict.verdict(checked[0])) if checked and view.open != "steps" else ""
@@ -336,26 +330,21 @@ def _code(view: KernelView, limits: Limits) -> Tree:
 
 def _tape(report: Report, limits: Limits) -> Tree:
     drawn = Graph(program(report)) if limits.graph else ()
-    rows = timeline.launches(report, limits.code or 4)
-    return [_said(timeline.answer(report)), timeline.timeline(report), rows, drawn]
-
-
-def _said(answer: str) -> Block:
-    return Block(answer, "answer")
+    return [timeline.timeline(report), timeline.launches(report, limits.code or 4), drawn]
 
 
 def _graphs(view: KernelView, name: str) -> Tree:
     return [[Block(t.title), Graph(g)] for t in view.graphs if (g := getattr(t, name)) is not None]
 
 
-PANES: dict[str, Callable[[KernelView, Limits], Tree]] = {
-    "Source": lambda v, _: listing(v),
-    "Passes": lambda v, limits: [_said(pass_answer(v)), passes(v, limits)] if v.traces else (),
-    "CFG": lambda v, _: [_said(graph.answer(v)), _graphs(v, "cfg")] if v.graphs else (),
-    "Stacks": lambda v, _: [_said(stacks.answer(v)), stacks.tables(v), _graphs(v, "scc")],
-    "Stack sizes (SizeExpr)": lambda v, _: sizes_of(v),
-    "Steps": steps_of,
-    "Code": _code,
-    "Run": lambda v, _: run.pane(v, "", ()),
-    "Tape": lambda v, limits: [_tape(r, limits) for r in v.tapes],
+DRAWN: dict[str, Callable[[KernelView, Limits], Tree]] = {
+    "source": lambda v, _: listing(v),
+    "passes": passes,
+    "cfg": lambda v, _: _graphs(v, "cfg"),
+    "stacks": lambda v, _: [stacks.tables(v), _graphs(v, "scc")],
+    "sizes": lambda v, _: sizes_of(v),
+    "steps": steps_of,
+    "code": _code,
+    "run": lambda v, _: run.pane(v, "", ()),
+    "tape": lambda v, limits: [_tape(r, limits) for r in v.tapes],
 }

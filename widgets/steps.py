@@ -14,6 +14,7 @@ from quadrants_lab.widgets.tree import (
     Slot,
     Tree,
     choices,
+    count,
     empty,
     entry,
     head,
@@ -171,8 +172,8 @@ def _data(trace: StepTrace) -> dict[str, object]:
 
 
 def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
-    """(number, line, statement, value) of each step. Of a long iteration only the steps around the wanted one, or the
-    first and last ones with a row in between that says how many are left out."""
+    """(number, line, statement, value) of each step. Of a long iteration only the first ones, those around the wanted
+    one, and the last ones, with rows in between that say how many are left out."""
     out = []
     for n, (at, value, _) in enumerate(trace.events, trace.first + 1):
         s = trace.statements[at]
@@ -180,10 +181,13 @@ def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
         out.append((str(n), str(s.line or ""), text if s.kind != "end" else f"end of: {text}", _value_text(value)))
     if len(out) <= MOST_ROWS:
         return out
-    half, at = MOST_ROWS // 2, trace.found - trace.first
-    if trace.found > 0:
-        return out[max(at - half, 0) : max(at - half, 0) + MOST_ROWS]
-    return [*out[:half], ("…", "", f"{len(out) - 2 * half} more steps", ""), *out[-half:]]
+    part, end, at = MOST_ROWS // 3, len(out), max(trace.found - trace.first, 0)
+    shown = sorted({*range(part), *range(max(at - part // 2, 0), min(at + part // 2, end)), *range(end - part, end)})
+    found = []
+    for n, before in zip(shown, [-1, *shown], strict=False):
+        found += [("…", "", f"{count(n - before - 1, 'more step')}", "")] if n > before + 1 else []
+        found.append(out[n])
+    return found
 
 
 def _value_text(value: str | list[str]) -> str:

@@ -10,6 +10,7 @@ from rich.syntax import Syntax
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.widgets import code, run, stacks, static
 from quadrants_lab.widgets.model import CellView, KernelView, SizeView
 from quadrants_lab.widgets.tree import (
@@ -28,7 +29,7 @@ from quadrants_lab.widgets.tree import (
 
 _STYLES = {
     "b": "bold", "h4": "bold", "answer": "bold", "add": "green", "del": "red", "val": "bold cyan",
-    "verdict good": "reverse green", "verdict bad": "reverse red", "verdict warning": "reverse yellow",
+    **{f"verdict {level}": f"reverse {colour}" for level, (colour, _) in LEVELS.items()},
     **dict.fromkeys(("muted", "same", "none", "foot", "hint", "cure"), "dim"),
 }  # fmt: skip
 MOST_CHANGED = 40  # changes of a difference, and lines of each
@@ -49,14 +50,15 @@ def kernel(view: KernelView) -> RenderableType:
         text, start = "\n".join(line.text for line in view.source), view.source[0].span_line
         parts.append(Syntax(text, "python", line_numbers=True, start_line=start, theme="ansi_dark"))
     kept = view.stacks or view.kept or view.free
-    told = [static.passes(view, PASSES), [_said(view), stacks.tables(view)] if kept else (), static.sizes_of(view)]
+    told = [static.passes(view, PASSES), [_said(stacks.answer(view)), stacks.tables(view)] if kept else ()]
+    told.append(static.sizes_of(view))
     told += [[head(f"code of {mode}"), code.sizes(stages)] for mode, stages in view.code.items()]
-    parts.append(drawn([told, run.pane(view, "", ()) if view.launches else ()]))
+    parts.append(drawn([told, [_said(run.answer(view)), run.pane(view, "", ())] if view.launches else ()]))
     return Panel(Group(*parts), title=view.name, title_align="left")
 
 
-def _said(view: KernelView) -> Block:
-    return Block(stacks.answer(view), "answer")
+def _said(answer: str) -> Block:
+    return Block(answer, "answer")
 
 
 def drawn(tree: Tree) -> RenderableType:

@@ -23,9 +23,9 @@ function timeline(host, hooks) {
   const back = new Map(bars.filter((b) => b.of >= 0).map((b) => [b.of, b.n]));
   const rows = tracks.map((_, t) => bars.filter((b) => b.track === t).sort((a, b) => a.begin - b.begin));
   const curve = bars.slice().sort((a, b) => a.end - b.end), last = curve.at(-1).end;
-  const most = bars.reduce((m, b) => Math.max(m, b.kept), 1);
+  const most = bars.reduce((m, b) => Math.max(m, b.kept), 0);
   const least = bars.reduce((m, b) => b.end > b.begin ? Math.min(m, b.end - b.begin) : m, last);
-  const floor = tracks.length * TRACK + KEPT, high = floor + AXIS;
+  const floor = tracks.length * TRACK + (most ? KEPT : 8), high = floor + AXIS;
   const svg = make("svg", { role: "application", tabindex: 0, "aria-label": data.title,
     style: `height:${high}px` });
   const drawing = make("g"), now = element("p", { class: "now", role: "status", "aria-live": "polite" });
@@ -85,10 +85,10 @@ function timeline(host, hooks) {
     const chosen = at && `<rect class="at" x="${px(at.begin).toFixed(1)}" y="${at.track * TRACK + 1}"
       width="${Math.max((at.end - at.begin) * scale, 2).toFixed(1)}" height="${TRACK - 2}"/>`;
     drawing.innerHTML = drawAxis() + rows.map((list, t) => drawBars(list, t * TRACK)).join("")
-      + drawKept(tracks.length * TRACK) + (chosen ?? "")
+      + (most ? drawKept(tracks.length * TRACK) : "") + (chosen ?? "")
       + `<rect class="under" width="${LABELS - 1}" height="${high}"/>`
       + tracks.map((name, t) => label(t * TRACK + 17, name)).join("")
-      + label(tracks.length * TRACK + 18, "kept") + label(tracks.length * TRACK + 36, inBytes(most));
+      + (most ? label(tracks.length * TRACK + 18, "kept") + label(tracks.length * TRACK + 36, inBytes(most)) : "");
   }
   const soon = () => { due ||= requestAnimationFrame(() => { due = 0; draw(); }); };
   function place(to, scaled = scale) {

@@ -43,7 +43,8 @@ HINT = (
     "flows back there. Orange: the Tape kept so many bytes, because the launch overwrites them. A frame is a sequence "
     "of launches that repeats."
 )
-UNTIMED = " Each launch is as wide as every other: without trace=True, launches are timed in cells on the CPU alone."
+COMPILES = "The first launch of a kernel contains its compile."
+UNTIMED = "Each launch is as wide as every other: without trace=True, launches are timed in cells on the CPU alone."
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
@@ -58,16 +59,26 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         return empty("the cell recorded nothing with qd.ad.Tape or --grad")
     shown = [whole(report, f"{prefix}/{n}", view.file) for n, report in enumerate(view.tapes)]
     if len(shown) == 1:
-        return [Block(answer(view.tapes[0]), "answer"), shown[0]]
-    folds = [Fold(answer(r), tree, n == 0) for n, (r, tree) in enumerate(zip(view.tapes, shown, strict=True))]
-    return [Block(f"The cell has {len(shown)} programs under Tapes, one for each loss.", "answer"), folds]
+        return shown[0]
+    return [Fold(said(r), tree, n == 0) for n, (r, tree) in enumerate(zip(view.tapes, shown, strict=True))]
 
 
-def answer(report: Report) -> str:
-    """The program in a sentence: how long it took and what was kept."""
+def answer(view: KernelView) -> str:
+    """The pane in a sentence."""
+    if len(view.tapes) < 2:
+        return "".join(map(said, view.tapes))
+    return f"The cell has {len(view.tapes)} programs under Tapes, one for each loss."
+
+
+def said(report: Report) -> str:
+    """The program in a sentence: what was kept and how long it took."""
+    kept = f"at most {size(report.kept_bytes)} kept" if report.kept_bytes else "nothing kept"
+    again = f"{count(report.made_again, 'step')} run again" if report.made_again else ""
+    budget = "" if report.budget is None else f"of a budget of {size(report.budget)}"
     took = [seconds(sum(x.end - x.begin for x in report.ran if x.track == track)) for track in (FORWARD, GRADIENT)]
     times = f"; launches took {took[0]}, gradients {took[1] or 'no time'}" if took[0] else ""
-    return f"{report.title()}{times}"
+    what = ", ".join(filter(None, (" ".join(filter(None, (kept, budget))), again)))
+    return f"{count(len(report.steps), 'step')}: {what}{times}."
 
 
 def whole(report: Report, request: str, file: str) -> Tree:
@@ -85,7 +96,7 @@ def whole(report: Report, request: str, file: str) -> Tree:
 def shown(report: Report) -> Tree:
     """A report by itself."""
     each = [Fold("each kernel", launches(report)), Fold("the program", Graph(program(report)))]
-    return [Block(bold(answer(report))), timeline(report), each if report.steps else ()]
+    return [Block(bold(said(report))), timeline(report), each if report.steps else ()]
 
 
 def timeline(report: Report, file: str = "") -> Tree:
@@ -96,8 +107,9 @@ def timeline(report: Report, file: str = "") -> Tree:
     view = timeline_view(report)
     names: list[Tree] = [[Word("■", colour_of(n)), f" {name}  "] for n, name in enumerate(view.names)]
     cut = f" Pauses of {seconds(sum(s for _, s in view.cuts))} in all are cut out, at dashed lines."
-    legend = foot(*names, Word("■", "grey"), " bytes kept.", "" if report.ran else UNTIMED, cut if view.cuts else "")
-    return [Timeline(view, file), legend, why]
+    kept: Tree = [Word("■", "grey"), " bytes kept. "] if report.kept_bytes else ""
+    legend = foot(*names, kept, COMPILES if report.ran else UNTIMED, cut if view.cuts else "")
+    return [Timeline(view, file), legend, why if report.kept_bytes or report.stretches else ()]
 
 
 def timeline_view(report: Report) -> TimelineView:
@@ -208,8 +220,10 @@ def launches(report: Report, most: int = 100) -> Tree:
         numbers = (f"{n:,}" if n else "" for n in (kept, again))
         rows.append((what, f"{len(own):,}", span, *times, *numbers, why))
     titles = ("kernel", "launches", "steps", "forward", "gradients", "bytes kept", "run again", "why")
-    shown = [n for n, _ in enumerate(titles) if n not in (3, 4) or took]
+    alike = len({row[7] for row in rows}) == 1  # then it is no reason, and stands once
+    shown = [n for n in range(len(titles)) if n < 3 or (any(row[n] for row in rows) and not (n == 7 and alike))]
     more = Block(f"and {len(rows) - most} rows more") if len(rows) > most else ()
     picked = [[row[n] for n in shown] for row in rows[:most]]
     right = [k for k, n in enumerate(shown) if n not in (0, 7)]
-    return [Table([titles[n] for n in shown], picked, right=right), more]
+    note = foot(f"Each step: {rows[0][7]}.") if rows and alike and rows[0][7] else ()
+    return [Table([titles[n] for n in shown], picked, right=right), note, more]

@@ -54,7 +54,7 @@ def answer(report: Report) -> str:
         return "The launches touched no field with a gradient but the loss."
     more = f", and the program has {count(len(report.causes), 'fault')}" if report.causes else ""
     if of == 1:
-        return f"The gradient is {'' if right else 'not '}right{more}."
+        return f"The gradient of {report.verdicts[0].field} is {'' if right else 'not '}right{more}."
     return f"{'All' if right == of else right or 'None'} of {of} gradients {'is' if right < 2 else 'are'} right{more}."
 
 

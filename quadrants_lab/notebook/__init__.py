@@ -41,21 +41,12 @@ def beside(kernel: Any, other: Any) -> Shown:
     from quadrants_lab.errors import QuadrantsKeyError
     from quadrants_lab.notebook.inspection import Shown
     from quadrants_lab.widgets.beside import Side, beside, others
-    from quadrants_lab.widgets.tree import Tree
 
     (view,) = show(kernel).view.kernels
-    if isinstance(other, str):
-        known = {key: pair for of in others(view).values() for key, pair in of.items() if key[:6] != "kernel"}
-        names = {x.name if key[:6] == "launch" else key: (x, y) for key, (x, y) in known.items()}
-        if other not in names:
-            what = f"nothing beside kernel {view.name} is called {other!r}"
-            raise QuadrantsKeyError(f"{what}: there are {', '.join(map(repr, names))}", code="QL0720")
-        pair = names[other]
-    else:
-        pair = Side(view.name, view), Side(other.name, show(other).view.kernels[0])
-
-    class Beside(Shown):
-        def tree(self) -> Tree:
-            return beside(*pair)
-
-    return Beside()
+    if not isinstance(other, str):
+        return Shown(beside(Side(view.name, view), Side(other.name, show(other).view.kernels[0])))
+    known = {pair.called: pair for pair in others(view).values() if pair.called}
+    if other not in known:
+        what = f"nothing beside kernel {view.name} is called {other!r}"
+        raise QuadrantsKeyError(f"{what}: there are {', '.join(map(repr, known))}", code="QL0721")
+    return Shown(beside(known[other].first, known[other].second))

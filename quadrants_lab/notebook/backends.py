@@ -19,14 +19,11 @@ class Backends(Shown):
 
     def __init__(self) -> None:
         self.rows = [available(name) for name in names()]
+        told = ([[Word((), "br") if n else (), x] for n, x in enumerate(lines(row))] for row in self.rows)
+        rows = [(bold(row.name), cell) for row, cell in zip(self.rows, told, strict=True)]
+        super().__init__(Table(("backend", "devices"), rows))
 
     def __repr__(self) -> str:
         return "\n".join(
             f"{row.name if not n else '':<8} {text}" for row in self.rows for n, text in enumerate(lines(row))
         )
-
-    def tree(self) -> Table:
-        """A row for each backend."""
-        cells = ([[Word((), "br") if n else (), x] for n, x in enumerate(lines(row))] for row in self.rows)
-        rows = [(bold(row.name), cell) for row, cell in zip(self.rows, cells, strict=True)]
-        return Table(("backend", "devices"), rows)

@@ -1,13 +1,15 @@
 """Makes the inspector's view from plans, traces and launch records, and keeps the history of each kernel: source, times
 and sizes of each run of its cell, in order."""
 
+from __future__ import annotations
+
 import hashlib
 import inspect
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from statistics import median
 from types import MappingProxyType
@@ -21,6 +23,7 @@ from quadrants_lab.autodiff.explain import on_stacks, unstacked
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.deep_recursion import deeply_recursive
+from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
@@ -40,8 +43,9 @@ from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record import cases
+from quadrants_lab.runtime.record.launch_data import MOST_BYTES
 from quadrants_lab.runtime.record.recorder import Recorder, Times
-from quadrants_lab.runtime.record.records import LaunchRecord
+from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
 from quadrants_lab.widgets import model
 from quadrants_lab.widgets.code import bytes_of
@@ -58,16 +62,18 @@ FRONT_END = "The front end: the Python function as IR, loops and branches as the
 
 RECORDED: WeakKeyDictionary[Dispatcher, model.KernelView] = WeakKeyDictionary()
 """Forward dispatcher of a living kernel -> its last recorded view."""
-LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[model.LaunchView]]] = WeakKeyDictionary()
+LAUNCHES: WeakKeyDictionary[Dispatcher, tuple[model.StepsView | str, list[Told]]] = WeakKeyDictionary()
 """Forward dispatcher -> the steps and the launches of a recording of which no view was made."""
 
 
 def remember(recorder: Recorder) -> None:
-    """Keeps what launches did without making a view, in case a view is asked for later."""
+    """Keeps what launches did, in case a view is asked for later. No view is made, and arrays of many bytes are not
+    kept."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner.root, None)
-        launches = [replace(launch_view(record), roofline=None) for record in records.values()]
-        LAUNCHES[owner.root] = steps_view(records, owner.of.source.file, recorder.past), launches
+        launches = [Told.of(record) for record in records.values()]
+        steps = steps_view(records, owner.of.source.file, recorder.past)
+        LAUNCHES[owner.root] = steps, [x if x.nbytes <= MOST_BYTES else x.without_data() for x in launches]
 
 
 @contextmanager
@@ -152,12 +158,13 @@ def kernel_view(
         view.code[MODES[mode]] = _stages(plan, file)
         if mode in records:
             record = records[mode]
-            timed = times.get(id(record.plan.compiled))
-            view.launches.append(launch_view(record, compared.get(record.number, []), timed))
+            view.launches.append(
+                launch_view(Told.of(record, times), compared.get(record.number, []), _roofline(record, times))
+            )
     view.steps = steps_view(records, file, past)
     owners = {r.plan.owner for r in records.values()}
     for record in [r for r in past if r.plan.owner in owners][-MOST_PAST:]:
-        view.past.append((f"launch {record.launch}, {MODES[record.mode]}", launch_view(record)))
+        view.past.append((f"launch {record.launch}, {MODES[record.mode]}", launch_view(Told.of(record))))
     gradient = plans.get("reverse") or plans.get("both")
     if gradient is not None and gradient.stacks is not None:
         _add_stacks(view, gradient, records.get("reverse"))
@@ -300,46 +307,78 @@ def _values(plan: Plan, record: LaunchRecord | None) -> Values:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def _times(record: LaunchRecord, times: Times | None) -> list[tuple[str, float]]:
-    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock."""
+COMPILE = ("front end", "passes and checks", "machine code")  # the parts of a compile that the history has, too
+
+
+def _times(record: LaunchRecord, times: Times | None) -> tuple[list[tuple[str, float]], float]:
+    """The times of compilation, if the cell compiled the kernel, and of launches, all by one clock; and the median of
+    the warm launches, 0 without any."""
     clock = record.plan.compiled.clock
     first, warm = (None, ()) if times is None else (times.first, times.warm)
-    rows = []
-    if first is not None:
-        rows = [("front end", clock.front), ("passes and checks", clock.passes), ("machine code", clock.code)]
-        rows += [("driver", clock.driver), ("first launch", first)]
+    rows, took = [], median(warm) if warm else 0.0
     if warm:
-        launches_said = f"median of {len(warm)} warm launches" if len(warm) > 1 else "warm launch"
-        rows.append((launches_said, median(warm)))
+        rows.append((f"median of {len(warm)} warm launches" if len(warm) > 1 else "warm launch", took))
     if first is not None:
+        rows += zip(COMPILE, (clock.front, clock.passes, clock.code), strict=True)
+        rows += [("driver", clock.driver), ("first launch", first)]
         rows.append(("compiled and first launched in", clock.whole + first))
-    return rows
+    return rows, took
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a view shows of a launch, without the kernel, which may end before somebody asks for the view. ``warm``,
+    ``times``: see `_times`."""
+
+    mode: str
+    seconds: float
+    warm: float
+    times: list[tuple[str, float]]
+    place: str
+    schedule: list[tuple[str, str]]
+    note: str
+    scalars: Mapping[str, Any]
+    buffers: Mapping[str, Buffer]
+    inputs: Arrays
+    outputs: Arrays
+    returned: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, record: LaunchRecord, times: Mapping[int, Times] = MappingProxyType({})) -> Told:
+        plan = record.plan
+        rows, warm = _times(record, times.get(id(plan.compiled)))
+        mode = MODES[record.mode] + (" (failed)" if record.failed else "")
+        lost = record.inputs is None or record.outputs is None
+        note = NOT_KEPT if lost else ROUNDED if record.rounded else ""
+        data = record.scalars, plan.kernel.buffers, record.inputs or {}, record.outputs or {}, record.returned
+        return cls(mode, record.seconds, warm, rows, place(record), sentences(plan), note, *data)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (*self.inputs.values(), *self.outputs.values()))
+
+    def without_data(self) -> Told:
+        return replace(self, note=NOT_KEPT, inputs={}, outputs={})
 
 
 def launch_view(
-    record: LaunchRecord, compared: Sequence[model.BackendRun] = (), timed: Times | None = None
+    x: Told, compared: Sequence[model.BackendRun] = (), near: model.Lazy[model.RooflineView] | None = None
 ) -> model.LaunchView:
     """The arguments and arrays of a launch: results first, then what was only read."""
-    plan = record.plan
-    given = [(name, str(value)) for name, value in record.scalars.items()]
-    buffers = plan.kernel.buffers
-    arrays = results(record)
-    for name, array in (record.inputs or {}).items():
-        if record.outputs is not None and name in record.outputs:
-            continue
-        if array.ndim == 0:
-            given.append((name, number(array[()])))
-            continue
-        arrays.append(array_view(name, buffers[name].dtype, array, "read"))
-    mode = MODES[record.mode] + (" (failed)" if record.failed else "")
-    lost = record.inputs is None or record.outputs is None
-    notes = [("data", NOT_KEPT)] if lost else [("data", ROUNDED)] if record.rounded else []
-    times = _times(record, timed)
-    warm = next((seconds for name, seconds in times if "warm" in name), record.seconds)
-    near = None if record.failed else roofline_of(record, warm)
+    read = {name: array for name, array in x.inputs.items() if name not in x.outputs}
+    given = [*((name, str(value)) for name, value in x.scalars.items()),
+             *((name, number(array[()])) for name, array in read.items() if array.ndim == 0)]  # fmt: skip
+    arrays = results(x.buffers, x.outputs, x.returned)
+    arrays += [array_view(name, x.buffers[name].dtype, a, "read") for name, a in read.items() if a.ndim]
+    notes = [("data", x.note)] if x.note else []
     return model.LaunchView(
-        mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near, sentences(plan)
+        x.mode, x.seconds, given, arrays, notes, x.place, list(compared), x.times, near, x.schedule, x.warm
     )
+
+
+def _roofline(record: LaunchRecord, times: Mapping[int, Times]) -> model.Lazy[model.RooflineView] | None:
+    _, warm = _times(record, times.get(id(record.plan.compiled)))
+    return None if record.failed else roofline_of(record, warm or record.seconds)
 
 
 def last_view(kernel: Kernel) -> model.KernelView | None:
@@ -352,7 +391,8 @@ def last_view(kernel: Kernel) -> model.KernelView | None:
     if not plans:
         return None
     view = kernel_view(plans, {}, {})
-    view.steps, view.launches = LAUNCHES.get(kernel.dispatcher, (view.steps, []))
+    view.steps, launches = LAUNCHES.get(kernel.dispatcher, (view.steps, []))
+    view.launches = list(map(launch_view, launches))
     return view
 
 
@@ -398,14 +438,13 @@ def _worst(verdicts: Sequence[Verdict]) -> float | None:
 
 def _row(view: KernelView, worst: float | None) -> EditView:
     text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # without options
-    compile_parts = ("front end", "passes and checks", "machine code")
     parts: dict[str, float] = {}
     launches: dict[str, float] = {}
     for launch in view.launches:
         for name, took in launch.times:
-            if name in compile_parts:
+            if name in COMPILE:
                 parts[name] = parts.get(name, 0.0) + took
-        launches[launch.mode] = next((t for name, t in launch.times if name.startswith("median")), launch.seconds)
+        launches[launch.mode] = launch.warm
     own = {stages[0].backend for stages in view.code.values() if stages}
     code = sum(bytes_of(view, backend) for backend in own)
     stacks = sum(s.bytes or 0 for s in view.stacks)

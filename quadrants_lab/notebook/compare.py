@@ -89,7 +89,7 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
     run.first, run.seconds = made.first, made.seconds
     run.lane_bytes, run.heap_bytes = made.lane_bytes, made.heap_bytes
     if row.name == home(record):  # the results that the cell saw
-        run.arrays = results(record)
+        run.arrays = results(record.plan.kernel.buffers, record.outputs, record.returned)
         if record.plan.last_kernel is not record.plan.kernel:
             run.note = "; ".join(filter(None, (run.note, APART)))
     else:
@@ -99,12 +99,14 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
 
 def _differences(run: BackendRun, record: LaunchRecord, made: Replay) -> None:
     """Fills in the arrays of the run and their differences from the record."""
-    own = results(record, made.outputs, made.returned)
+    own = results(record.plan.kernel.buffers, made.outputs, made.returned)
     theirs = everything(record.outputs or {}, record.returned)
     greatest = 0.0
     for view, (name, array) in zip(own, everything(made.outputs, made.returned).items(), strict=True):
         size, at = difference(theirs[name], array)
         view.difference = _difference_text(size, at, theirs[name])
+        whole = np.abs(theirs[name][np.isfinite(theirs[name])]).max(initial=0)
+        run.apart = max(run.apart, size / float(whole) if whole else size)
         if size > greatest:
             greatest, run.greatest = size, f"{size:.2g} in {view.name}{_index(at)}"
     run.arrays = own

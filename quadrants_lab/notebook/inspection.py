@@ -18,17 +18,17 @@ from quadrants_lab.widgets.tree import Tree
 class Shown:
     """A tree as an object that displays itself, in a notebook and in a terminal."""
 
-    def tree(self) -> Tree:
-        raise NotImplementedError
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
 
     def __rich__(self) -> Any:
-        return drawn(self.tree())
+        return drawn(self.tree)
 
     def __repr__(self) -> str:
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        return static(self.tree())
+        return static(self.tree)
 
 
 class Displayable:

@@ -7,19 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
+from quadrants_lab.runtime.record.records import Arrays
 from quadrants_lab.widgets.model import ArrayView, Pictured
 
 
-def results(
-    record: LaunchRecord, outputs: Arrays | None = None, returned: Mapping[str, Any] | None = None
-) -> list[ArrayView]:
-    """What the launch wrote and returned. ``outputs`` and ``returned``: the results of another run, to show instead."""
-    outputs = record.outputs if outputs is None else outputs
-    returned = record.returned if returned is None else returned
+def results(buffers: Mapping[str, Buffer], outputs: Arrays | None, returned: Mapping[str, Any]) -> list[ArrayView]:
+    """What a launch of a kernel with these buffers wrote and returned."""
     arrays = everything(outputs or {}, returned)
-    buffers = record.plan.kernel.buffers
     return [array_view(_name(name, returned), buffers[name].dtype, array) for name, array in arrays.items()]
 
 

@@ -14,9 +14,9 @@ from sessions import ended  # noqa: F401  # a fixture
 import quadrants_lab as qd
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.runtime.check import differences
-from quadrants_lab.runtime.check.report import Tangent, Verdict
+from quadrants_lab.runtime.check.report import LEVELS, Tangent, Verdict
 from quadrants_lab.widgets import terminal
-from quadrants_lab.widgets.static import LEVELS, static
+from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.verdict import verdict
 
 # planted bugs -> badge, and what the first two lines say of the cause
@@ -76,7 +76,7 @@ def test_the_first_two_lines_name_line_and_cause(name) -> None:
     assert says in one
     assert f", line {line}" in two
     html = static(verdict(report))
-    assert (LEVELS["bad"] in html or LEVELS["warning"] in html) is not report.right
+    assert (LEVELS["bad"][1] in html or LEVELS["warning"][1] in html) is not report.right
     assert "look" not in shown
 
 
@@ -84,8 +84,8 @@ def test_the_first_two_lines_name_line_and_cause(name) -> None:
 def test_step_sizes_are_folded() -> None:
     report, _ = report_of("a_gradient_of_ones_own_off_by_a_hundredth")
     folded, unfolded = drawn(report)[0], drawn(report, steps=True)[0]
-    assert "8 step sizes: at best " in folded
-    assert "the loss changes by" not in folded
+    assert "8 step sizes: at " in folded
+    assert folded.count("the loss changes by") == 1
     assert "the loss changes by" in unfolded
     assert "2e-08" in unfolded
     lines = str(report).splitlines()

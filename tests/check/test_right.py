@@ -18,10 +18,11 @@ from quadrants_lab.notebook.experiment import differentiate
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.by_hand import Forward
 from quadrants_lab.runtime.check.recording import touched
+from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.session import current
 from quadrants_lab.runtime.tape.recorder import Launches
-from quadrants_lab.widgets.static import LEVELS, static
+from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.verdict import verdict as cards
 
 STOPS = {"field_without_grad_stops_the_gradient"}  # on purpose
@@ -47,8 +48,8 @@ def test_the_doctor_reports_nothing_for_a_right_program(program, case, arch) -> 
     report = qd.ad.check(run, loss, {name: f for name, f in placed.items() if f.has_grad()})
     assert report.right, str(report)
     assert all(c.level == "good" for c in report.cards), str(report)
-    colours = set(LEVELS.values()) & set(re.findall(r"#\w{6}", static(cards(report))))
-    assert colours == {LEVELS["good"]}, str(report)  # no card in a warning colour
+    colours = {colour for _, colour in LEVELS.values()} & set(re.findall(r"#\w{6}", static(cards(report))))
+    assert colours == {LEVELS["good"][1]}, str(report)  # no card in a warning colour
 
 
 def total(f):

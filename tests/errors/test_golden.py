@@ -1,6 +1,7 @@
 """Every diagnostic of the front end, as text: what is wrong, where, why, and what to do."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from frontend.rig import load
 
 import quadrants_lab as qd
+from quadrants_lab.autodiff import diagnostics as autodiff
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.source import function_source
@@ -58,3 +60,25 @@ def test_a_code_of_the_table_has_no_second_meaning() -> None:
     written = {code for f in files for code in re.findall(r'code="(QL\d{4})"', f.read_text())}
     assert len(written) > 50
     assert not written & set(TABLE)
+
+
+# codes outside of the table that several files raise, in one meaning -> the number of these files
+SHARED = {
+    **dict.fromkeys((
+        "QL0409", "QL0410", "QL0417", "QL0719", "QL2001", "QL2011", "QL2013", "QL2014", "QL2016", "QL2025", "QL2029",
+        "QL2036", "QL2049", "QL2091", "QL2097", "QL2124", "QL2131", "QL2132",
+    ), 2),
+    **dict.fromkeys((
+        "QL0707", "QL2010", "QL2019", "QL2022", "QL2043", "QL2048", "QL2092", "QL2099", "QL3011", "QL3012",
+    ), 3),
+    **dict.fromkeys(("QL2028", "QL2042", "QL2052", "QL2103"), 4), **dict.fromkeys(("QL2012", "QL3010"), 5),
+}  # fmt: skip
+
+
+def test_a_code_that_a_further_file_takes_has_one_meaning() -> None:
+    """QL0720 was both a page that cannot compute and an unknown name beside a kernel. Whoever gives a code to a further
+    file says here that it means the same there."""
+    files = [f for folder in (ROOT / "quadrants_lab", ROOT / "backends") for f in folder.rglob("*.py")]
+    taken = Counter(code for f in files for code in set(re.findall(r'"(QL\d{4})"', f.read_text())))
+    tables = {*TABLE, *autodiff.TABLE}
+    assert {code: n for code, n in taken.items() if n > 1 and code not in tables} == SHARED

@@ -121,7 +121,7 @@ def test_a_picture_of_any_array(shape, slices, block, square, says):
     assert "not finite" in first
     assert re.search(r"a\[.*?\] -[\d.]+ <img", first)
     assert len(first) < 30_000
-    assert "there is no such slice" in write(heatmap.one(view, "0/run/0/a", slices))
+    assert "there is no such slice" in write(heatmap.asked(view, "0/run/0/a", [str(slices)]))
 
 
 @pytest.mark.parametrize(("values", "ends"), [

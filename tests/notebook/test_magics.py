@@ -8,7 +8,7 @@ import pytest
 
 import quadrants_lab as qd
 from quadrants_lab.ir.text import print_kernel
-from quadrants_lab.notebook import experiment, show
+from quadrants_lab.notebook import collect, experiment, show
 
 SETUP = """
 import numpy as np
@@ -452,3 +452,17 @@ def test_a_tape_in_a_cell_with_grad_is_named(cell):
     ran = cell("%%qdkernel --grad y --quiet" + WAVE + "with qd.ad.Tape(y):\n    wave()")
     assert "error[QL0704]: the gradient of wave ran in a cell with --grad" in ran.text
     assert "drop the call of wave.grad(), or the qd.ad.Tape that makes it" in ran.text
+
+
+def test_a_quiet_cell_makes_no_view(cell, shell, monkeypatch):
+    """What its launches did is kept all the same."""
+    def refused(*args: object) -> None:
+        raise AssertionError("a view was made")
+
+    with monkeypatch.context() as patch:
+        for name in ("launch_view", "kernel_view", "array_view"):
+            patch.setattr(collect, name, refused)
+        assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()\nNone").ok
+    forward, gradient = show(shell.user_ns["wave"]).view.kernels[0].launches
+    assert [a.name for a in forward.arrays] == ["y", "x"]
+    assert [a.name for a in gradient.arrays] == ["x.grad", "x"]

@@ -16,7 +16,7 @@ from quadrants_lab.backends import wasm
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
 from quadrants_lab.widgets.pack import answers, pack, unpack
-from quadrants_lab.widgets.panes import NEEDS, PANES
+from quadrants_lab.widgets.panes import PANES
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_page_holds_all_panes_and_the_steps_that_were_chosen(wave, tmp_path):
     page = path.read_text()
     assert not re.search(r'(?:src|href)="(?!data:)|https?://(?!www\.w3\.org/2000/svg)', page)
     found = unpack(held(page)["answers"])
-    assert {f"0/{p}" for p in PANES if p not in NEEDS} | {"0/steps/1/0/1", "0/steps/1/0/3"} <= set(found)
+    assert {f"0/{p}" for p, x in PANES.items() if not x.needs} | {"0/steps/1/0/1", "0/steps/1/0/3"} <= set(found)
     assert "x.grad[3] +=" in html.unescape(found["0/steps/1/0/3"])
     assert sum("/code/" in request for request in found) > 10
     assert not any("not made yet" in text for text in found.values())

@@ -12,11 +12,10 @@ from rich.text import Text
 
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Move
+from quadrants_lab.runtime.check.report import LEVELS
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.report import Card, Report
-
-COLOURS = {"good": "green", "warning": "yellow", "bad": "red"}
 
 
 def drawn(report: Report, steps: bool = False) -> RenderableType:
@@ -26,8 +25,10 @@ def drawn(report: Report, steps: bool = False) -> RenderableType:
 
 
 def _card(c: Card, steps: bool) -> RenderableType:
+    colour, _ = LEVELS[c.level]
+    badge = f" {c.badge} ", f"reverse {colour}"
     if c.why is None and c.level == "good":
-        return Text.assemble((f" {c.badge} ", f"reverse {COLOURS[c.level]}"), f" {c.sentence}")
+        return Text.assemble(badge, f" {c.sentence}")
     body = [*(_cause(c.why) if c.why is not None else ()), *([Text(c.sentence)] if c.says else [])]
     shown = c.verdict.table() if c.verdict else []
     if shown and steps:
@@ -35,8 +36,7 @@ def _card(c: Card, steps: bool) -> RenderableType:
         body += [_steps(moves), *(Text(line, "dim") for line in shown[len(moves) :])]
     elif shown:
         body.append(Text(f"{c.summary()}; --steps shows all", "dim"))
-    title = Text.assemble((f" {c.badge} ", f"reverse {COLOURS[c.level]}"), f" {c.of}")
-    return Panel(Group(*body), title=title, title_align="left", border_style=COLOURS[c.level])
+    return Panel(Group(*body), title=Text.assemble(badge, f" {c.of}"), title_align="left", border_style=colour)
 
 
 def _cause(why: Cause) -> Iterator[RenderableType]:

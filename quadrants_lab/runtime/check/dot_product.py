@@ -200,18 +200,19 @@ def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
     if close is not None:
         label = f"{close.element} becomes {close.element.given:.6g} by it, right is {close.element.right:.6g}"
     if is_own(step):
-        kind, (given, _, span), what = "custom gradient", _own(step), "the gradient that you gave"
+        kind, (given, primal, span), what = "custom gradient", _own(step), "the gradient that you gave"
+        help = f"correct it, or drop it: then {primal} is differentiated by its kernels' own gradients"
         says = f"{given}, is not its derivative: {off}"
         kernel = event.kernel if event is not None else ""
     else:
         plan = step.launch[0] if step.launch else None
         kernel = plan.kernel.name if plan else "a write from Python"
         kind, span, what = "dot product", plan.compiled.lowered.kernel.span if plan else None, "this kernel"
-        says = f"reverse and forward mode part at the gradient of {kernel}: {off}"
+        says, help = f"reverse and forward mode part at the gradient of {kernel}: {off}", ""
     if event is None or event.stmt.span is None:
-        return Cause(kind, says, span, label or what, kernel=kernel, launch=found.number)
+        return Cause(kind, says, span, label or what, help, kernel, found.number)
     beside = (Label(span, what),) if span is not None and is_own(step) else ()
-    return Cause(kind, says, event.stmt.span, label, "", kernel, found.number, event.iteration, values, beside)
+    return Cause(kind, says, event.stmt.span, label, help, kernel, found.number, event.iteration, values, beside)
 
 
 def why_in_python(launches: Launches) -> Cause | None:

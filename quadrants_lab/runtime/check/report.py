@@ -33,10 +33,15 @@ class Worst:
     slope: float
 
 
-# kind of a verdict -> its badge
-_BADGES = {
-    "right": "right", "wrong": "wrong", "noisy": "noisy", "kink": "not differentiable", "jumps": "not differentiable",
-    "nonfinite": "NaN",
+# how bad it is -> the colour of its badge: in a terminal, and on pages, where white letters on it are readable
+LEVELS = {"good": ("green", "#1a7f37"), "warning": ("yellow", "#946000"), "bad": ("red", "#c62f3a")}
+# what was found -> the word on its badge, and how bad it is
+LOOKS = {
+    "right": ("right", "good"), "right, zero": ("zero", "good"),
+    "wrong": ("wrong", "bad"), "wrong, zero": ("zero", "bad"), "nonfinite": ("NaN", "bad"),
+    "kink": ("not differentiable", "warning"), "jumps": ("not differentiable", "warning"),
+    "noisy": ("noisy", "warning"), "noisy, forward mode agrees": ("right", "good"),
+    "fault of the program": ("wrong", "bad"), "error": ("error", "bad"), "unchecked": ("unchecked", "bad"),
 }  # fmt: skip
 
 
@@ -59,22 +64,26 @@ class Verdict:
     zero: bool = False
 
     @property
+    def found(self) -> str:
+        """The key in `LOOKS`. Where differences are too noisy to judge a gradient, forward mode has to agree."""
+        if self.kind == "noisy" and self.tangent is not None:
+            return "noisy, forward mode agrees"
+        return f"{self.kind}, zero" if self.zero and f"{self.kind}, zero" in LOOKS else self.kind
+
+    @property
     def good(self) -> bool:
-        """Whether something agrees with the gradient and nothing contradicts it. Where differences are too noisy to
-        judge it, forward mode has to agree."""
-        return self.kind == "right" or (self.kind == "noisy" and self.tangent is not None)
+        """Whether something agrees with the gradient and nothing contradicts it."""
+        return self.level == "good"
 
     @property
     def badge(self) -> str:
         """The verdict in a word: right, wrong, NaN, zero, not differentiable, noisy."""
-        if self.zero and self.kind in ("right", "wrong"):
-            return "zero"
-        return "right" if self.good else _BADGES[self.kind]
+        return LOOKS[self.found][0]
 
     @property
     def level(self) -> str:
         """How bad it is: "good", "bad", or "warning" where nothing can be said."""
-        return "good" if self.good else "bad" if self.kind in ("wrong", "nonfinite") else "warning"
+        return LOOKS[self.found][1]
 
     def beside(self, python: Cause | None) -> Verdict:
         """The verdict where the program does more than its launches, see `recording.beside_launches`: if a part of the
@@ -91,7 +100,7 @@ class Verdict:
     def card(self) -> Card:
         """The cause that it begins with is left out for a gradient that is right and not zero."""
         why = None if not self.causes or (self.good and not self.zero) else self.causes[0]
-        return Card(self.level, self.badge, f"the gradient of {self.field}", self.says, why, self)
+        return Card(self.found, f"the gradient of {self.field}", self.says, why, self)
 
     def table(self) -> list[str]:
         """A line for each step size, one for forward mode, and the map of wrong elements; none if differences agree, or
@@ -113,15 +122,22 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a report says ``of`` one input's gradient, or of the program, as it is shown everywhere: under a badge,
-    whose colour is the ``level``, first the cause and then what it ``says``. ``verdict``: what was measured."""
+    """What a report says ``of`` one input's gradient, or of the program, as it is shown everywhere: under the badge of
+    what was ``found`` (a key of `LOOKS`) first the cause and then what it ``says``. ``verdict``: what was measured."""
 
-    level: str
-    badge: str
+    found: str
     of: str
     says: str
     why: Cause | None = None
     verdict: Verdict | None = None
+
+    @property
+    def badge(self) -> str:
+        return LOOKS[self.found][0]
+
+    @property
+    def level(self) -> str:
+        return LOOKS[self.found][1]
 
     @property
     def sentence(self) -> str:
@@ -135,12 +151,13 @@ class Card:
 
     def summary(self) -> str:
         """The table of step sizes in one line."""
-        moves = self.verdict.moves if self.verdict else ()
-        if not moves:
+        v = self.verdict
+        if v is None or not v.moves:
             return "no step sizes"
-        best = min(moves, key=lambda m: m.error)
-        apart = f"{best.error:.1e} apart" if best.error else "equal within the noise"
-        return f"{len(moves)} step sizes: at best {apart}, at a step of {best.width:.0e}"
+        of, told = f"{len(v.moves)} step size{'s' * (len(v.moves) != 1)}", max(v.moves, key=lambda m: m.error)
+        if v.good:
+            return f"{of}: {f'at most {told.error:.1e} apart' if told.error else 'equal within the noise'}"
+        return f"{of}: at {told.width:.0e} the loss changes by {told.found:.6g}, by the gradient by {told.expected:.6g}"
 
     def __str__(self) -> str:
         """Badge and cause in the first line, the cause's place in the second."""
@@ -190,22 +207,19 @@ class Report:
     @property
     def cards(self) -> list[Card]:
         """What is wrong with the program, then the verdicts, those that are not good first."""
-        made = [Card("bad", "wrong", "the program", "", c) for c in self.causes[bool(self.says) :]]
+        made = [Card("fault of the program", "the program", "", c) for c in self.causes[bool(self.says) :]]
         if not self.says:
             return made + [v.card for v in sorted(self.verdicts, key=lambda v: v.good)]
+        kinds = {c.kind for c in self.causes}
+        lost = "nonfinite" in kinds or "the loss is " in self.says
+        found = "nonfinite" if lost else "error" if kinds else "unchecked"
         says = f"cannot be checked: {self.says}"
-        return [Card("bad", self.badge, "the program", says, next(iter(self.causes), None)), *made]
+        return [Card(found, "the program", says, next(iter(self.causes), None)), *made]
 
     @property
     def all_causes(self) -> list[Cause]:
         """The causes of the program's faults, then those of each verdict."""
         return [*self.causes, *(c for v in self.verdicts for c in v.causes)]
-
-    @property
-    def badge(self) -> str:
-        """The word for a program that cannot be checked: NaN, error or unchecked."""
-        kinds = {c.kind for c in self.causes}
-        return "NaN" if "nonfinite" in kinds or "the loss is " in self.says else "error" if kinds else "unchecked"
 
     def other_warnings(self) -> list[str]:
         """The warnings that are not at the line of a cause."""
