@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,11 +78,14 @@ class Scope:
     """A computation under construction on floats (or integers) of dtype ``t``.
 
     ``int``: the signed integer of the same width; ``digits``: bits of the significand; ``tiny``, ``most``: least and
-    greatest positive normal number; ``split_limit``: the greatest operand for which `product` is exact.
+    greatest positive normal number; ``split_limit``: the greatest operand for which `product` is exact; ``horner``: how
+    many terms `balanced` leaves to Horner's rule. More than 2 pay where a processor has other values to compute while
+    one operation waits for another.
     """
 
-    def __init__(self, t: DType, wide: bool) -> None:
+    def __init__(self, t: DType, wide: bool, horner: int = 2) -> None:
         self.t = t
+        self.horner = horner
         self.wide = wide
         self.b = Builder(0)
         self.int = i64 if t.bits == 64 else i32
@@ -111,12 +115,13 @@ class Scope:
         return y
 
     def balanced(self, x: X, terms: Sequence[X]) -> X:
-        """The polynomial by Estrin's scheme, in which fewer operations wait for each other than in Horner's."""
-        while len(terms) > 2:
+        """The polynomial by Estrin's scheme, in which fewer operations wait for each other than in Horner's. The last
+        ``horner`` terms are left to Horner's rule, which has fewer operations."""
+        while len(terms) > self.horner:
             pairs = [b * x + a for a, b in zip(terms[::2], terms[1::2], strict=False)]
             terms = [*pairs, *terms[len(terms) & ~1 :]]
             x = x * x
-        return terms[1] * x + terms[0] if len(terms) == 2 else terms[0]
+        return reduce(lambda y, c: y * x + c, reversed(terms))
 
     def sum(self, a: X, b: X) -> tuple[X, X]:
         """The rounded sum and what rounding lost (Knuth)."""

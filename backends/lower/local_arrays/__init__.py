@@ -5,7 +5,10 @@ In SSA such an access is a select for each element, and a loop carries all eleme
     v0' = select(i == 0, x, v0); v1' = select(i == 1, x, v1); ...    becomes    store @v[i], x
     y = select(i == 0, v0, select(i == 1, v1, ... v7))               becomes    load @v[i]
 
-Each element that a loop carries, that an If results in or that a write makes has a slot. The rewriter follows,
+The adjoints of such accesses (`accesses.py` has their forms) become accesses, too. Otherwise a gradient would take a
+select and an addition for each element where its kernel takes one load.
+
+Each element that a loop carries, that an If results in or that an access makes has a slot. The rewriter follows,
 statement by statement, which value each slot holds. A value that is used after its slot has another one is loaded
 before that; what a slot should hold and does not is stored. Where a value would be lost, the task stays as it is.
 

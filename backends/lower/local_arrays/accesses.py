@@ -1,4 +1,11 @@
-"""Accesses to local vectors and matrices at an index of the run time, as selects make them."""
+"""Accesses to local vectors and matrices at an index of the run time, as selects make them, and their adjoints.
+
+    read    y = select(i == 0, v0, select(i == 1, v1, v2))
+    write   v0' = select(i == 0, x, v0); v1' = select(i == 1, x, v1); ...
+    sum     y = select(i == 0, v0, 0) + select(i == 1, v1, 0) + ..., the adjoint of a write: 0 where i is no index
+    add     v0' = v0 + select(i == 0, x, 0); x1 = select(i == 0, 0, x);
+            v1' = v1 + select(i == 1, x1, 0); x2 = select(i == 1, 0, x1); v2' = v2 + x2, the adjoint of a read
+"""
 
 from collections.abc import Collection
 from itertools import product
@@ -16,31 +23,43 @@ Conditions = dict[int, tuple[tuple[int, ...], Place]]  # that an index is a plac
 
 @dataclass(eq=False)
 class Group:
-    """The selects of one access, by place: all elements of a box. ``index``: the ids of the index along each axis.
-    ``elements``: what an element was before. ``last``: the select in whose place the access is made; a read's is its
-    value. ``value``: what is written, NO_ID for a read."""
+    """The operations of one access, by place: all elements of a box. ``index``: the ids of the index along each axis.
+    ``elements``: what an element was before. ``parts``: the operations, in the order of the text. ``last``: the one in
+    whose place the access is made; the value of a read or sum is its. ``made``: the new elements, none of a read or
+    sum. ``value``: what is written or added; what else a sum adds to; NO_ID where there is none."""
 
+    kind: str  # "read", "write", "sum" or "add"
     index: tuple[int, ...]
-    selects: dict[Place, N.Op]
     elements: dict[Place, int]
-    last: N.Op
+    parts: list[N.Op]
+    made: dict[Place, int]
     value: int = N.NO_ID
     # how its places lie in the array: number of the first, and the step along each axis
     first: int = 0
     steps: tuple[int, ...] = ()
 
     @property
+    def last(self) -> N.Op:
+        return self.parts[-1]
+
+    @property
     def shape(self) -> Place:
-        return tuple(max(at) + 1 for at in zip(*self.elements, strict=True))
+        return _corner(self.elements, 1)
 
     def number(self, place: Place) -> int:
         """Of the element in the array."""
         return self.first + sum(step * k for step, k in zip(self.steps, place, strict=True))
 
 
+def _corner(places: Collection[Place], beyond: int) -> Place:
+    """The last place of the box, ``beyond`` further along each axis."""
+    return tuple(max(at) + beyond for at in zip(*places, strict=True))
+
+
 def accesses(body: N.Block) -> list[Group]:
     values = {s.id: s.value for s in find(body, N.Const) if s.type.is_int}
     ops = {s.id: s for s in find(body, N.Op)}
+    zeros = {s.id for s in find(body, N.Const) if s.value == 0}
     equal: Conditions = {}
     for s in ops.values():
         if s.prim == "eq" and s.args[1] in values and s.args[0] not in values:
@@ -57,51 +76,148 @@ def accesses(body: N.Block) -> list[Group]:
         block = todo.pop()
         todo += [inner for s in block for inner in s.blocks()]
         selects = [s for s in block if isinstance(s, N.Op) and s.prim == "select" and s.args[0] in equal]
-        writes = _writes(block, selects, equal)
-        mine = {s.id for g in writes for s in g.selects.values()}
-        found += [*writes, *_reads([s for s in selects if s.id not in mine], equal, ops, used)]
+        if not selects:
+            continue
+        here = _Here(block, selects, equal, used, zeros)
+        for of_kind in (_sums, _adds, _writes, _reads):
+            for g in of_kind(here):
+                ids = {s.id for s in g.parts}
+                if here.left.issuperset(ids):
+                    here.left -= ids
+                    found.append(g)
+            here.selects = [s for s in here.selects if s.id in here.left]
     return found if any(len(g.elements) >= FEWEST for g in found) else []
+
+
+class _Here:
+    """A block's selects at places of which no access is known yet, the block's operations, and how often each value is
+    read."""
+
+    def __init__(
+        self, block: N.Block, selects: list[N.Op], equal: Conditions, used: dict[int, int], zeros: set[int]
+    ) -> None:
+        self.selects, self.equal, self.used, self.zeros = selects, equal, used, zeros
+        self.block = block
+        self.left = {s.id for s in block}  # what is of no access
+        self.ops = {s.id: s for s in block if isinstance(s, N.Op)}
+        self.position = {s.id: n for n, s in enumerate(block)}
+
+    def at_once(self, g: Group) -> bool:
+        """Whether nothing reads a new element before the last operation of the access, so that it can be made there."""
+        made = {*g.made.values()}
+        between = self.block[min(self.position[s.id] for s in g.parts) : self.position[g.last.id]]
+        mine = {s.id for s in g.parts}
+        return not any(s.id not in mine and not made.isdisjoint(s.operands()) for s in walk(between))
+
+    def terms(self) -> dict[int, N.Op]:
+        """The selects that choose a value at a place and 0 elsewhere, and are read once."""
+        return {s.id: s for s in self.selects if s.args[2] in self.zeros and self.used[s.id] == 1}
 
 
 def _is_box(places: Collection[Place], shape: Place) -> bool:
     return prod(shape) == len(places) and set(places) == set(product(*map(range, shape)))
 
 
-def _writes(block: N.Block, selects: list[N.Op], equal: Conditions) -> list[Group]:
-    open_: dict[tuple[int, tuple[int, ...]], Group] = {}
-    made, position = [], {s.id: n for n, s in enumerate(block)}
-    for s in selects:
-        cond, value, old = s.args
-        index, place = equal[cond]
-        group = open_.get((value, index))
-        if group is None or place in group.selects:
-            group = open_[value, index] = Group(index, {}, {}, s, value)
-            made.append(group)
-        group.selects[place], group.elements[place], group.last = s, old, s
-
-    def read_early(group: Group) -> bool:
-        """Whether something reads an element of the write before the last of its selects."""
-        mine = {s.id for s in group.selects.values()}
-        between = block[min(position[i] for i in mine) : position[group.last.id]]
-        return any(not mine.isdisjoint(s.operands()) for s in walk(between))
-
-    return [g for g in made if len(g.selects) >= 2 and _is_box(g.selects, g.shape) and not read_early(g)]
+def _whole(g: Group) -> bool:
+    return len(g.parts) > 1 and _is_box(g.elements, g.shape)
 
 
-def _reads(selects: list[N.Op], equal: Conditions, ops: dict[int, N.Op], used: dict[int, int]) -> list[Group]:
-    here, inside, made = {s.id for s in selects}, set[int](), []
-    for s in reversed(selects):
+def _beyond(places: Collection[Place]) -> Place:
+    """The place that needs no test: the one that is left, or along one axis the one behind the others."""
+    corner = _corner(places, 0)
+    return corner if len(corner) > 1 else (corner[0] + 1,)
+
+
+def _sums(here: _Here) -> list[Group]:
+    terms, inside, made = here.terms(), set[int](), []
+    adds = [s for s in here.ops.values() if s.prim == "add"] if terms else []
+    for s in reversed(adds):
         if s.id in inside:
             continue
-        index, chain, at = equal[s.args[0]][0], dict[Place, N.Op](), s.id
-        while at in here and (at == s.id or used[at] == 1):
-            now, place = equal[ops[at].args[0]]
+        g, at = Group("sum", (), {}, [], {}), s.id
+        while (op := here.ops.get(at)) is not None and (at == s.id or here.used[at] == 1):
+            term = op if at in terms else next((terms[a] for a in op.args[::-1] if a in terms), None)
+            if term is None or (op.prim != "add" and op is not term):
+                break
+            index, place = here.equal[term.args[0]]
+            if (g.index or index) != index or place in g.elements:
+                break
+            g.index, g.elements[place] = index, term.args[1]
+            g.parts += [op] if op is term else [op, term]
+            at = N.NO_ID if op is term else op.args[op.args[0] == term.id]
+        g.value = at
+        g.parts.reverse()
+        inside |= {op.id for op in g.parts}
+        if len(g.elements) > 1 and _whole(g):
+            made.append(g)
+    return made
+
+
+def _adds(here: _Here) -> list[Group]:
+    terms, made, chains = here.terms(), [], list[list[N.Op]]()
+    if not terms:
+        return []
+    added = {a: s for s in here.ops.values() if s.prim == "add" for a in s.args}  # value -> the sum that it is part of
+    first = {s.args[:2]: s for s in terms.values()}
+    chain_of: dict[int, list[N.Op]] = {}
+    for s in here.selects:
+        if s.args[1] in here.zeros:
+            chain = chain_of.pop(s.args[2], None)
+            if chain is None or here.used[s.args[2]] != 2:
+                chains.append(chain := [])
+            chain.append(s)
+            chain_of[s.id] = chain
+    for chain in chains:
+        index = here.equal[chain[0].args[0]][0]
+        g = Group("add", index, {}, [], {}, chain[0].args[2])
+        for s in (*chain, None):
+            if s is None:
+                term, place = chain[-1], _beyond(g.elements)
+            else:
+                term, (now, place) = first.get((s.args[0], s.args[2])), here.equal[s.args[0]]
+                if term is None or now != index:
+                    break
+            sum_ = added.get(term.id)
+            if sum_ is None or here.used[term.id] != 1 or place in g.elements:
+                break
+            g.elements[place], g.made[place] = sum_.args[sum_.args[0] == term.id], sum_.id
+            g.parts += [sum_] if s is None else [term, s, sum_]
+        else:
+            g.parts.sort(key=lambda s: here.position[s.id])
+            if _whole(g) and here.at_once(g):
+                made.append(g)
+    return made
+
+
+def _writes(here: _Here) -> list[Group]:
+    open_: dict[tuple[int, tuple[int, ...]], Group] = {}
+    made = []
+    for s in here.selects:
+        cond, value, old = s.args
+        index, place = here.equal[cond]
+        group = open_.get((value, index))
+        if group is None or place in group.made:
+            group = open_[value, index] = Group("write", index, {}, [], {}, value)
+            made.append(group)
+        group.made[place], group.elements[place] = s.id, old
+        group.parts.append(s)
+    return [g for g in made if _whole(g) and here.at_once(g)]
+
+
+def _reads(here: _Here) -> list[Group]:
+    among, inside, made = {s.id: s for s in here.selects}, set[int](), []
+    for s in reversed(here.selects):
+        if s.id in inside:
+            continue
+        index, chain, at = here.equal[s.args[0]][0], dict[Place, N.Op](), s.id
+        while at in among and (at == s.id or here.used[at] == 1):
+            now, place = here.equal[among[at].args[0]]
             if now != index or place in chain:
                 break
-            chain[place], at = ops[at], ops[at].args[2]
-        end = tuple(max(k) for k in zip(*chain, strict=True)) if len(index) > 1 else (max(chain)[0] + 1,)
-        group = Group(index, chain, {place: op.args[1] for place, op in chain.items()} | {end: at}, s)
-        if len(chain) > 1 and len(group.elements) == len(chain) + 1 and _is_box(group.elements, group.shape):
+            chain[place], at = among[at], among[at].args[2]
+        elements = {place: op.args[1] for place, op in chain.items()} | {_beyond(chain): at}
+        group = Group("read", index, elements, [*chain.values()][::-1], {})
+        if len(elements) == len(chain) + 1 and _whole(group):
             made.append(group)
         if len(chain) > _LONG or made[-1:] == [group]:  # of a long chain that is no access, no part is looked at again
             inside |= {op.id for op in chain.values()}

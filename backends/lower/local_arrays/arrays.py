@@ -85,14 +85,14 @@ def arrays_of(
         return []
     phis = list(_phis(body))
     own = {value for _, _, value, _ in phis} | {taken[0] for s, _, _, taken in phis if isinstance(s, N.Loop)}
-    own |= {s.id for g in groups if g.value != N.NO_ID for s in g.selects.values()}
+    own |= {v for g in groups for v in g.made.values()}
     classes = _Classes()
     for g in groups:
         for place, old in g.elements.items():
-            if g.value != N.NO_ID:
-                classes.tag(g.selects[place].id, g, place)
+            if g.made:
+                classes.tag(g.made[place], g, place)
                 if old in own:
-                    classes.join(g.selects[place].id, old)
+                    classes.join(g.made[place], old)
             elif old in own:
                 classes.tag(old, g, place)
     for s, n, value, _ in phis:
@@ -118,7 +118,7 @@ def arrays_of(
         together = list(reached([next(iter(left))], beside.__getitem__))
         left = {g: None for g in left if g not in together}
         roots = {r for r in members if any(g in together for g in classes.places.get(r, {}))}
-        largest = max(together, key=lambda g: (len(g.elements), g.value != N.NO_ID))
+        largest = max(together, key=lambda g: (len(g.elements), bool(g.made)))
         size, dtype = len(largest.elements), types[largest.last.id]
         if size < FEWEST or roots.isdisjoint(variables) or dtype is u1 or dtype.bits < 32:
             continue
@@ -131,7 +131,7 @@ def arrays_of(
         buffer = N.Buffer(name, "private", dtype, 1, (size + 1,))
         array = Array(buffer, [], {v: number_of[r] for r in roots for v in members[r]})
         array.groups += [g for g in together if _lies(g, array)]
-        if all(g in array.groups for g in together if g.value != N.NO_ID):  # other reads stay selects
+        if all(g in array.groups for g in together if g.made):  # other reads stay selects
             arrays.append(array)
     return arrays
 
@@ -143,7 +143,7 @@ def tables_of(
     element. Each is stored before the outermost loop that computes none of its elements."""
     mine = {g for a in arrays for g in a.groups}
     slots = {v for a in arrays for v in a.slots}
-    reads = {g.last.id: g for g in groups if g.value == N.NO_ID and len(g.elements) >= LEAST_TABLE and g not in mine}
+    reads = {g.last.id: g for g in groups if g.kind == "read" and len(g.elements) >= LEAST_TABLE and g not in mine}
     reads = {i: g for i, g in reads.items() if types[i].bits >= 32 and slots.isdisjoint(g.elements.values())}
     if not reads or any(isinstance(s, N.Exit) for s in walk(body)):
         return []
@@ -191,9 +191,7 @@ def _flat(place: Place, shape: Place) -> int:
 
 def _lies(g: Group, array: Array) -> bool:
     """Sets how the places of a group lie in the array; False where they do not lie in steps, or that is not known."""
-    known = {place: array.slots[v] for place, v in g.elements.items() if v in array.slots}
-    if g.value != N.NO_ID:
-        known |= {place: array.slots[s.id] for place, s in g.selects.items()}
+    known = {place: array.slots[v] for place, v in (*g.elements.items(), *g.made.items()) if v in array.slots}
     origin = (0,) * len(g.shape)
     units = [tuple(int(k == axis) for k in range(len(g.shape))) for axis in range(len(g.shape))]
     if origin not in known or any(n > 1 and unit not in known for unit, n in zip(units, g.shape, strict=True)):

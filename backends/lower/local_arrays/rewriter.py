@@ -36,7 +36,7 @@ class Rewriter:
         self.tables = tables
         groups = [*self.array_of, *self.table_of]
         self.at = {g.last.id: g for g in groups}
-        self.parts = {s.id for g in groups for s in g.selects.values()} - self.at.keys()
+        self.parts = {s.id for g in groups for s in g.parts} - self.at.keys()
         self.holds: dict[Slot, int] = {}
         self.saved: dict[int, int] = {}
         self.left = uses(body)
@@ -87,60 +87,78 @@ class Rewriter:
     def access(self, g: Group) -> None:
         b = self.b
         b.span, b.adjoint_of = g.last.span, g.last.adjoint_of
-        for s in g.selects.values():
+        for s in g.parts:
             self.read(s.operands())
         if g in self.table_of:
             self.choose(g, self.table_of[g].buffer)
             return
         array = self.array_of[g]
-        name = array.buffer.name
-        slots = {place: (name, g.number(place)) for place in g.elements}
-        if g.value != N.NO_ID:
-            value = self.value(g.value)
-            self.ensure({slots[place]: old for place, old in g.elements.items()})
-            for slot in slots.values():
-                self.keep(slot)
-            b.store(array.buffer, (self.where(g, array.size),), value)
-            for place, s in g.selects.items():
-                self.holds[slots[place]] = s.id
-                self.changed.add(slots[place])
+        slots = {place: (array.buffer.name, g.number(place)) for place in g.elements}
+        if not g.made:
+            missing = [slot for place, slot in slots.items() if self.holds.get(slot) != g.elements[place]]
+            if 2 * len(missing) > len(slots):  # selects are no slower
+                for s in g.parts:
+                    b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
+                return
+        value = self.value(g.value) if g.value != N.NO_ID else N.NO_ID
+        self.ensure({slots[place]: old for place, old in g.elements.items()})
+        if not g.made:
+            self.choose(g, array.buffer, value)
             return
-        missing = [slot for place, slot in slots.items() if self.holds.get(slot) != g.elements[place]]
-        if 2 * len(missing) > len(slots):  # selects are no slower
-            for s in reversed(g.selects.values()):
-                b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
-            return
-        self.ensure({slots[place]: v for place, v in g.elements.items()})
-        self.choose(g, array.buffer)
+        for slot in slots.values():
+            self.keep(slot)
+        at, _ = self.where(g, array.size if g.kind == "write" else self.last(g))
+        if g.kind == "add":
+            value = b.op("add", b.load(array.buffer, (at,)), value)
+        b.store(array.buffer, (at,), value)
+        for place, v in g.made.items():
+            self.holds[slots[place]] = v
+            self.changed.add(slots[place])
 
-    def choose(self, g: Group, buffer: N.Buffer) -> None:
-        """Loads the element that a read chooses: the last one where its index is out of bounds."""
-        at = self.where(g, g.number(tuple(n - 1 for n in g.shape)))
-        self.b.add(N.Load(g.last.id, g.last.type, buffer.name, (at,), name=g.last.name, span=g.last.span))
+    @staticmethod
+    def last(g: Group) -> int:
+        """The number of the element that a read chooses where its index is out of bounds."""
+        return g.number(tuple(n - 1 for n in g.shape))
+
+    def choose(self, g: Group, buffer: N.Buffer, value: int = N.NO_ID) -> None:
+        """Loads the element that a read or a sum chooses, and adds ``value`` if there is one."""
+        b, s = self.b, g.last
+        at, inside = self.where(g, self.last(g))
+        load = N.Load(s.id, s.type, buffer.name, (at,), name=s.name, span=s.span)
+        if g.kind == "read" or (inside == value == N.NO_ID):
+            b.add(load)
+            return
+        chosen = b.load(buffer, (at,))
+        if inside != N.NO_ID:
+            chosen = chosen if value == N.NO_ID else b.op("add", value, chosen)
+            other = b.const(0, s.type) if value == N.NO_ID else value
+            b.add(replace(s, prim="select", args=(inside, chosen, other)))
+        else:
+            b.add(replace(s, prim="add", args=(value, chosen)))
 
     def fill(self, table: Table) -> None:
         for n, v in enumerate(table.elements):
             self.b.store(table.buffer, (self.b.const(n, i32),), self.value(v))
 
-    def where(self, g: Group, beyond: int) -> int:
-        """The number of the element at the index, ``beyond`` where there is none."""
+    def where(self, g: Group, beyond: int) -> tuple[int, int]:
+        """The number of the element at the index, ``beyond`` where there is none; and whether there is one, NO_ID where
+        that is known."""
         b, tests = self.b, []
-        terms = [b.const(g.first, u32)] if g.first else []
+        terms = [b.const(g.first, i32)] if g.first else []
         for i, n, step in zip(g.index, g.shape, g.steps, strict=True):
             at, known = self.value(i), self.ranges.range(i)
-            t = u64 if b.types[at].bits == 64 else u32
-            if b.types[at].kind == "u":
-                at = b.cast(at, t)
-            else:
-                at = b.op("bitcast", b.cast(at, i64 if t is u64 else i32), type=t)
             if known is None or known[0] < 0 or known[1] >= n:
-                tests.append(b.op("lt", at, b.const(n, t)))
-            at = b.cast(at, u32)
-            terms.append(at if step == 1 else b.op("mul", at, b.const(step, u32)))
-        number = b.reduced("add", terms)
+                signed, t = (i64, u64) if b.types[at].bits == 64 else (i32, u32)
+                unsigned = b.types[at].kind == "u"
+                whole = b.cast(at, t) if unsigned else b.op("bitcast", b.cast(at, signed), type=t)
+                tests.append(b.op("lt", whole, b.const(n, t)))
+            at = b.cast(at, i32)
+            terms.append(at if step == 1 else b.op("mul", at, b.const(step, i32)))
+        number, inside = b.reduced("add", terms), N.NO_ID
         if tests:
-            number = b.op("select", b.reduced("and", tests), number, b.const(beyond, u32))
-        return b.cast(number, i32)
+            inside = b.reduced("and", tests)
+            number = b.op("select", inside, number, b.const(beyond, i32))
+        return number, inside
 
     # --- statements
 
@@ -182,27 +200,25 @@ class Rewriter:
             self.branch(s)
         elif isinstance(s, (N.For, N.While)):
             self.loop(s, written)
-        elif written:
-            raise Lost
         else:
             self.read(operands)
             made = reading(s, {i: self.value(i) for i in operands})
             self.b.stmts.append(made.with_blocks(tuple(self.alone(x) for x in s.blocks())))
 
     def alone(self, block: N.Block) -> N.Block:
-        """A block of a statement that hands on nothing and writes no slot."""
-        saved, changed, self.saved, self.changed = self.saved, self.changed, dict(self.saved), set()
+        """A block of a statement that hands on nothing, and may skip the block."""
+        holds, saved, changed = self.holds, self.saved, self.changed
+        self.holds, self.saved, self.changed = dict(holds), dict(saved), set()
         made = tuple(self.block(block, (None,) * len(block[-1].operands())))
-        if self.changed:
-            raise Lost
-        self.saved, self.changed = saved, changed
+        self.holds = {slot: v for slot, v in holds.items() if slot not in self.changed}
+        self.saved, self.changed = saved, changed | self.changed
         return made
 
     def written(self, s: N.Stmt) -> set[Slot]:
         """The slots that may hold something else behind the statement, or behind an iteration of it."""
         found: set[Slot] = set()
         for x in walk((s,)):
-            if x.id in self.at and self.at[x.id].value != N.NO_ID:
+            if x.id in self.at and self.at[x.id].made:
                 g = self.at[x.id]
                 found |= {(self.array_of[g].buffer.name, g.number(place)) for place in g.elements}
             elif isinstance(x, (N.If, N.Loop)):
