@@ -12,8 +12,8 @@ class Capabilities:
     takes the number of one. ``blocks``: the threads of a block run at once, with shared memory of 32 KiB.
     ``checks_bounds``: every kernel is compiled with `CompileOptions.check_out_of_bound`. ``pages``: the device's
     memory is the host's, in pages that the operating system makes where they are written to (`backends.pages`).
-    ``slots``: memory of the device is zero and comes into being where it is used, so that a sparse layout takes
-    little where it has a table (`ir.cell_order`)."""
+    ``slots``: other memory that is zero and comes into being where it is used, so that a sparse layout takes little
+    where it has a table (`ir.cell_order`)."""
 
     ad_unroll: tuple[int, int] = (1, 1)
     on_host: bool = False

@@ -34,8 +34,7 @@ def usage(x: Any) -> float:
 
 def nbytes(x: Any) -> int:
     """The bytes of memory that a field, or a field of structs, takes now, with those that say which of its cells are
-    active, and without those of gradients. In a sparse layout they are whole pages of memory on the CPU and in C, and a
-    table and the slots that are taken on CUDA and WebAssembly."""
+    active, and without those of gradients. In a sparse layout on the CPU and in C they are whole pages of memory."""
     return sum(memory.operand.nbytes for memory in _memories(_fields(x)))
 
 

@@ -145,6 +145,7 @@ def _slot(b: Body, s: N.Atomic) -> None:
     else:
         each = memory.each_address(b, buffer, s.index, base)
         _one_by_one(b, s.type, each, b.vector(s.value), lambda place, _: take(place))
+        b.define(s.id, s.type, memory.read_lanes(b, s.type, each, False, tag))
 
 
 # --- an element for each lane -----------------------------------------------------------------------------------

@@ -13,16 +13,12 @@ _DIVIDES = ("quot", "rem")
 
 
 def _op(b: Body, s: N.Op) -> None:
-    if b.linear and counts_up(s, b.linear, b.divergent):
-        # the first lane may take no part, so the ranges of the operands do not hold for it
-        x, y = (b.values[i] for i in s.args)
-        b.define(s.id, s.type, b.operate(s.prim, s.type, x, y))
-        b.linear.add(s.id)
-        return
-    lanes = b.lanes(s.id)
+    counts = bool(b.linear) and counts_up(s, b.linear, b.divergent)
+    lanes = 1 if counts else b.lanes(s.id)
     types = tuple(ty(b.types[i], lanes) for i in s.args)
     args = tuple(b.value(i, lanes) for i in s.args)
-    known = tuple(map(b.ranges.range, s.args))
+    # where it counts up, the first lane may take no part, so the ranges of the operands do not hold for it
+    known = tuple(None if counts else b.ranges.range(i) for i in s.args)
     if lanes > 1 and s.prim in _DIVIDES and not b.uniform(s.args[1]):
         # a lane that takes no part may hold 0 or poison
         args = args[0], b.select(b.mask, args[1], constant(types[1], 1), types[1].dtype)
@@ -31,6 +27,8 @@ def _op(b: Body, s: N.Op) -> None:
     else:
         value = ops.emit(b.fn, s.prim, ty(s.type, lanes), types, args, known, b.fast)
     b.define(s.id, s.type, value)
+    if counts:
+        b.linear.add(s.id)
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:

@@ -24,6 +24,7 @@ from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
+from quadrants_lab.backends.lower.cells import copied
 from quadrants_lab.backends.lower.digits import splits
 from quadrants_lab.backends.pages import PAGE
 from quadrants_lab.ir import nodes as N
@@ -94,7 +95,7 @@ class _Maker:
     def parallel(self, task: N.Offload, number: int) -> None:
         """Runs a parallel task in the entry, and makes its chunk function."""
         fn = self.entry
-        if (pair := copied_pages(self.kernel, task)) is not None:
+        if (pair := copied(self.kernel, task)) is not None:
             body = CpuBody(fn, self.unit, parallel=False)
             to, of = (body.pointer(buffer.name) for buffer in pair)
             pages = -(-prod(n for _, n in pair[0].order) * pair[0].dtype.nbytes // PAGE)
@@ -198,20 +199,6 @@ class _Maker:
             body.scratch_at = fn.let(f"alloca <{body.width} x ptr>")
             body.scratch_values = fn.let(f"alloca <{body.width} x i64>")
         return begin, end
-
-
-def copied_pages(kernel: N.Kernel, task: N.Offload) -> tuple[N.Buffer, N.Buffer] | None:
-    """Where the task copies all elements of one memory in pages to those of another one in the same order: the other
-    one, and the first."""
-    if len(task.body) != 3:
-        return None
-    load, store, _ = task.body
-    own = tuple(p.id for p in task.indices)
-    if not (isinstance(load, N.Load) and isinstance(store, N.Store) and store.value == load.id):
-        return None
-    of, to = kernel.buffers[load.buffer], kernel.buffers[store.buffer]
-    same = of.order == to.order and of.dtype == to.dtype and load.index == store.index == own
-    return (to, of) if same and of.order and fixed_total(task) == prod(n for _, n in of.order) else None
 
 
 def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:

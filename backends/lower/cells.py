@@ -2,34 +2,42 @@
 
     load @x[%i, %j]    becomes    slot = load @x.table[1 + stretch]; load @x.cells[begin + slot * size + place]
 
-A load needs no test, because a stretch without a slot has the number of one that holds zeros. A store of a value with a
-bit that is set, and every atomic, gives the stretch a slot first. All that is not taken yet is zero.
+A load needs no test, because a stretch without a slot has the number of one that holds zeros. Every atomic and every
+store, but that of a constant 0, gives the stretch a slot first. All that is not taken yet is zero. A loop over elements
+of one stretch gives it a slot once, in front of the loop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
-from quadrants_lab.backends.lower.digits import Splits, places, splits
+from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.lower.digits import places, splits
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import slots_of
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.cell_order import FIRST, Slots, levels_of
+from quadrants_lab.ir.cell_order import FIRST, levels_of
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, DType, i32, i64, u1, u32
-from quadrants_lab.ir.walk import find, rewrite_in, types_of
+from quadrants_lab.ir.walk import find, map_blocks, same_or, types_of
+
+Digit = tuple[int, int, int, int]  # see `places`
+Claimed = dict[tuple[str, tuple[Digit, ...]], int]  # a buffer and the number of a stretch -> the number of its slot
 
 
 @dataclass(frozen=True, slots=True)
 class LowerCells(Parametrised):
     """Guarantees that memory with a table is not accessed by indices any more, and without ``pages`` no memory in an
-    order of cells. ``pages``: the device knows the orders of memory in pages, and runs iterations in lanes, for which a
-    slot is loaded again after it was made, because the table's word is known to be the same for all of them."""
+    order of cells. ``pages``: the device knows the orders of memory in pages; ``wide``: its addresses have 64 bits."""
 
     pages: bool = False
+    wide: bool = False
 
+    @deeply_recursive
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
         found = {b.name for b in kernel.buffers.values() if (slots_of(b) if self.pages else b.order)}
         if not found:
@@ -37,72 +45,158 @@ class LowerCells(Parametrised):
         b, made = Builder(kernel.next_id, types_of(kernel.body)), dict[str, N.Buffer]()
         body = []
         for task in kernel.tasks:
-            known = splits(task)
-            zeros = {s.id for s in find(task.body, N.Const) if s.value == 0 and str(s.value)[0] != "-"}
-
-            def one(s: N.Stmt, known: Splits = known, zeros: set[int] = zeros) -> N.Stmt | list[N.Stmt]:
-                if not isinstance(s, N.Access) or s.buffer not in found:
-                    return s
-                b.span, b.adjoint_of = s.span, s.adjoint_of
-                at = _Place(b, kernel.buffers[s.buffer], s.index, known, made, self.pages)
-                return b.made(at.access, s, isinstance(s, N.Store) and s.value in zeros)
-
-            body.append(rewrite_in(task, one))
+            lowered, pair = _Task(b, kernel, found, made, self.wide, task), copied(kernel, task)
+            if pair is None or not slots_of(pair[0]):
+                body.append(lowered.lowered())
+            else:
+                body.append(lowered.copying(*pair))
         return replace(kernel, body=tuple(body), buffers=kernel.buffers | made, next_id=b.next_id)
 
 
-@dataclass(slots=True)
-class _Place:
-    """Where an element of a buffer is. ``made`` gets the views of the buffer that are used."""
+class _Task:
+    """Lowers the accesses of a task to the buffers ``found``. ``made`` gets the views of them that are used."""
 
-    b: Builder
-    buffer: N.Buffer
-    index: N.Ids
-    known: Splits
-    made: dict[str, N.Buffer]
-    again: bool  # see `LowerCells`
+    def __init__(
+        self, b: Builder, kernel: N.Kernel, found: set[str], made: dict[str, N.Buffer], wide: bool, task: N.Offload
+    ) -> None:
+        self.b, self.buffers, self.found, self.made = b, kernel.buffers, found, made
+        self.wide, self.task = wide, task
+        self.known = splits(task)
+        consts = {s.id: s for s in find(task.body, N.Const)}
+        self.zeros = {i for i, s in consts.items() if s.value == 0 and str(s.value)[0] != "-"}
+        self.trips = {i: s.value for i, s in consts.items() if s.type.is_int}
+        counts = {s.id for s in find(task.body, N.Load) if kernel.buffers[s.buffer].counts_cells}
+        self.tests = {s.id: s.prim for s in find(task.body, N.Op) if s.args and s.args[0] in counts}
 
-    def view(self, name: str, type: DType) -> N.Buffer:
-        name = f"{self.buffer.name}.{name}"
-        return self.made.setdefault(name, N.Buffer(name, "words", type, 1, None, of=self.buffer.name))
+    def lowered(self) -> N.Offload:
+        return map_blocks(self.task, lambda block: self.block(block, {}, False))
 
-    def access(self, s: N.Access, zero: bool) -> None:
-        """Appends the access, which may store a constant ``zero``."""
-        b, slots = self.b, slots_of(self.buffer)
-        elements = slots.elements if slots else prod(n for _, n in self.buffer.order)
-        t = i32 if elements < 1 << 31 else i64
-        if slots is None:
-            at = self.number(places(self.buffer.order, self.index, self.known), t)
-        else:
-            stretch, place = self.stretch(slots, t)
-            makes = isinstance(s, N.Atomic) or (isinstance(s, N.Store) and not zero)
-            slot = self.slot(stretch + 1, X(b, s.value) if isinstance(s, N.Store) else None, makes)
-            at = slot.cast(t) * slots.size + slots.begin + place
-        b.stmts.append(replace(s, buffer=self.view("cells", self.buffer.dtype).name, index=(at.id,)))
+    def copying(self, to: N.Buffer, of: N.Buffer) -> N.Offload:
+        """The task where it copies all elements: it copies the words of the table and of the slots that are taken, as a
+        row, because launch frames have room for as many axes as there were."""
+        b, slots, each = self.b, slots_of(of), of.dtype.nbytes
+        b.span, b.adjoint_of = self.task.span, N.NO_ID
+        assert slots is not None
+        t = i64 if self.wide or slots.elements * each > i32.limits[1] else i32
+        from_, into = self.view(of, "table", u32), self.view(to, "table", u32)
 
-    def slot(self, word: X, stored: X | None, makes: bool) -> X:
-        """The number of a stretch's slot. With ``makes`` it gets one if it has none, unless all bits of the value that
-        is ``stored`` are 0."""
-        b, table = self.b, self.view("table", u32)
-        slot = X(b, b.load(table, (word.id,)))
-        if not makes:
+        def words(table: N.Buffer) -> X:
+            taken = X(b, b.load(table, (b.const(0, t),))).cast(t)
+            return (((taken + FIRST) * slots.size + slots.begin) * each + 3).shr(2)
+
+        at = X(b, b.param(t).id)
+        with b.block() as bounds:
+            zeros = [b.const(0, p.type) for p in self.task.indices[:-1]]
+            ones = [b.const(1, p.type) for p in self.task.indices[:-1]]
+            b.yield_(*zeros, b.const(0, t), *ones, words(from_).max(words(into)).id)
+        with b.block() as body:
+            word = (at < words(from_)).select(X(b, b.load(from_, (at.id,))), X(b, b.const(0, u32)))
+            b.store(into, (at.id,), word.id)
+            b.yield_()
+        indices = (*self.task.indices[:-1], N.Param(at.id, t))
+        return replace(self.task, bounds=tuple(bounds), indices=indices, body=tuple(body), lanes=0)
+
+    def block(self, block: N.Block, claimed: Claimed, active: bool) -> N.Block:
+        """``claimed``: slots that are known where the block begins; ``active``: it runs for an active cell."""
+        claimed = dict(claimed)
+        with self.b.block() as out:
+            for s in block:
+                self.b.span, self.b.adjoint_of = s.span, s.adjoint_of
+                if isinstance(s, N.Access) and s.buffer in self.found:
+                    self.access(s, claimed)
+                    continue
+                if isinstance(s, N.For):
+                    self.claim_before(s, claimed, active)
+                out.append(map_blocks(s, partial(self.inner, s, claimed, active)))
+        return same_or(block, out)
+
+    def inner(self, s: N.Stmt, claimed: Claimed, active: bool, block: N.Block) -> N.Block:
+        """A block of the statement."""
+        if isinstance(s, N.If) and block is {"le": s.orelse, "gt": s.then}.get(self.tests.get(s.cond, "")):
+            active = True
+        return self.block(block, claimed, active)
+
+    def claim_before(self, loop: N.For, claimed: Claimed, active: bool) -> None:
+        """Gives slots to the stretches that are the same in all iterations of a loop, and which it surely writes to;
+        in an active cell also to those that it may write to, because their memory is that of what is active."""
+        if not self.runs(loop):
+            return
+        inside = types_of((loop,)).keys()
+        for s in find(loop.body, N.Write) if active else self.sure(loop.body):
+            stretch = self.digits(s)[0] if s.buffer in self.found and self.makes(s) and not self.tested(s) else ()
+            if stretch and not any(i in inside for _, i, _, _ in stretch):
+                self.slot(s, stretch, claimed)
+
+    def runs(self, loop: N.For) -> bool:
+        """Whether the loop is known to have an iteration."""
+        return self.trips.get(loop.begin, 0) < self.trips.get(loop.end, 0) and loop.begin in self.trips
+
+    def sure(self, block: N.Block) -> Iterator[N.Write]:
+        """The writes of the block that each run of it does."""
+        for s in block:
+            if isinstance(s, N.Write):
+                yield s
+            elif isinstance(s, N.For) and self.runs(s):
+                yield from self.sure(s.body)
+
+    def makes(self, s: N.Access) -> bool:
+        """Whether the access gives its stretch a slot."""
+        return isinstance(s, N.Atomic) or (isinstance(s, N.Store) and s.value not in self.zeros)
+
+    def access(self, s: N.Access, claimed: Claimed) -> None:
+        """Appends the access."""
+        buffer, slots = self.buffers[s.buffer], slots_of(self.buffers[s.buffer])
+        elements = slots.elements if slots else prod(n for _, n in buffer.order)
+        wide = i64 if self.wide or elements > i32.limits[1] else i32
+        stretch, inner = self.digits(s)
+        at = self.number(inner)
+        if slots is not None:
+            slot = self.slot(s, stretch, claimed) if stretch else self.word(s, _divided(at, slots.size) + 1)
+            place = at if stretch else _modulo(at, slots.size)
+            at = slot.cast(wide) * slots.size + slots.begin + place.cast(wide)
+        self.b.add(replace(s, buffer=self.view(buffer, "cells", buffer.dtype).name, index=(at.id,)))
+
+    def view(self, buffer: N.Buffer, name: str, type: DType) -> N.Buffer:
+        name = f"{buffer.name}.{name}"
+        return self.made.setdefault(name, N.Buffer(name, "words", type, 1, None, of=buffer.name))
+
+    def slot(self, s: N.Access, stretch: tuple[Digit, ...], claimed: Claimed) -> X:
+        """The number of the slot of a stretch that the access is to."""
+        known = claimed.get((s.buffer, stretch))
+        if known is not None:
+            return X(self.b, known)
+        slot = self.word(s, self.number(stretch) + 1)
+        if self.makes(s) and not self.tested(s):
+            claimed[s.buffer, stretch] = slot.id
+        return slot
+
+    def tested(self, s: N.Access) -> bool:
+        """Whether the access gives a slot only if the value has a bit that is set: a copy of memory has zeros, too."""
+        return isinstance(s, N.Store) and self.buffers[s.buffer].kind == "scratch"
+
+    def word(self, s: N.Access, at: X) -> X:
+        """The number of a slot, from its word in the table."""
+        b, table = self.b, self.view(self.buffers[s.buffer], "table", u32)
+        slot = X(b, b.load(table, (at.id,)))
+        if not self.makes(s):
             return slot
         missing = slot < FIRST
-        if stored is not None:
+        if isinstance(s, N.Store) and self.tested(s):
+            stored = X(b, s.value)
             missing = missing & (stored if stored.type is u1 else stored.bitcast(UNSIGNED[stored.type.bits]) != 0)
         with b.block() as then:
-            made = b.atomic("slot", table, (word.id,), b.const(1, u32))
-            b.yield_(*([] if self.again else [made]))
+            b.yield_(b.atomic("slot", table, (at.id,), b.const(1, u32)))
         with b.block() as orelse:
-            b.yield_(*([] if self.again else [slot.id]))
-        results = [] if self.again else [b.param(u32)]
-        b.add(N.If(b.fresh(), missing.id, tuple(then), tuple(orelse), tuple(results)))
-        return X(b, b.load(table, (word.id,)) if self.again else results[0].id)
+            b.yield_(slot.id)
+        result = b.param(u32)
+        b.add(N.If(b.fresh(), missing.id, tuple(then), tuple(orelse), (result,)))
+        return X(b, result.id)
 
-    def stretch(self, slots: Slots, t: DType) -> tuple[X, X]:
-        """The number of the element's stretch, and of the element in it: from the outer and from the inner levels, or,
-        where none begins with the stretches, from the number of the element."""
-        outer, inner, left = [*levels_of(self.buffer.order)], list[tuple[int, int]](), slots.size
+    def digits(self, s: N.Access) -> tuple[tuple[Digit, ...], tuple[Digit, ...]]:
+        """The digits of the number of the element's stretch, and of the place in it; no digits of a stretch, and all of
+        the element, where no level begins with the stretches."""
+        order, slots = levels_of(self.buffers[s.buffer].order), slots_of(self.buffers[s.buffer])
+        outer, inner, left = [*order], list[tuple[int, int]](), slots.size if slots else 0
         while left > 1 and outer:
             axis, n = outer.pop()
             if left % n and n % left:
@@ -111,13 +205,13 @@ class _Place:
             outer += [(axis, n // left)] if n > left else []
             left //= min(n, left)
         if left == 1 and outer:
-            digits = [*places((*outer, *inner), self.index, self.known)]
-            return self.number(digits[: len(outer)], t), self.number(digits[len(outer) :], t)
-        at = self.number(places(self.buffer.order, self.index, self.known), t)
-        return _divided(at, slots.size), _modulo(at, slots.size)
+            found = tuple(places((*outer, *inner), s.index, self.known))
+            return found[: len(outer)], found[len(outer) :]
+        return (), tuple(places(order, s.index, self.known))
 
-    def number(self, digits: Iterable[tuple[int, int, int, int]], t: DType) -> X:
-        """The number that these digits make; see `places`."""
+    def number(self, digits: Sequence[Digit]) -> X:
+        """The number that these digits make."""
+        t = i32 if prod(n for n, _, _, _ in digits) <= i32.limits[1] else i64
         at: X | None = None
         for n, i, by, modulo in digits:
             digit = _divided(X(self.b, i).cast(t), by)
@@ -125,6 +219,21 @@ class _Place:
             at = digit if at is None else at * n + digit
         assert at is not None
         return at
+
+
+def copied(kernel: N.Kernel, task: N.Offload) -> tuple[N.Buffer, N.Buffer] | None:
+    """Where the task copies all elements of one memory in an order of cells to those of another one in the same order:
+    the other one, and the first."""
+    if len(task.body) != 3:
+        return None
+    load, store, _ = task.body
+    own = tuple(p.id for p in task.indices)
+    if not (isinstance(load, N.Load) and isinstance(store, N.Store) and store.value == load.id):
+        return None
+    of, to = kernel.buffers[load.buffer], kernel.buffers[store.buffer]
+    same = of.order == to.order and of.dtype == to.dtype and load.index == store.index == own
+    all_ = prod(n for _, n in levels_of(of.order))
+    return (to, of) if same and of.order and fixed_total(task) == all_ else None
 
 
 def _divided(x: X, by: int) -> X:

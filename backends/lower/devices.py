@@ -41,8 +41,8 @@ def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Pa
 def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
     own = "estimated" if options.fast_math else ""
     return (
-        lower_local_arrays, schedule, LowerCells(pages=True), LowerAdstacks(u64, lanes=False, numbered=True),
-        lower_lanes, *llvm(LowerMath(), own),
+        lower_local_arrays, schedule, LowerCells(pages=True, wide=True),
+        LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes, *llvm(LowerMath(), own),
     )  # fmt: skip
 
 
@@ -50,8 +50,8 @@ def c() -> Passes:
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        LowerCells(), lower_local_arrays, LowerAdstacks(u64, lanes=False), *clike(formulas=("isnan", "isinf")),
-        LowerAtomics(alone=True),
+        LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
+        *clike(formulas=("isnan", "isinf")), LowerAtomics(alone=True),
     )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 """Digits of indices that are sums of a cell's first index and a place in the cell, as the loops of `passes.over_cells`
-make them: an address in memory in pages then needs no division."""
+make them, or quotients of such a sum: an address in an order of cells then needs no division."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,12 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order, digits
 from quadrants_lab.ir.walk import find, walk
 
-Splits = dict[int, tuple[int, int, int]]  # id of an index -> the cell's id, its extent, the place's id
+# the id of an index -> the cell's id, its extent, the place's id, 1; or a value's id, 1, NO_ID, and what divides it
+Splits = dict[int, tuple[int, int, int, int]]
 
 
 def splits(task: N.Offload) -> Splits:
-    """The values of the task that are a number times a constant plus an index below that constant."""
+    """The values of the task that are a number times a constant plus an index below that constant, and quotients."""
     consts: dict[int, int] = {s.id: s.value for s in find(task.bounds, N.Const) if s.type.is_int}
     below = {p.id: consts[e] for p, b, e in task.box() if consts.get(b) == 0 and e in consts} if task.indices else {}
     products: dict[int, tuple[int, int]] = {}
@@ -26,7 +27,9 @@ def splits(task: N.Offload) -> Splits:
         elif isinstance(s, N.Op) and s.prim == "add" and s.args[0] in products:
             cell, n = products[s.args[0]]
             if below.get(s.args[1], n + 1) <= n:
-                found[s.id] = cell, n, s.args[1]
+                found[s.id] = cell, n, s.args[1], 1
+        elif isinstance(s, N.Op) and s.prim == "floordiv" and consts.get(s.args[1], 0) > 0:
+            found[s.id] = s.args[0], 1, N.NO_ID, consts[s.args[1]]
     return found
 
 
@@ -36,7 +39,8 @@ def places(order: Order, index: tuple[int, ...], known: Splits) -> Iterator[tupl
     for axis, n, inner, outermost in digits(order):
         i, by, modulo = index[axis], inner, 0 if outermost else n
         while i in known:
-            cell, m, place = known[i]
+            cell, m, place, divisor = known[i]
+            by *= divisor
             if by % m == 0:
                 i, by = cell, by // m
             elif modulo and m % (by * modulo) == 0:

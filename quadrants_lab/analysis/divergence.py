@@ -37,8 +37,10 @@ def divergence(
 
 def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> bool:
     """Whether the result grows by one from lane to lane because an operand, one of ``counting``, does: the operation
-    adds a uniform value to a signed integer or subtracts it. The result may wrap around, but then the indices before
-    and after the wrap are not both in range."""
+    adds a uniform value to a signed integer or subtracts it, or casts it to another. The result may wrap around, but
+    then the indices before and after the wrap are not both in range."""
+    if s.prim == "cast":
+        return s.type.kind == "i" and s.args[0] in counting
     if s.prim not in ("add", "sub") or s.type.kind != "i":
         return False
     x, y = s.args
@@ -61,7 +63,7 @@ def _block(d: Divergence, block: N.Block, under_mask: bool) -> None:
 
 def _statement(d: Divergence, s: N.Stmt, under_mask: bool) -> None:
     divergent = d.divergent
-    if isinstance(s, (N.Op, N.Call, N.Load)):
+    if isinstance(s, (N.Op, N.Call, N.Load)) or (isinstance(s, N.Atomic) and s.op == "slot"):
         if not divergent.isdisjoint(s.operands()) or (isinstance(s, N.Load) and s.buffer in d.per_lane):
             divergent.add(s.id)
     elif isinstance(s, N.Builtin):

@@ -47,8 +47,8 @@ class Buffer:
     or "block" (a part for each block along the first axis; a block writes each element before it reads it). A field
     with ``role`` "activity" says which cells of a sparse layout are active.
 
-    ``order``: of memory in pages (`ir.cell_order`), how its elements follow each other; () for row-major memory.
-    Indices do not depend on it, and only the CPU has such memory.
+    ``order``: of memory of a sparse layout (`ir.cell_order`), how its elements follow each other; () for row-major
+    memory. Indices do not depend on it.
     """
 
     name: str

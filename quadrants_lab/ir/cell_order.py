@@ -6,7 +6,7 @@ of an axis have its extent as their product. Element (i, j) of the order ((0, 64
 digits i // 16, j // 16, i % 16, j % 16. () means row-major memory that is all there.
 
 An order that ends in (`SLOT`, n) has a table: each stretch of n elements gets a slot of the memory when something is
-first written there. Without it the memory lies in pages of the operating system, which does the same.
+first written there. Without it only pages of the operating system do the same, for cells of a page or more.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ SPARSE = ("pointer", "bitmasked", "dynamic", "group")  # kinds of nodes whose ce
 MAX_BYTES = 2**33  # of a field in a sparse layout on a device without memory on demand
 MANY_CELLS = 4096  # in a cell of the node above, so many are put into groups
 GROUP = 1024  # the most cells of a group
-SMALL_CELL = 64  # bytes; smaller cells share slots of a page
+SMALL_CELL, LARGE_CELL = 64, 512  # bytes; smaller ones share slots of a page; marks of larger ones may take whole pages
 LEAST_SLOT, LEAST_MARKS = 256, 64  # bytes of slots: of elements, and of what says which larger cells are active
 
 
@@ -176,10 +176,9 @@ class SNode:
         """The order of the elements of a field in this node: those of a cell are together. () for row by row.
         ``least``: the bytes that a slot has at least; by default as many as keep the table small beside the elements,
         and several cells from sharing a slot."""
+        levels, dense = list[dict[int, int]](), False
         if self.sparse is None or not (_can().pages or _can().slots):
             return ()
-        levels: list[dict[int, int]] = []
-        dense = False
         for node in reversed([*self._path()]):
             if dense and node.kind == "dense":
                 levels[-1] = {a: levels[-1].get(a, 1) * node._extents.get(a, 1) for a in (*levels[-1], *node._extents)}
@@ -190,9 +189,9 @@ class SNode:
         order = order_of([*own, *((len(self.axes) + k, n) for k, n in enumerate(element_shape))])
         cell = prod(element_shape) * (prod(levels[-1].values()) if dense else 1)
         nbytes = cell * dtype.nbytes
-        if _can().pages:
-            return order
         least = least or (LEAST_SLOT if nbytes >= SMALL_CELL else PAGE)
+        if _can().pages and max(nbytes, least) >= PAGE:
+            return order  # whole pages, which need no table
         while nbytes > PAGE and cell % 2 == 0:
             cell, nbytes = cell // 2, nbytes // 2
         return (*order, (SLOT, cell * max(least // nbytes, 1)))
@@ -260,7 +259,8 @@ class SNode:
             assert self._above is not None
             cells = prod(self.holder.shape)
             elements = next((prod(node.shape) // cells for node in self._all() if node._fields), 1)
-            least = LEAST_MARKS if elements * i32.nbytes >= SMALL_CELL else PAGE
+            most = LARGE_CELL if _can().pages else MAX_BYTES
+            least = LEAST_MARKS if SMALL_CELL <= elements * i32.nbytes < most else PAGE
             self._activity = ScalarField(i32)
             self._activity.allocate(self.holder.shape, order=self.holder.order(i32, least=least))
         return self._activity

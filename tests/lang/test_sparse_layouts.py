@@ -150,11 +150,11 @@ DENSE = 4 * SIDE**2
 # layouts of 4096^2 cells and blocks of elements, of which 1 % are active: those of a square, or any
 GRIDS = {
     "pointer 64^2, dense 64^2": (Layout(("pointer", "ij", 64), ("dense", "ij", 64)), 64, True),
-    "pointer 256^2, dense 16^2": (Layout(("pointer", "ij", 256), ("dense", "ij", 16)), 16, False),
+    "pointer 256^2, dense 16^2": (Layout(("pointer", "ij", 256), ("dense", "ij", 16)), 16, True),
     "pointer 128^2, dense 32^2": (Layout(("pointer", "ij", 128), ("dense", "ij", 32)), 32, True),
     "pointer 4096^2": (Layout(("pointer", "ij", SIDE)), 1, False),
     "bitmasked 4096^2": (Layout(("bitmasked", "ij", SIDE)), 1, False),
-    "pointer twice, dense 8^2": (Layout(("pointer", "ij", 64), ("pointer", "ij", 8), ("dense", "ij", 8)), 8, False),
+    "pointer twice, dense 8^2": (Layout(("pointer", "ij", 64), ("pointer", "ij", 8), ("dense", "ij", 8)), 8, True),
 }  # fmt: skip
 
 
