@@ -191,7 +191,7 @@ function graph(host, hooks) {
   function fit() {
     const W = svg.clientWidth || 800;
     scale = Math.max(Math.min(1, W / w), READABLE);
-    svg.style.height = `${Math.min(470, Math.max(120, h * scale + 8))}px`;
+    svg.style.height = `${Math.min(560, Math.max(120, h * scale + 8))}px`;
     x0 = (W - w * scale) / 2;
     if (x0 < 0) x0 = Math.min(8, W / 2 - nodes[0].x * scale); // the first box is in view
     y0 = 4;
