@@ -71,10 +71,20 @@ def energy():
 def energy_slope():
     slopes()
 
+grid = qd.field(qd.f32, (48, 64))
+
+@qd.kernel
+def ripples():
+    for i, j in grid:
+        grid[i, j] = qd.sin(0.3 * i) * qd.cos(0.2 * j)
+
+for i in range(64):
+    x[i] = 0.1 + i / 64
 wave()
 wave()
 ends()
 energy()
+ripples()
 y[None]
 """
 

@@ -39,11 +39,13 @@ def times(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as text. If two figures of a name have a ``value``, ``apart`` says their ratio."""
+    """A figure as text. If two figures of a name have a ``value``, ``apart`` says their ratio, in the headline as that
+    of ``what``."""
 
     text: str
     value: float | None = None
     apart: Callable[[float], str] = times
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +195,7 @@ def _apart(a: Side, one: Figure | None, b: Side, two: Figure | None) -> str:
 def _said(a: Side, left: Mapping[str, Figure], b: Side, right: Mapping[str, Figure], sources: bool) -> str:
     """How the launches compare, how many figures differ, and whether the source does."""
     shared = {name: (x, right[name]) for name, x in left.items() if name in right}
-    said = [f"{name} {y.apart(y.value / x.value)}" for name, (x, y) in shared.items()
-            if y.apart is ratio and x.value and y.value]  # fmt: skip
+    said = [f"{y.what} {y.apart(y.value / x.value)}" for x, y in shared.values() if y.what and x.value and y.value]
     names = left.keys() | right.keys()
     said.append(f"{sum(x != y for x, y in shared.values()) + len(names) - len(shared)} of {len(names)} figures differ")
     if sources:
@@ -236,7 +237,7 @@ def _launched(launch: LaunchView, run: BackendRun | None, on_a_backend: bool) ->
     if on_a_backend and run is None:
         return
     took = run.took if on_a_backend and run else launch.warm
-    yield f"launch, {launch.mode}", Figure(seconds(took), took, ratio)
+    yield f"launch, {launch.mode}", Figure(seconds(took), took, ratio, launch.mode)
     if run and run.lane_bytes:
         yield "stacks per thread", Figure(size(run.lane_bytes), run.lane_bytes)
         yield "stack heap", Figure(size(run.heap_bytes), run.heap_bytes)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import TypeAlias
 
 from quadrants_lab.widgets.model import Line
@@ -41,13 +42,18 @@ def ranges(before: Sequence[Line], after: Sequence[Line]) -> list[tuple[str, int
 
 def _equal(before: Sequence[Line], after: Sequence[Line]) -> Iterator[tuple[int, int]]:
     """Pairs of equal lines, in order."""
-    left, right = ([_NEXT.sub("", x.text) for x in side] for side in (before, after))
+    left, right = ([_NEXT.sub("", x.text) if " next %" in x.text else x.text for x in side] for side in (before, after))
     to: dict[str, str] = {}
     back: dict[str, str] = {}
     for a, c in _between(_patience(left, right), left, right, lambda x: _ID.sub("%", x)):
-        names = list(zip(_ID.findall(left[a]), _ID.findall(right[c]), strict=True))
+        names = zip(_ids(left[a]), _ids(right[c]), strict=True)
         if all(to.setdefault(x, y) == y and back.setdefault(y, x) == x for x, y in names):
             yield a, c
+
+
+@lru_cache(maxsize=1 << 13)  # most lines of a kernel are compared many times
+def _ids(text: str) -> list[str]:
+    return _ID.findall(text)
 
 
 def _between(
@@ -127,16 +133,27 @@ def marked(
         if tag != "change" or b - a + d - c > _MARKED:
             continue
         for i, k in zip(range(a, b), range(c, d), strict=False):
-            words: list[list[str]] = [_WORD.findall(text) for text in (before[i].text, after[k].text)]
-            same = SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks()
-            if 4 * sum(x.size for x in same) < len(words[0]) + len(words[1]):
-                continue  # the lines have little in common
-            for side, at, rows in ((0, i, left), (1, k, right)):
-                shared = {x[side] + n for x in same for n in range(x.size)}
-                told = [n not in shared for n, word in enumerate(words[side]) for _ in word]
-                if any(told):
-                    out[side].append((at, _with_marks(rows[at], told)))
+            rows = _marks(before[i].text, after[k].text, left[i], right[k])
+            for side, at, row in zip(out, (i, k), rows, strict=True):
+                if row:
+                    side.append((at, row))
     return out
+
+
+@lru_cache(maxsize=1 << 13)  # the same two lines differ between many passes
+def _marks(before: str, after: str, left: str, right: str) -> tuple[str, str]:
+    """The two rows with marks; "" for a row without any."""
+    words: list[list[str]] = [_WORD.findall(text) for text in (before, after)]
+    same = SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks()
+    if 4 * sum(x.size for x in same) < len(words[0]) + len(words[1]):
+        return "", ""  # the lines have little in common
+
+    def marked(side: int, row: str) -> str:
+        shared = {x[side] + n for x in same for n in range(x.size)}
+        told = [n not in shared and not word.isspace() for n, word in enumerate(words[side]) for _ in word]
+        return _with_marks(row, told) if any(told) else ""
+
+    return marked(0, left), marked(1, right)
 
 
 def _with_marks(row: str, told: Sequence[bool]) -> str:

@@ -16,6 +16,7 @@ from quadrants_lab.widgets.model import ArrayView, Pictured
 from quadrants_lab.widgets.tree import Block, Control, Picture, Slot, Tree, Word, empty
 
 WIDE, HIGH, LARGEST = 320, 192, 16  # of a picture, and of a square, in pixels
+CHOOSE = "a click or the arrow keys show a value"
 SHARP, BAR = "max-width:none;image-rendering:pixelated", "width:120px;height:10px;vertical-align:middle"
 MOST_TOLD = 256  # squares whose values the browser has; those of others are asked for
 _NOT_FINITE = 255  # the last colour of a palette; colours 0 to 254 are the scale
@@ -57,7 +58,7 @@ def one(view: ArrayView, request: str, at: int) -> Tree:
     about = {"rows": rows, "cols": cols, "size": _square(rows, cols), "ask": f"{request}/{at}", "told": told}
     label = f"values of {view.name}: the arrow keys choose a square"
     cells = {"class": "cells", "tabindex": "0", "role": "group", "aria-label": label, "data-cells": json.dumps(about)}
-    return Control("div", cells, [picture(view, at), Control("p", {"class": "now", "role": "status"})])
+    return Control("div", cells, [picture(view, at), Control("p", {"class": "now muted", "role": "status"}, CHOOSE)])
 
 
 def still(view: ArrayView) -> Tree:
@@ -95,9 +96,10 @@ def picture(view: ArrayView, at: int) -> Tree:
     alt = f"{view.name}[{cut}] from {low} to {high}: {scale}{what}"
     lost: Tree = "" if np.isfinite(values).all() else [" ", Word("■", "lost"), " not finite"]
     bar = Picture(scale, uri=_png(np.arange(0, 255, 2, dtype=np.uint8)[None], _palette(signed)), style=BAR)
+    ends: Tree = [low, " ", bar, " ", high] if p.low < p.high else f"= {low} everywhere"
     return [
         Picture(alt, uri=_uri(values, p), style=f"display:block;width:{cols * side}px;height:{rows * side}px;{SHARP}"),
-        Block([f"{view.name}[{cut}] {low} ", bar, f" {high}", lost, what], "foot"),
+        Block([f"{view.name}[{cut}] ", ends, lost, what], "foot"),
     ]
 
 

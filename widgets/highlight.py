@@ -47,12 +47,12 @@ def highlight(lines: Sequence[str], language: str, look: Callable[[str], str] = 
     return (done + [""] * len(lines))[: len(lines)]
 
 
-@lru_cache(maxsize=1 << 14)  # stages and modes share most of their lines
+@lru_cache(maxsize=1 << 15)  # stages and modes share most of their lines
 def _by_pygments(text: str, language: str, look: Callable[[str], str]) -> str:
-    out: list[str] = []
-    for token, part in _lexer(language).get_tokens(text):
-        kind = next((name for kind, name in _CLASSES if token in kind), "")
-        told = html.escape(part)
+    out, at = [], 0
+    for kind, length in _tokens(_NUMBERED.sub(_ones, text) if language == "llvm" else text, language):
+        told = html.escape(text[at : at + length])
+        at += length
         if kind:
             begin = f"<span {look(kind)}>"
             told = "\n".join(f"{begin}{line}</span>" if line else "" for line in told.split("\n"))
@@ -60,9 +60,33 @@ def _by_pygments(text: str, language: str, look: Callable[[str], str]) -> str:
     return "".join(out)
 
 
+_NUMBERED = re.compile(r"(?<=[A-Za-z_.%$@!])\d+")  # the number of a name in LLVM's IR, which no token depends on
+
+
+def _ones(found: re.Match[str]) -> str:
+    return "1" * len(found[0])
+
+
+@lru_cache(maxsize=1 << 13)  # most lines of code differ in the numbers of values alone
+def _tokens(text: str, language: str) -> list[tuple[str, int]]:
+    """(kind, length) of each token; kind "" for a stretch that has none."""
+    found = [("", 0)]
+    for _, token, part in _lexer(language).get_tokens_unprocessed(text):
+        if (kind := _kind(token)) or found[-1][0]:
+            found.append((kind, len(part)))
+        else:
+            found[-1] = "", found[-1][1] + len(part)
+    return found
+
+
+@cache
+def _kind(token: Any) -> str:
+    return next((name for kind, name in _CLASSES if token in kind), "")
+
+
 @cache
 def _lexer(language: str) -> Any:
-    return get_lexer_by_name(language, stripnl=False, stripall=False, ensurenl=False)
+    return get_lexer_by_name(language)
 
 
 @lru_cache(maxsize=1 << 13)  # passes change few lines

@@ -47,7 +47,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         changed = button(text, f"{prefix}/{n}", "edit", f"what run {n + 1} changed")
         values = ("–" if v[n] is None else text(v[n] or 0.0) or "–" for _, v, text in columns)
         rows.append([str(n + 1), changed, *values])
-    several = (c for c in columns if sum(v is not None for v in c[1]) > 1 and any(c[1]))
+    several = (c for c in columns if len({v for v in c[1] if v is not None}) > 1)  # not what stays the same
     plots = [plot(name, values, text) for name, values, text in several]
     return [
         Table(titles, rows, right=range(2, len(titles)), roving=True),

@@ -52,8 +52,9 @@ class _Placer:
         for edge in graph.edges:
             points = ports[id(edge)] if id(edge) in ports else self.route(edge)
             (px, py), (qx, qy) = points[len(points) // 2 - 1], points[len(points) // 2]
+            middle = (px + qx) / 2 - (_LANE if edge.kind == "exit" else 0.0), (py + qy) / 2  # within its frame
             beside = id(edge) in ports  # then the label stands on its begin, where edges lie apart
-            self.out.edges.append((edge, points, (px + 66, py - 7) if beside else ((px + qx) / 2, (py + qy) / 2)))
+            self.out.edges.append((edge, points, (px + 66, py - 7) if beside else middle))
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 

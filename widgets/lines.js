@@ -2,7 +2,7 @@
 // statement, statement whose adjoint it computes, HTML"; folds, [begin, end, text]; for a difference also r,
 // the right side, and h, the hunks.
 
-const ROW = 20, OVERSCAN = 12, CONTEXT = 3, MOST_SELECTED = 5000;
+const OVERSCAN = 12, CONTEXT = 3, MOST_SELECTED = 5000;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 
 const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
@@ -104,7 +104,7 @@ function lines(host, hooks) {
   const data = parsed(JSON.parse(host.dataset.lines)), label = host.getAttribute("aria-label"),
     id = `${hooks.uid}-${lines.serial = (lines.serial ?? 0) + 1}`;
   host.removeAttribute("data-lines");
-  const two = !!data.h;
+  const two = !!data.h, ROW = 1.25 * parseFloat(getComputedStyle(document.documentElement).fontSize);
   if (two) data.r = parsed(data.r);
   const [pad, body, ruler, scroller] = ["pad", "rows", "ruler", "scroller"].map((name) =>
     element("div", { class: name, role: "presentation" }));

@@ -186,13 +186,25 @@ class Html:
         return begin + element(x.tag, x.attributes, self.write(x.body))
 
 
+MOST_LISTED = 64
+# by the id of the lines, which are held so that no others have it, and by language
+_listed: dict[tuple[int, str], tuple[Sequence[Line], list[str]]] = {}
+
+
 def listed(x: Lines) -> list[str]:
-    """The lines as entries of a listing. HTML in them has single quotes, which JSON in an attribute need not escape."""
-    texts = highlight([line.text for line in x.lines], x.language)
-    return [
-        f"{line.span_line} {line.stmt} {line.adjoint_of} {t}".replace('"', "'")
-        for line, t in zip(x.lines, texts, strict=True)
-    ]
+    """The lines as entries of a listing. HTML in them has single quotes, which JSON in an attribute need not escape.
+    Those of the last listings are known, for differences show a listing many times."""
+    key = id(x.lines), x.language
+    if key not in _listed:
+        texts = highlight([line.text for line in x.lines], x.language)
+        rows = [
+            f"{line.span_line} {line.stmt} {line.adjoint_of} {t}".replace('"', "'")
+            for line, t in zip(x.lines, texts, strict=True)
+        ]
+        while len(_listed) >= MOST_LISTED:
+            _listed.pop(next(iter(_listed)), None)
+        _listed[key] = x.lines, rows
+    return _listed[key][1]
 
 
 def write(tree: Tree) -> str:

@@ -12,15 +12,17 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.widgets.graph import STANDALONE
 from quadrants_lab.widgets.live import esc, write
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
-from quadrants_lab.widgets.panes import answer, known
+from quadrants_lab.widgets.panes import PANES, answer, known
 from quadrants_lab.widgets.tree import COLOURS, colour_of, empty, requests
 
 PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
@@ -56,11 +58,13 @@ LARGE = ("passes", "cfg", "code", "beside")  # panes that a notebook stores only
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 
 
-def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
+def offered(
+    view: CellView, most: int = sys.maxsize, wait: Callable[[], None] | None = None
+) -> Iterator[tuple[str, str]]:
     """All requests of the inspector with their answers: first the pane that opens, with its IR, then the other panes,
     then the answers that panes load at once, then all other requests in the answers. If ``most`` is given, leaves out
-    comparisons of passes, and large panes of kernels with more than ``most`` statements. If `ONLY_READY` is set, leaves
-    out requests that would have to wait."""
+    comparisons of passes, and large panes of kernels with more than ``most`` statements. If `ONLY_READY` is set,
+    requests that would have to wait come last, after ``wait``, or are left out."""
     todo = [
         f"{k}/{pane}"
         for pane in sorted(known(view), key=lambda pane: (pane != view.open, pane in LAST))
@@ -69,14 +73,24 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
     ]
     todo += [step for k in view.kernels[:1] if k.check for step in k.check[1] if step]
     done: set[str] = set()
-    panes = len(todo)
-    for request in todo:  # grows
+    panes, at = len(todo), 0
+    late: list[str] = []
+    while at < len(todo) or (late and wait):
+        if at == len(todo) and wait:
+            wait()
+            todo, wait = todo + late, None
+            done.difference_update(late)
+        request, at = todo[at], at + 1
         if request in done:
             continue
         done.add(request)
+        if wait and PANES[request.split("/")[1]].of_code:
+            late.append(request)
+            continue
         try:
             tree = answer(view, request)
         except NotReady:
+            late.append(request)
             continue
         loaded, asked = requests(tree)
         yield request, write(tree)
@@ -100,15 +114,36 @@ def _statements(view: KernelView) -> int:
 
 
 def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> dict[str, str]:
-    """All answers, after making all lazy values. ``say`` is told what is made."""
-    for kernel in view.kernels:
-        for later in kernel.later():
-            say(f"{later.name} of {later.backend}")
-            later.make()
+    """All answers. A thread makes all lazy values meanwhile, which mostly waits for the process that makes code; what
+    is measured is made before. ``say`` is told what is made."""
+    for measured in (x.roofline for kernel in view.kernels for x in kernel.launches if x.roofline):
+        say(f"{measured.name} of {measured.backend}")
+        measured.make()
+    every = [later for kernel in view.kernels for later in kernel.later()]
+
+    def make() -> None:
+        with suppress(Exception):  # the answer that needs it makes it again
+            for later in every:
+                later.make()
+
+    maker = Thread(target=make, daemon=True)
+
+    def wait() -> None:
+        while maker.is_alive():
+            now = next((x for x in every if x.known is None), every[-1])
+            say(f"{now.name} of {now.backend}")
+            maker.join(0.2)
+        ONLY_READY.set(False)
+
+    maker.start()
+    token = ONLY_READY.set(True)
     found: dict[str, str] = {}
-    for request, markup in offered(view):
-        say(f"pane {request.split('/')[1]}, {len(found):,} parts are done")
-        found[request] = markup
+    try:
+        for request, markup in offered(view, wait=wait):
+            say(f"pane {request.split('/')[1]}, {len(found):,} parts are done")
+            found[request] = markup
+    finally:
+        ONLY_READY.reset(token)
     return found
 
 
@@ -169,7 +204,7 @@ def unpack(packed: Any) -> dict[str, str]:
 def bundle(found: dict[str, str], **more: object) -> bytes:
     """Compressed data for `unpack` in loader.js: script, style, answers, and ``more``."""
     data = {"script": script(), "style": style(), "answers": pack(found), **more}
-    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
+    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 7, mtime=0)
 
 
 _PAGE = """<!doctype html>

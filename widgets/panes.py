@@ -34,13 +34,14 @@ Render = Callable[[KernelView, str, Sequence[str]], Tree]  # view, prefix "kerne
 class Pane:
     """``title``: of its tab, if it has a ``tab``; others are only requested by other panes. ``answer``: the pane in a
     sentence, which stands above it, "" if it has nothing to show. ``needs``: the data of a cell without which there is
-    no such pane."""
+    no such pane. ``of_code``: it shows what was made of the code."""
 
     title: str
     make: Render
     answer: Callable[[KernelView], str] = lambda view: ""
     needs: str = ""
     tab: bool = True
+    of_code: bool = False
 
 
 PANES = {
@@ -51,12 +52,12 @@ PANES = {
     "stacks": Pane("Stacks", stacks.pane, stacks.answer),
     "sizes": Pane("Stack sizes (SizeExpr)", sizes.pane, sizes.answer),
     "steps": Pane("Steps", steps.pane),
-    "code": Pane("Code", code.pane, tab=False),
+    "code": Pane("Code", code.pane, tab=False, of_code=True),
     "run": Pane("Run", run.pane, run.answer),
     "tape": Pane("Tape", timeline.pane, timeline.answer, needs="tapes"),
     "history": Pane("History", history.pane, history.answer),
-    "matrix": Pane("Backends", matrix.pane, matrix.answer),
-    "beside": Pane("Beside", beside.pane),
+    "matrix": Pane("Backends", matrix.pane, matrix.answer, of_code=True),
+    "beside": Pane("Beside", beside.pane, of_code=True),
 }
 # what users call a pane, from its title: "stack-sizes" -> its id
 NAMES = {x.title.partition(" (")[0].lower().replace(" ", "-"): pane for pane, x in PANES.items() if x.tab}

@@ -35,7 +35,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         first = next((items[0][1] for name, items in codes if name == mode), codes[0][1][0][1])
         columns.append(("Code", Slot("code", load=first), menu("Stage", codes, "code", first)))
     toggles = [
-        Control("button", {"type": "button", "class": "ch", "aria-pressed": "true", "data-hide": str(n)}, name)
+        Control("button", {"type": "button", "class": "ch", "aria-pressed": "true", "data-hide": str(n)},
+                name.removesuffix(" after"))
         for n, (name, _, _) in enumerate(columns)
     ]
     shown: list[Tree] = []
@@ -46,9 +47,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         heading = Control("header", {}, [bold(name), " ", choice])
         shown.append(Control("section", {"class": "col", "aria-label": name}, [heading, content]))
     group = Control("span", {"class": "chs", "role": "group", "aria-label": "Columns"}, toggles)
-    legend = Word(
-        [Word("forward", "mark"), " ", Word("its adjoint", "twin"), " ", Word("same line", "near")], "legend"
-    )
+    marks: list[Tree] = [Word("forward", "mark"), " ", Word("its adjoint", "twin"), " ", Word("same line", "near")]
+    if view.stacks:
+        marks += [" ", Word("v 9", "badge push"), " v is kept, 9 deep"]
+    legend = Word(marks, "legend")
     bar = Control("div", {"class": "bar"}, [group, legend])
     return [bar, Control("div", {"class": "linked"}, shown)]
 

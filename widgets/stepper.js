@@ -189,7 +189,7 @@ function stepper(root, ask) {
   const quicken = (x) => { speed = x; pace.value = x; if (playing) { stop(); start(); } };
   pace.addEventListener("change", () => quicken(Number(pace.value)));
   const jump = element("input", {
-    class: "to", type: "text", size: 8, placeholder: "12 or :7", "aria-label": "Go to a step, or to :line"
+    class: "to", type: "text", size: 8, placeholder: "step or :line", "aria-label": "Go to a step, or to :line"
   });
   const label = bit("label", "go to ", "tg");
   label.append(jump);

@@ -43,8 +43,8 @@ HINT = (
     "flows back there. Orange: the Tape kept so many bytes, because the launch overwrites them. A frame is a sequence "
     "of launches that repeats."
 )
-COMPILES = "The first launch of a kernel contains its compile."
-UNTIMED = "Each launch is as wide as every other: without trace=True, launches are timed in cells on the CPU alone."
+COMPILES = "the first launch of a kernel contains its compile."
+UNTIMED = "each launch is as wide as every other: without trace=True, launches are timed in cells on the CPU alone."
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
@@ -105,9 +105,9 @@ def timeline(report: Report, file: str = "") -> Tree:
     if not report.steps:
         return why
     view = timeline_view(report)
-    names: list[Tree] = [[Word("■", colour_of(n)), f" {name}  "] for n, name in enumerate(view.names)]
+    names: list[Tree] = [[Word("■", colour_of(n)), f" {name}; "] for n, name in enumerate(view.names)]
     cut = f" Pauses of {seconds(sum(s for _, s in view.cuts))} in all are cut out, at dashed lines."
-    kept: Tree = [Word("■", "grey"), " bytes kept. "] if report.kept_bytes else ""
+    kept: Tree = [Word("■", "grey"), " bytes kept; "] if report.kept_bytes else ""
     legend = foot(*names, kept, COMPILES if report.ran else UNTIMED, cut if view.cuts else "")
     return [Timeline(view, file), legend, why if report.kept_bytes or report.stretches else ()]
 

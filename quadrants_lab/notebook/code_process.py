@@ -11,12 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import IO, Any
 
 from quadrants_lab.backends import forks
+from quadrants_lab.backends.stage import Stage
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.deep_recursion import run_deep
@@ -110,11 +112,18 @@ def lowering_steps(job: Job) -> list[Step]:
     return []
 
 
+@lru_cache(maxsize=1)  # the stages of a kernel share their first steps, and are made one after the other
+def _stages(packed: bytes) -> tuple[Mapping[str, Callable[[], Stage]], dict[int, tuple[int, int]]]:
+    """The stages of a backend's code for a kernel, and the ties of its statements."""
+    name, kernel, options, file = pickle.loads(packed)
+    return backend(name).stages(kernel, options), lines_of(kernel, backend(name), options, file)
+
+
 def make_code(job: Job) -> CodeView:
     """The code, or a view with the problem if the backend cannot make it."""
     try:
-        stage = run_deep(backend(job.backend).stages(job.kernel, job.options)[job.stage])
-        return code_view(stage, lines_of(job.kernel, backend(job.backend), job.options, job.file))
+        stages, lines = _stages(pickle.dumps((job.backend, job.kernel, job.options, job.file)))
+        return code_view(run_deep(stages[job.stage]), lines)
     except QuadrantsError as e:
         return CodeView([], [], str(e))
     except Exception as e:

@@ -114,7 +114,7 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
             text.setdefault(stmt.id, shown.strip())
     out = []
     for n, task in enumerate(kernel.tasks, 1):
-        flow = _Flow(task, lambda loop: f"line {model.span_line(loop.span, file)}")
+        flow = _Flow(task, lambda loop: f"loop at line {model.span_line(loop.span, file)}")
         names = {s.id: s.name or f"%{s.primal}" for s in of_kind(task.body, N.AdStackAlloca)}
         # without stacks there is no guard between the forward slice and the reverse: the graph has both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "

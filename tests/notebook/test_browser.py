@@ -217,7 +217,7 @@ def test_a_saved_notebook_is_complete_without_its_kernel(
         copy.wait_for()
         assert not sample.page.locator(".qdi").count()
         for pane, holds in STATIC.items():
-            fold = copy.locator("details", has=sample.page.locator(f'summary:text-is("{pane}")')).first
+            fold = copy.locator("details", has=sample.page.locator(f'summary b:text-is("{pane}")')).first
             if fold.get_attribute("open") is None:
                 fold.locator("summary").first.click()
             assert holds in fold.inner_html(), pane

@@ -95,7 +95,7 @@ def test_no_letters_are_too_small_and_each_pane_begins_with_what_it_says(page: P
 
 def test_a_badge_covers_no_code(page: Page):
     line = show(page, "Linked").locator('.col:first-child .ln[data-span-line="9"]')
-    for name, said in (("IR after", "50"), ("Code", "v 50")):  # the column is narrow, then wide
+    for name, said in (("IR", "50"), ("Code", "v 50")):  # the column is narrow, then wide
         assert line.locator(".badge.push").inner_text() == said
         badge, text = (line.locator(x).bounding_box() for x in (".badge", ".tx"))
         assert badge["x"] + badge["width"] <= text["x"]

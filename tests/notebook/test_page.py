@@ -17,10 +17,13 @@ from notebook.sample import Live, cell_view
 from notebook.test_listings import loops
 from playwright.sync_api import Locator, Page, sync_playwright
 
+import quadrants_lab as qd
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
-from quadrants_lab.notebook.collect import EDITS, remember_edit
+from quadrants_lab.notebook.collect import EDITS, cell_view as collected, remember_edit
+from quadrants_lab.notebook.compare import compare
 from quadrants_lab.notebook.saved import export
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import Line, TaskGraphs
 from quadrants_lab.widgets.static import static_html
 
@@ -37,7 +40,9 @@ def view():
     made = cell_view()
     remember_edit(made, "")
     made.kernels[0].source = [replace(x, text=x.text.replace("0.1", "0.2")) for x in made.kernels[0].source]
+    made.kernels[0].launches = [replace(x, warm=2 * x.warm) for x in made.kernels[0].launches]
     remember_edit(made, "")
+    made.kernels[0].edits[-1].stacks = 100
     made.kernels[0].graphs.append(TaskGraphs("big", loops(3, 170)))
     return made
 
@@ -135,7 +140,7 @@ def test_pointing_marks_without_a_click(page: Page):
 
 
 def test_every_pane_is_searched(page: Page):
-    for pane, text in (("Linked", "sin"), ("Passes", "lower"), ("CFG", "after loop"), ("Stacks", "operand of sin"),
+    for pane, text in (("Linked", "sin"), ("Passes", "reverse"), ("CFG", "after loop"), ("Stacks", "operand of sin"),
                        ("Stack sizes (SizeExpr)", "n[none]"), ("Run", "0.4301")):  # fmt: skip
         panel = show(page, pane)
         page.get_by_role("tab", name=pane, exact=True).focus()
@@ -335,6 +340,51 @@ def test_two_edits_and_two_backends_stand_side_by_side_by_keyboard_alone(page: P
     assert panel.locator(".gone", has_text="sinf@PLT").count()
 
 
+@pytest.mark.needs("vulkan")
+def test_cpu_and_vulkan_stand_side_by_side_by_keyboard_alone(browser, tmp_path):
+    """A kernel that ran on both: values, times and code."""
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, 16, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    x.fill(0.5)
+
+    @qd.kernel
+    def wave(n: int):
+        for i in x:
+            v = x[i]
+            for _ in range(n):
+                v = qd.sin(v)
+            y[None] += v
+
+    with recording() as recorder:
+        wave(5)
+        y.grad[None] = 1
+        wave.grad(5)
+    seen = collected("cell", recorder, compare(recorder.records(), ("cpu", "vulkan")))
+    file = export(seen, tmp_path / "k.html")
+    qd.reset()
+    page = browser[0].context.browser.new_page()
+    page.goto(f"file://{file}")
+    page.get_by_role("tab", selected=True).press("End")
+    panel = page.get_by_role("tabpanel")
+    panel.get_by_text("cpu beside vulkan: forward").wait_for()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.selectedOptions[0].textContent") == "vulkan"
+    rows = {x.locator("td").first.inner_text(): x.inner_text() for x in panel.locator("tbody tr").all()}
+    assert "times as long" in rows["launch, forward"] + rows["launch, gradient"]
+    assert {"code", "y, forward", "x.grad, gradient", "stack heap"} <= {*rows}
+    page.keyboard.press("ArrowDown")
+    panel.get_by_text("cpu beside amdgpu").wait_for()  # of which there is code alone
+    page.keyboard.press("ArrowUp")
+    panel.get_by_text("cpu beside vulkan: forward").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert panel.get_by_role("radio", name="code of gradient", checked=True).count()
+    panel.locator(".came", has_text="OpEntryPoint").first.wait_for()
+    assert panel.locator(".gone").count()
+    page.close()
+
+
 def test_a_page_compares_any_two_passes(page: Page):
     panel = show(page, "Passes")
     panel.get_by_role("radio", name="gradient", exact=True).click()
@@ -465,7 +515,7 @@ def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_p
     page = browser[0].context.browser.new_page()
     page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
     page.goto(f"file://{tmp_path / 's.html'}")
-    page.locator("summary:text-is('Stacks')").click()
+    page.locator("summary", has_text="Stacks – 1 value kept").click()
     page.locator("td", has_text="operand of sin").first.wait_for()
     page.close()
     assert asked == []
