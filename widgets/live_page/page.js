@@ -1,7 +1,5 @@
 // A program that computes in the page: controls for what it reads, and what follows from them. One panel a program.
 
-// --- the panel
-
 /** The thread that computes: a Worker, or where there can be none the page itself. */
 function engine(program, source, hear) {
   let worker = null, direct = null;
@@ -298,6 +296,7 @@ class Panel {
         () => 0.5 + 0.5 * draw())]));
     }
     if (checks && program.loss >= 0) this.descent(fold);
+    this.steps = new Steps(this, fold);
     const stacks = program.kernels.flatMap((k, n) => (k.reverse?.stacks ?? []).map((s, at) => [n, at, s, k]));
     if (stacks.length) {
       this.depths = stacks.map(([kernel, at, s]) => ({ kernel, at, s, depth: make("b", { "data-depth": s.name }), held: make("td"), note: make("span", { class: "ms" }) }));
@@ -309,8 +308,8 @@ class Panel {
     }
     const sizes = program.kernels.flatMap((k) => [k.forward, k.reverse, k.counting].filter(Boolean).map((m) => m.bytes));
     this.more.append(make("p", { class: "ms whole" }, `${sizes.length} WebAssembly module${sizes.length > 1 ? "s" : ""} of `
-      + `${sizes.map((n) => n.toLocaleString("en")).join(", ")} bytes; nothing is loaded from elsewhere. To edit the kernel, or to follow one `
-      + "iteration step by step on other numbers, open it in the notebook: ", make("code", {}, "%%qdkernel --grad loss")));
+      + `${sizes.map((n) => n.toLocaleString("en")).join(", ")} bytes; nothing is loaded from elsewhere. To edit the kernel, `
+      + "open it in the notebook: ", make("code", {}, "%%qdkernel --grad loss")));
   }
 
   /** A button that walks downhill. */
@@ -366,7 +365,7 @@ class Panel {
     const widths = this.checked ? Array.from({ length: WIDTHS }, (_, k) => most * 10 ** (-k * this.deep / (WIDTHS - 1))) : [];
     this.asked = performance.now();
     this.scale = most;
-    const job = { id: ++this.number, values: this.values, scalars: this.scalars, seeds: this.seeds, eps: this.eps, widths, direction: this.direction ?? {} };
+    const job = { id: ++this.number, values: this.values, scalars: this.scalars, seeds: this.seeds, eps: this.eps, widths, direction: this.direction ?? {}, follow: this.steps.asked };
     this.redraw("read");
     clearTimeout(this.late);
     this.late = setTimeout(() => {
@@ -410,6 +409,7 @@ class Panel {
     });
     if (this.depths) this.stackSum.textContent = `${bytes(sum)} for an iteration`;
     this.redraw("found");
+    if (found.followed) this.steps.show(found.followed);
     this.host.dataset.shown = found.id;
     this.host.dataset.took = (performance.now() - this.asked).toFixed(2);
     if (this.walking) requestAnimationFrame(() => this.downhill());
@@ -460,13 +460,3 @@ class Panel {
   }
 }
 
-/** Makes a panel of an element, with the data that it holds. */
-async function mount(host, packed, source) {
-  try {
-    const stream = new Blob([decode(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
-    host.panel = new Panel(host, await new Response(stream).json(), source);
-  } catch (e) {
-    host.replaceChildren(make("p", { class: "said" }, `This panel cannot compute: ${e.message}. A page that computes needs script-src 'unsafe-inline' `
-      + "'wasm-unsafe-eval' of its content policy, and worker-src blob: for a thread of its own."));
-  }
-}
