@@ -414,6 +414,46 @@ def test_the_stepper_follows_an_iteration_on_the_readers_numbers(show: Any, tmp_
     panel.get_by_text("there is no iteration 5 here").wait_for()
 
 
+FORMULAS = {  # what a reader writes as the derivative -> what the page says
+    "2 * x[i, j] * w[i] + i": "Right, for all 6 elements.",
+    "x[i,j]**1 * 2*w[i] - -i": "Right, for all 6 elements.",
+    "(w[i] + w[i]) * max(x[i, j], -1e9) + i^1 * sign(pi)": "Right, for all 6 elements.",
+    "2 * x[i, j]": "Not yet: at [1, 0] yours is 1.5, and the gradient -2; 4 of 6 differ.",
+    "1.5": "Not yet: at [0, 0] yours is 1.5",
+    "2 * (x[i, j]": "This is no formula: ) is missing at the end.",
+    "2 +": "This is no formula: it ends too early.",
+    "2 3": "This is no formula: 3 is out of place.",
+    "z": "This is no formula: nothing is called z; there are x, w, i, pi.",
+    "so(2)": "This is no formula: there is no function so; there are sin, cos,",
+    "": "",
+}
+
+
+def test_a_derivative_that_the_reader_writes_is_checked(show: Any, tmp_path: Path) -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    x, y = qd.field(qd.f64, (3, 2), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    w = qd.field(qd.f64, 3)
+
+    @qd.kernel
+    def squares():
+        for i, j in x:
+            y[None] += w[i] * x[i, j] ** 2 + i * x[i, j]
+
+    x.from_numpy(np.arange(6).reshape(3, 2) / 4.0 + 0.25)
+    w.from_numpy(np.array([1.0, -2.0, 0.5]))
+    squares()
+    shown = show(written(squares, tmp_path / "squares.html"))
+    shown.found()
+    answer, says = shown.panel.get_by_label("your derivative"), shown.panel.locator(".verdict[role=status]").last
+    for text, want in FORMULAS.items():
+        answer.fill(text)
+        assert says.inner_text().startswith(want) if want else says.inner_text() == "", (text, says.inner_text())
+    answer.fill("2 * x[i, j] * w[i] + i")
+    shown.panel.get_by_label("values of x").select_option("random")
+    shown.found()
+    assert says.inner_text() == "Right, for all 6 elements."
+
+
 def test_large_arrays(show: Any, tmp_path: Path) -> None:
     """65,536 x 64 sines and their gradient."""
     qd.init(arch=qd.cpu, default_fp=qd.f32)

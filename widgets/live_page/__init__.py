@@ -1,6 +1,6 @@
 """Pages that compute: a program's data (`notebook.live_page`) with the script that runs it in a browser. `machine.js`
-launches and differentiates, `page.js` takes the reader's numbers, `plots.js` draws, and `steps.js` follows an iteration
-with the inspector's stepper."""
+launches and differentiates, `page.js` takes the reader's numbers, `plots.js` draws, `steps.js` follows an iteration with
+the inspector's stepper, and `exercise.js` checks a derivative that the reader writes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _script() -> str:
     """The rest of the script. The inspector's stepper has its own names for what makes elements."""
     given = "(tag, attributes = {}, text = '') => make(tag, attributes, text), svg, []"
     stepper = f"const stepper = ((element, make, HELP) => {{{_read('../stepper.js')}return stepper}})({given});\n"
-    return _short(_read("plots.js") + stepper + _read("steps.js") + _read("page.js"))
+    return _short(_read("plots.js") + stepper + "".join(map(_read, ("steps.js", "exercise.js", "page.js"))))
 
 
 def panel(program: dict[str, Any]) -> str:

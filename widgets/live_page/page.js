@@ -296,6 +296,7 @@ class Panel {
         () => 0.5 + 0.5 * draw())]));
     }
     if (checks && program.loss >= 0) this.descent(fold);
+    if (checks) this.exercise = new Exercise(this, fold);
     this.steps = new Steps(this, fold);
     const stacks = program.kernels.flatMap((k, n) => (k.reverse?.stacks ?? []).map((s, at) => [n, at, s, k]));
     if (stacks.length) {
@@ -409,6 +410,7 @@ class Panel {
     });
     if (this.depths) this.stackSum.textContent = `${bytes(sum)} for an iteration`;
     this.redraw("found");
+    this.exercise?.judge();
     if (found.followed) this.steps.show(found.followed);
     this.host.dataset.shown = found.id;
     this.host.dataset.took = (performance.now() - this.asked).toFixed(2);
