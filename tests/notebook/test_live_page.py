@@ -343,6 +343,7 @@ def test_a_program_walks_downhill(show: Any, tmp_path: Path) -> None:
     shown.panel.get_by_role("button", name="walk downhill").click()
     shown.page.wait_for_function("document.querySelector('.qdl').panel.found.loss < 0.01")
     shown.panel.locator(".half").get_by_role("button", name="stop").click()
+    shown.panel.get_by_role("button", name="walk downhill").wait_for()
 
 
 def test_the_stepper_follows_an_iteration_on_the_readers_numbers(show: Any, tmp_path: Path) -> None:

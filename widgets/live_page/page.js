@@ -127,6 +127,8 @@ class Panel {
 
   resets = [];
 
+  rest() {} // where nothing walks downhill
+
   inputControl(a, n) {
     const size = count(a.shape);
     if (size === 1) {
@@ -318,8 +320,12 @@ class Panel {
     const { program } = this, canvas = make("canvas", { class: "descent", role: "img", "aria-label": "the loss over the rounds" });
     const rate = make("input", { type: "number", step: "any", value: "0.1", "aria-label": "rate" }), told = make("span", { class: "ms", role: "status" });
     const along = make("select", { "aria-label": "what is changed" }, ...this.checked.map((n) => make("option", { value: n }, program.arrays[n].name)));
-    const go = make("button", { type: "button", click: () => { this.walking ? this.walking = null : this.walk(); } }, "walk downhill");
+    const go = make("button", { type: "button", click: () => { this.walking ? this.rest() : this.walk(); } }, "walk downhill");
     const name = program.arrays[program.loss].name;
+    this.rest = () => {
+      this.walking = null;
+      go.textContent = "walk downhill";
+    };
     this.walk = () => {
       this.walking = [];
       go.textContent = "stop";
@@ -327,15 +333,11 @@ class Panel {
     };
     this.downhill = () => {
       const { walking, found } = this, n = Number(along.value);
-      if (!walking || !found || walking.length >= 1000 || !found.gradients[n]) {
-        this.walking = null;
-        go.textContent = "walk downhill";
-        return;
-      }
+      if (!walking || !found || walking.length >= 1000 || !found.gradients[n]) { this.rest(); return; }
       walking.push(found.loss);
       told.textContent = `round ${walking.length}: ${name} = ${digits(found.loss)}`;
       linePlot(canvas, walking, BLUE);
-      if (!Number.isFinite(found.loss)) { this.walking = null; go.textContent = "walk downhill"; return; }
+      if (!Number.isFinite(found.loss)) { this.rest(); return; }
       const now = this.values[n] ?? this.starts[n], g = found.gradients[n], by = Number(rate.value);
       this.values[n] = now.map((v, k) => v - by * g[k]);
       if (this.choice[n]) this.choice[n].pick.value = "yours";
@@ -349,13 +351,13 @@ class Panel {
   reset() {
     this.values = {};
     this.scalars = {};
-    this.walking = null;
+    this.rest();
     this.resets.forEach((f) => f());
     this.run();
   }
 
   stop() {
-    this.walking = null;
+    this.rest();
     if (this.engine.stop()) this.tell("stopped; change something to compute again");
     clearTimeout(this.late);
     this.stopButton.hidden = true;
@@ -391,7 +393,7 @@ class Panel {
       clearTimeout(this.late);
       this.stopButton.hidden = true;
     }
-    if (found.error) { this.tell(found.error); this.time.textContent = ""; this.walking = null; return; }
+    if (found.error) { this.tell(found.error); this.time.textContent = ""; this.rest(); return; }
     this.tell("");
     this.found = found;
     this.curve = [];
