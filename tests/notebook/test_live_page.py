@@ -445,7 +445,7 @@ def test_a_derivative_that_the_reader_writes_is_checked(show: Any, tmp_path: Pat
     squares()
     shown = show(written(squares, tmp_path / "squares.html"))
     shown.found()
-    answer, says = shown.panel.get_by_label("your derivative"), shown.panel.locator(".verdict[role=status]").last
+    answer, says = shown.panel.get_by_label("your derivative"), shown.panel.locator(".ruling")
     for text, want in FORMULAS.items():
         answer.fill(text)
         assert says.inner_text().startswith(want) if want else says.inner_text() == "", (text, says.inner_text())

@@ -59,7 +59,7 @@ class Exercise {
       return make("option", { value: n }, `d${of}/d${name}${index}`);
     }));
     this.text = make("input", { type: "text", size: 30, spellcheck: "false", placeholder: "for instance 2 * x[i]", "aria-label": "your derivative", input: judge });
-    this.says = make("span", { class: "verdict", role: "status" });
+    this.says = make("span", { class: "ruling", role: "status" });
     const what = make("p", { class: "ms" }, "A formula of what the kernel reads, with i for the place of the element; or a number. It is compared with the gradient of "
       + "each element, on the numbers of now.");
     fold("Write the derivative yourself", "half", make("p", { class: "row" }, make("label", {}, this.by, " = ", this.text)), make("p", {}, this.says), what);
@@ -97,6 +97,6 @@ class Exercise {
         : `Not yet:${where} yours is ${digits(got)}, and the gradient ${digits(want)}; ${bad.length} of ${wanted.length} differ.`;
     } catch (e) { told = `This is no formula: ${e.message}.`; }
     this.says.textContent = told;
-    this.says.className = `verdict ${right ? "right" : told ? "wrong" : ""}`;
+    this.says.className = `ruling ${right ? "right" : told ? "wrong" : ""}`;
   }
 }
