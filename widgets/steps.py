@@ -38,7 +38,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     asked = _asked(steps, rest)
     if asked is not None and len(rest) == 4:
         try:
-            return Control("div", {"data-window": _json(_data(asked.trace()))})
+            return Control("div", {"data-window": _json(step_data(asked.trace()))})
         except QuadrantsError as e:
             return empty(str(e))
     if asked is None and rest:
@@ -129,22 +129,27 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     steps_known = f"{trace.first + len(trace.events):,}{' and more' if trace.cut else ''} steps"
     box = muted(f"; the iterations are {trace.box}") if trace.box else ""
     turn = f", the reverse begins at step {trace.turn + 1:,}" if trace.turn > 0 else ""
+    source = Lines(view.source, "python", f"Source of {view.name}", short=True)
+    data = _json({**step_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"})
+    return stepper([f"{title}: {steps_known}{turn}", box], source, trace.stacks, data)
+
+
+def stepper(title: Tree, source: Lines, stacks: Sequence[tuple[str, int, str]], data: str) -> Tree:
+    """The elements that the script fills. ``stacks``: name, line and dtype of each."""
 
     def div(kind: str, *body: Tree, **more: str) -> Control:
         return Control("div", {"class": kind} | {name.replace("_", "-"): text for name, text in more.items()}, body)
 
     columns = [
         div("stk", div("slots"), div("nm", f"{name} ", muted(dtype)), data_stack=str(n))
-        for n, (name, _, dtype) in enumerate(trace.stacks)
+        for n, (name, _, dtype) in enumerate(stacks)
     ]
-    stacks: Tree = [head("Stacks"), div("stks", *columns)] if trace.stacks else ()
-    source = Lines(view.source, "python", f"Source of {view.name}", short=True)
-    right = div("", head("Values"), div("vals"), stacks, head("Written to memory"), div("mem code"))
-    data = _json({**_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"})
+    below: Tree = [head("Stacks"), div("stks", *columns)] if stacks else ()
+    right = div("", head("Values"), div("vals"), below, head("Written to memory"), div("mem code"))
     about = {"role": "group", "tabindex": "0", "aria_label": "Stepper", "data_stepper": data}
     return div(
         "stepper",
-        Block([f"{title}: {steps_known}{turn}", box], "answer"),
+        Block(title, "answer"),
         div("drive", role="group", aria_label="Move"),
         div("drive more", role="group", aria_label="Play, go to, predict"),
         Control("p", {"class": "now", "role": "status", "aria-live": "polite"}),
@@ -159,7 +164,7 @@ def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _data(trace: StepTrace) -> dict[str, object]:
+def step_data(trace: StepTrace) -> dict[str, object]:
     """The data for the script."""
     same = ("cut", "first", "past", "below", "found", "turn", "hidden")
     return {

@@ -10,7 +10,7 @@ from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
 from quadrants_lab.ir.nodes import Const, Kernel, Op
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32
+from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32, unsigned
 
 
 def _round_to_odd(a: X) -> X:
@@ -104,6 +104,22 @@ def _round(s: Site, a: X) -> X:
     return (size - whole >= 0.5).select(whole + 1.0, whole).copysign(a)
 
 
+def _chosen(s: Site, a: X, b: X, first: X) -> X:
+    """The first operand where ``first`` says so, or where the second one is NaN."""
+    return (first | (b != b) if s.t.is_float else first).select(a, b)
+
+
+def _to_short(s: Site, a: X) -> X | None:
+    """A float as an integer of 8 or 16 bits, where conversions to an i32 saturate."""
+    short = s.t.is_float and s.out.is_int and s.out.bits < 32
+    return a.cast(i32).clamp(*s.out.limits).cast(s.out) if short else None
+
+
+def _lshr(s: Site, a: X, b: X) -> X:
+    bits = unsigned(s.t)
+    return a.bitcast(bits).shr(b.bitcast(bits)).bitcast(s.t)
+
+
 FORMULAS: dict[str, Rule] = {
     "rsqrt": _rsqrt,
     "sqrt": _sqrt,  # for devices whose sqrt is not correctly rounded
@@ -111,6 +127,12 @@ FORMULAS: dict[str, Rule] = {
     "isnan": lambda s, a: a != a,
     "isinf": lambda s, a: a.abs() == float("inf"),
     "custom_jvp": lambda s, a, b: a,
+    "cast": _to_short,
+    "min": lambda s, a, b: _chosen(s, a, b, a < b),
+    "max": lambda s, a, b: _chosen(s, a, b, a > b),
+    "neg": lambda s, a: None if s.t.is_float else a.like(0) - a,
+    "not": lambda s, a: a != a.like(True) if s.t is u1 else a ^ a.like(-1 if s.t.kind == "i" else s.t.limits[1]),
+    "lshr": _lshr,
 }
 
 

@@ -131,7 +131,8 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
 
     return (
         LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
-        LowerMath(MATH, near=options.fast_math), LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp")),
-        LowerDivision(), lower_integers, lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures,
-        LowerAtomics(alone=True),
+        LowerMath(MATH, near=options.fast_math),
+        LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp", "cast")), LowerDivision(), lower_integers,
+        lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(alone=True),
+        LowerFormulas(("min", "max", "neg", "not", "lshr")),
     )  # fmt: skip

@@ -66,8 +66,6 @@ def instructions(prim: str, out: DType, t: DType, lanes: int) -> list[str] | Non
         return [to] if lanes == 4 else None
     if prim in _SHIFTS:
         name = "shl" if prim == "shl" else "shr_s" if prim == "shr" and t.kind == "i" else "shr_u"
-    elif prim in ("min", "max"):
-        name = ("lt" if prim == "min" else "gt") + sign
     else:
         name = {"raw_div": "div"}.get(prim, prim) + sign * (prim in _COMPARISONS)
     return [f"{own}.{name}"] if name in VECTORS.get(own, ()) else None
@@ -115,19 +113,9 @@ def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...])
         b.push(args[1], False)
         b.emit(*["i32.wrap_i64"] * (t.bits == 64), *made)
         return
-    order = (*args[1:], args[0]) if prim == "select" else args
-    if prim in ("min", "max"):
-        b.fresh = 0, None
-        order = (*args, *args)
-    for id in order:
+    for id in (*args[1:], args[0]) if prim == "select" else args:
         push_vector(b, id)
     b.emit(*made)
-    if prim in ("min", "max"):
-        if t.is_float:  # the first operand, too, where the second one is NaN
-            push_vector(b, args[1])
-            push_vector(b, args[1])
-            b.emit(f"{_SHAPES[TYPES[t.name]]}.ne", "v128.or")
-        b.put("v128.bitselect")
 
 
 def load_vector(b: Body, t: DType, offset: int, apart: int) -> None:
@@ -283,6 +271,8 @@ class _Look:
             types = types_of(body)
             inner = [*find(body, N.Op)]
             return all(self.has(s.prim, s.type, types.get(s.args[-1], t)) for s in inner)
+        if prim in ("min", "max"):
+            return self.has("lt", u1, t)
         if prim in _OF_FLOATS:
             return t.is_float and fits(t, self.lanes)
         if prim == "cast" and out is u1:

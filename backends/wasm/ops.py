@@ -11,7 +11,7 @@ import numpy as np
 
 from quadrants_lab.backends.lower.expression import Scope, X
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, f16, f32, u1, u32
+from quadrants_lab.ir.types import DType, f16, f32, u32
 
 Body = Any  # `emitter.Body`, which is above this module
 TYPES = {
@@ -75,55 +75,10 @@ def rounded(b: Body) -> None:
 # --- the others -----------------------------------------------------------------------------------------------------
 
 
-def _neg(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
-    own = TYPES[t.name]
-    if not t.is_float:
-        b.put(f"{own}.const", 0)
-    b.get(*args)
-    b.put(f"{own}.neg" if t.is_float else f"{own}.sub")
-    normal(b, t)
-
-
-def _not(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
-    b.get(*args)
-    if t is u1:
-        b.put("i32.eqz")
-        return
-    b.put(f"{TYPES[t.name]}.const", -1)
-    b.put(f"{TYPES[t.name]}.xor")
-    normal(b, t)
-
-
-def _extreme(order: str) -> Callable[..., None]:
-    def emitted(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
-        """The first operand where the order says so, or where the second one is NaN."""
-        own, (first, second), b.fresh = TYPES[t.name], args, (0, None)
-        b.get(first, second, first, second)
-        b.put(f"{own}.{order}" + ("" if t.is_float else "_s" if t.kind == "i" else "_u"))
-        if t.is_float:
-            b.get(second, second)
-            b.put(f"{own}.ne")
-            b.put("i32.or")
-        b.put("select")
-
-    return emitted
-
-
 def _select(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
     cond, a, c = args
     b.get(a, c, cond)
     b.put("select")
-
-
-def _lshr(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
-    own = TYPES[t.name]
-    b.get(args[0])
-    if t.bits < 32:
-        b.put("i32.const", (1 << t.bits) - 1)
-        b.put("i32.and")
-    b.get(args[1])
-    b.put(f"{own}.shr_u")
-    normal(b, t)
 
 
 def _cast(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
@@ -140,24 +95,10 @@ def _cast(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
             rounded(b)
     elif t.is_float:
         b.put(f"{to}.trunc_sat_{own}_{'s' if out.kind == 'i' else 'u'}")
-        if out.bits < 32:
-            _clamp(b, out)
     else:
         if to != own:
             b.put("i32.wrap_i64" if to == "i32" else f"i64.extend_i32_{sign}")
         normal(b, out)
-
-
-def _clamp(b: Body, t: DType) -> None:
-    """What was pushed, within the limits of a short integer."""
-    v, sign = b.fn.local("i32"), "s" if t.kind == "i" else "u"
-    for limit, order in zip(t.limits, ("gt", "lt"), strict=True):
-        b.put("local.tee", v)
-        b.put("i32.const", limit)
-        b.put("local.get", v)
-        b.put("i32.const", limit)
-        b.put(f"i32.{order}_{sign}")
-        b.put("select")
 
 
 def _bitcast(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
@@ -172,10 +113,7 @@ def _bitcast(b: Body, out: DType, t: DType, args: tuple[int, ...]) -> None:
     normal(b, out)
 
 
-_OTHERS: dict[str, Callable[..., None]] = {
-    "neg": _neg, "not": _not, "min": _extreme("lt"), "max": _extreme("gt"), "select": _select, "lshr": _lshr,
-    "cast": _cast, "fptoint": _cast, "bitcast": _bitcast,
-}  # fmt: skip
+_OTHERS: dict[str, Callable[..., None]] = {"select": _select, "cast": _cast, "fptoint": _cast, "bitcast": _bitcast}
 
 
 # --- f16 ------------------------------------------------------------------------------------------------------------
@@ -195,10 +133,10 @@ def _bits(x: X) -> X:
     """A number below 2**-14 is rounded to a multiple of 2**-24 by adding 0.5, of whose digits that is the last one."""
     bits = x.bitcast(u32)
     size = bits & 0x7FFFFFFF
-    normal = (size + 0xFFF + (size.lshr(13) & 1) - (112 << 23)).lshr(13)
+    normal = (size + 0xFFF + (size.shr(13) & 1) - (112 << 23)).shr(13)
     tiny = (size.bitcast(f32) + 0.5).bitcast(u32) - 0x3F000000
     finite = (size < 0x38800000).select(tiny, (normal < 0x7C00).select(normal, normal.like(0x7C00)))
-    return bits.lshr(16) & 0x8000 | (size > 0x7F800000).select(size.like(0x7E00), finite)
+    return bits.shr(16) & 0x8000 | (size > 0x7F800000).select(size.like(0x7E00), finite)
 
 
 def _value(h: X) -> X:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.autodiff.explain import added_names
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST
 from quadrants_lab.backends.wasm import CAPABILITIES, probe
@@ -28,8 +29,10 @@ from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.notebook.live_steps import steps_of
 from quadrants_lab.notebook.views import size_tree
 from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
+from quadrants_lab.passes.log_values import log_values
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.check.differences import launched, restore
@@ -68,10 +71,10 @@ def not_live(name: str, why: str, help: str = "") -> QuadrantsRuntimeError:
 
 
 @deeply_recursive
-def describe(kernel: N.Kernel, options: CompileOptions, file: str) -> dict[str, Any]:
+def describe(kernel: N.Kernel, options: CompileOptions, file: str, lanes: bool = True) -> dict[str, Any]:
     """A kernel as data: its module, the one for engines without vectors, and where its launch frame has what."""
-    wide = LaneSchedule(options.fast_math, options.reproducible)(kernel)
     one = replace(kernel, body=tuple(replace(t, lanes=0, why="one by one") for t in kernel.tasks))
+    wide = LaneSchedule(options.fast_math, options.reproducible)(kernel) if lanes else one
     words = L.gpu_layout(wide)
     frame, code = words.frame, module(wide, options).binary()
     scalar = module(one, options).binary()
@@ -108,6 +111,13 @@ def describe(kernel: N.Kernel, options: CompileOptions, file: str) -> dict[str, 
     }  # fmt: skip
 
 
+def _logging(kernel: N.Kernel, options: CompileOptions, source: FunctionSource) -> dict[str, Any]:
+    """The kernel that logs an iteration as data, and the steps that its log means."""
+    logging, runs = log_values(kernel)
+    found = describe(logging, options, source.file, lanes=False)
+    return found | {"tasks": steps_of(kernel, runs, source, added_names(source.node))}
+
+
 def source_lines(source: FunctionSource) -> list[tuple[int, str]]:
     """The lines of a kernel, with their numbers."""
     first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
@@ -124,11 +134,15 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
     file = compiled.source.file
     made = elsewhere(compiled, CAPABILITIES)
     found: dict[str, Any] = {"forward": describe(made.forward, made.options, file), "none": made.why_none}
+    found["steps"] = {"forward": _logging(made.forward, made.options, compiled.source)}
     for name, kernel in (("reverse", made.gradient), ("counting", made.counting)):
         if kernel is not None:
             assert made.gradient_options is not None
             found[name] = describe(kernel, made.gradient_options, file)
-    kernels = [made.forward, *([made.gradient] if made.gradient is not None else [])]
+    kernels = [made.forward]
+    if made.gradient is not None and made.gradient_options is not None:
+        kernels.append(made.gradient)
+        found["steps"]["reverse"] = _logging(made.gradient, made.gradient_options, compiled.source)
     found["passive"] = not any(b.grad for b in compiled.lowered.kernel.buffers.values())
     found["source"] = source_lines(compiled.source)
     found["uses"] = kernels  # taken out before the page is written

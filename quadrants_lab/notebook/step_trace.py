@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
 
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -55,35 +54,53 @@ def _lost(e: Event) -> bool:
     return any(not math.isfinite(v) for v in values if v is not None and not isinstance(v, str))
 
 
+class Statements:
+    """The statements of a task's events, numbered as they come. ``compilers``: names that only the compiler uses, which
+    the stepper hides."""
+
+    def __init__(self, kernel: N.Kernel, task: N.Offload, file: str, compilers: Set[str]) -> None:
+        self.file, self.compilers = file, compilers
+        self.texts: dict[int, str] = {}
+        for shown, stmt in statement_lines(kernel):
+            if stmt is not None:
+                self.texts.setdefault(stmt.id, shown.strip().removesuffix(" {"))
+        self.stacks = [s for s in stack_allocas(kernel) if any(s is t for t in task.body)]
+        self.column = {s.id: n for n, s in enumerate(self.stacks)}
+        self.numbers: dict[tuple[int, str], int] = {}
+        self.rows: list[StepStatement] = []
+
+    def number(self, e: Event) -> int:
+        kind = _kind(e)
+        at = self.numbers.setdefault((e.stmt.id, kind), len(self.rows))
+        if at == len(self.rows):
+            self.rows.append(_statement(e, kind, self.texts.get(e.stmt.id, ""), self.file, self.column))
+        return at
+
+    def columns(self) -> list[tuple[str, int, str]]:
+        """Name, line and dtype of each stack."""
+        return [(s.name or f"%{s.primal}", span_line(s.span, self.file), s.type.name) for s in self.stacks]
+
+    def hidden(self) -> list[str]:
+        names = {n for s in self.rows for n in (s.name, *s.carried)}
+        return sorted(n for n in names if n.partition(".")[0].rstrip(PRIME) in self.compilers)
+
+
 def step_trace(kernel: N.Kernel, window: TraceWindow, file: str, compilers: Set[str]) -> StepTrace:
-    """The data for the stepper. ``compilers``: names that only the compiler uses, which it hides."""
-    texts: dict[int, str] = {}
-    for shown, stmt in statement_lines(kernel):
-        if stmt is not None:
-            texts.setdefault(stmt.id, shown.strip().removesuffix(" {"))
-    stacks = [s for s in stack_allocas(kernel) if any(s is t for t in window.task.body)]
-    column = {s.id: n for n, s in enumerate(stacks)}
-    numbers: dict[tuple[int, str], int] = {}
-    statements: list[StepStatement] = []
+    """The data for the stepper. ``compilers``: see `Statements`."""
+    statements = Statements(kernel, window.task, file, compilers)
 
     def encoded(e: Event) -> tuple[int, str | list[str], str]:
-        kind = _kind(e)
-        at = numbers.setdefault((e.stmt.id, kind), len(statements))
-        if at == len(statements):
-            statements.append(_statement(e, kind, texts.get(e.stmt.id, ""), file, column))
-        return at, _value(e), _read(e)
+        return statements.number(e), _value(e), _read(e)
 
     below = window.unseen(MOST_SLOTS)
     past = [(*encoded(e)[:2], e.number) for e in window.past.events(below)]
     events = [encoded(e) for e in window.events]
-    names = {n for s in statements for n in (s.name, *s.carried)}
     return StepTrace(
         ", ".join(map(str, window.lane)),
         " x ".join(f"{axis.start} .. {axis.stop - 1}" for axis in window.box),
-        statements, events,
-        [(s.name or f"%{s.primal}", span_line(s.span, file), s.type.name) for s in stacks],
-        window.cut, window.events[0].number if window.events else 0, past, [below.get(s.id, 0) for s in stacks],
-        window.found, window.turn, sorted(n for n in names if n.partition(".")[0].rstrip(PRIME) in compilers),
+        statements.rows, events, statements.columns(),
+        window.cut, window.events[0].number if window.events else 0, past,
+        [below.get(s.id, 0) for s in statements.stacks], window.found, window.turn, statements.hidden(),
     )  # fmt: skip
 
 
@@ -121,7 +138,8 @@ def _value(e: Event) -> str | list[str]:
     if isinstance(e.value, tuple):
         return ["", *map(number, e.value)]
     if isinstance(e.stmt, (N.Store, N.Atomic)):
-        return _written(e.stmt, e)
+        value, old = (number(v) for v in (*e.operands, e.value, e.value)[:2])
+        return _element(e.stmt.buffer, e) + written(e.stmt, value, old)
     return number(e.value)
 
 
@@ -136,10 +154,9 @@ def _element(buffer: str, e: Event) -> str:
     return f"{buffer}[{', '.join(map(str, e.at)) or 'None'}]"
 
 
-def _written(s: N.Store | N.Atomic, e: Event) -> str:
-    element = _element(s.buffer, e)
+def written(s: N.Store | N.Atomic, value: str, old: str = "") -> str:
+    """What the statement does to its element, after the element's name."""
     if isinstance(s, N.Store):
-        return f"{element} = {number(e.value)}"
-    sign: Any = _WRITTEN.get(s.op)
-    operand = number(e.operands[0])
-    return f"{element} {sign} {operand}" if sign else f"{element} = {s.op}({number(e.value)}, {operand})"
+        return f" = {value}"
+    sign = _WRITTEN.get(s.op)
+    return f" {sign} {value}" if sign else f" = {s.op}({old}, {value})"

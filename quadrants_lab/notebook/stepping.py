@@ -54,7 +54,7 @@ class _Kernel:
         self.kernel, self.file = plan.kernel, file
         self.tasks = self.kernel.tasks
         self.compilers = added_names(plan.compiled.source.node)
-        self.titles = [_title(n, t, self.tasks, file) for n, t in enumerate(self.tasks)]
+        self.titles = [task_title(n, t, self.tasks, file) for n, t in enumerate(self.tasks)]
         self.at = self.first(lambda s: isinstance(s, N.AdStackAlloca), self.first(lambda s: s.adjoint_of != N.NO_ID))
 
     def first(self, test: Callable[[N.Stmt], bool], otherwise: int = 0) -> int:
@@ -181,7 +181,7 @@ def _lane(text: str) -> Lane | None:
         ) from None
 
 
-def _title(n: int, task: N.Offload, tasks: Sequence[N.Offload], file: str) -> str:
+def task_title(n: int, task: N.Offload, tasks: Sequence[N.Offload], file: str) -> str:
     line = model.span_line(task.span, file)
     where = f"the loop at line {line}" if line and task.kind != "serial" else task.kind
     return f"{n + 1} of {len(tasks)}: {where}" if len(tasks) > 1 else where

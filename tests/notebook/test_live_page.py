@@ -20,9 +20,12 @@ from running import Bench, differences, each, f64, job_of
 
 import quadrants_lab as qd
 from quadrants_lab.notebook.live_page import of_kernel, of_launches
+from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.runtime.observe.observers import watch
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.widgets.live_page import machine, page, panel
+from quadrants_lab.widgets.steps import step_data
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 
@@ -340,6 +343,116 @@ def test_a_program_walks_downhill(show: Any, tmp_path: Path) -> None:
     shown.panel.get_by_role("button", name="walk downhill").click()
     shown.page.wait_for_function("document.querySelector('.qdl').panel.found.loss < 0.01")
     shown.panel.locator(".half").get_by_role("button", name="stop").click()
+    shown.panel.get_by_role("button", name="walk downhill").wait_for()
+
+
+def test_the_stepper_follows_an_iteration_on_the_readers_numbers(show: Any, tmp_path: Path) -> None:
+    """Statements and values are those that the notebook's stepper shows, which the interpreter makes."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64, check_out_of_bound=True)
+    x, y = qd.field(qd.f64, (3, 5), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    at = qd.field(qd.i64, 5)
+
+    @qd.kernel
+    def wave(n: qd.i32, limit: qd.f64):
+        for j in at:
+            at[j] = (qd.i64(1) << 60) + j
+        for i, j in x:
+            v, w = x[i, j], qd.cast(at[j], qd.f64)
+            for k in range(n):
+                if v > limit:
+                    v = qd.sin(v) - w * 1e-19
+                else:
+                    v = v * v + k
+            while w > 3e11:
+                w /= 2
+            y[None] += v * w
+
+    x.from_numpy(np.linspace(0.1, 1.5, 15).reshape(3, 5))
+    y.grad[None] = 1.0
+
+    def told(mode: str, task: int, lane: str) -> list[Any]:
+        with recording() as recorder:
+            wave(n, limit)
+            x.grad.fill(0)
+            wave.grad(n, limit)
+        records = {r.mode: r for r in recorder.records()}
+        seen = steps_view(records, wave.source.file)
+        assert not isinstance(seen, str)
+        trace = next(launch for launch in seen.launches if launch.mode == mode).make(task, lane)
+        rows: Any = step_data(trace)["s"]
+        return [[rows[at], value, read] for at, value, read in trace.events]
+
+    n, limit = 4, 0.5
+    gradient = told("gradient", 0, "2,3")
+    shown = show(written(wave, tmp_path / "wave.html"))
+    panel = shown.panel
+    shown.found()
+    panel.get_by_text("Follow it step by step").click()
+    panel.get_by_label("iteration", exact=True).fill("2, 3")
+    shown.page.keyboard.press("Enter")
+
+    def steps() -> list[Any]:
+        shown.found()
+        found: list[Any] = shown.page.evaluate("""() => { const { steps } = document.querySelector(".qdl").panel;
+          return steps.events.map(([n, ...more]) => [steps.of.s[n], ...more]); }""")
+        return found
+
+    assert steps() == gradient
+    n = 6
+    panel.get_by_label("n, number").fill("6")
+    assert steps() == told("gradient", 0, "2,3")
+    panel.locator(".stepper").press("t")
+    assert "backwards" in panel.locator(".now").inner_text()
+    panel.get_by_label("forward or gradient").select_option("forward")
+    panel.get_by_label("task").select_option("1")
+    assert steps() == told("forward", 1, "2,3")
+    panel.get_by_label("task").select_option("0")
+    panel.get_by_label("iteration", exact=True).fill("4")
+    shown.page.keyboard.press("Enter")
+    assert steps() == told("forward", 0, "4")
+    panel.get_by_label("iteration", exact=True).fill("5")
+    shown.page.keyboard.press("Enter")
+    panel.get_by_text("there is no iteration 5 here").wait_for()
+
+
+FORMULAS = {  # what a reader writes as the derivative -> what the page says
+    "2 * x[i, j] * w[i] + i": "Right, for all 6 elements.",
+    "x[i,j]**1 * 2*w[i] - -i": "Right, for all 6 elements.",
+    "(w[i] + w[i]) * max(x[i, j], -1e9) + i^1 * sign(pi)": "Right, for all 6 elements.",
+    "2 * x[i, j]": "Not yet: at [1, 0] yours is 1.5, and the gradient -2; 4 of 6 differ.",
+    "1.5": "Not yet: at [0, 0] yours is 1.5",
+    "2 * (x[i, j]": "This is no formula: ) is missing at the end.",
+    "2 +": "This is no formula: it ends too early.",
+    "2 3": "This is no formula: 3 is out of place.",
+    "z": "This is no formula: nothing is called z; there are x, w, i, pi.",
+    "so(2)": "This is no formula: there is no function so; there are sin, cos,",
+    "": "",
+}
+
+
+def test_a_derivative_that_the_reader_writes_is_checked(show: Any, tmp_path: Path) -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    x, y = qd.field(qd.f64, (3, 2), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    w = qd.field(qd.f64, 3)
+
+    @qd.kernel
+    def squares():
+        for i, j in x:
+            y[None] += w[i] * x[i, j] ** 2 + i * x[i, j]
+
+    x.from_numpy(np.arange(6).reshape(3, 2) / 4.0 + 0.25)
+    w.from_numpy(np.array([1.0, -2.0, 0.5]))
+    squares()
+    shown = show(written(squares, tmp_path / "squares.html"))
+    shown.found()
+    answer, says = shown.panel.get_by_label("your derivative"), shown.panel.locator(".ruling")
+    for text, want in FORMULAS.items():
+        answer.fill(text)
+        assert says.inner_text().startswith(want) if want else says.inner_text() == "", (text, says.inner_text())
+    answer.fill("2 * x[i, j] * w[i] + i")
+    shown.panel.get_by_label("values of x").select_option("random")
+    shown.found()
+    assert says.inner_text() == "Right, for all 6 elements."
 
 
 def test_large_arrays(show: Any, tmp_path: Path) -> None:

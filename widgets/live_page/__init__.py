@@ -1,5 +1,6 @@
 """Pages that compute: a program's data (`notebook.live_page`) with the script that runs it in a browser. `machine.js`
-launches and differentiates, `page.js` takes the reader's numbers, and `plots.js` draws."""
+launches and differentiates, `page.js` takes the reader's numbers, `plots.js` draws, `steps.js` follows an iteration by
+the inspector's stepper, and `exercise.js` checks a derivative that the reader writes."""
 
 from __future__ import annotations
 
@@ -14,12 +15,29 @@ from typing import Any
 
 from quadrants_lab.widgets.live import esc
 
-_MARK = "// --- the page"  # between what a Worker runs, too, and the rest
 HERE = Path(__file__).resolve().parent
 NEEDS = (
     "Nothing computes here. This page needs a browser with scripts and WebAssembly; with a content policy, script-src "
     "'unsafe-inline' 'wasm-unsafe-eval', and worker-src blob: for a thread of its own."
 )
+_START = """(async ({ previousElementSibling: packed, parentElement: box }) => {
+const host = box.querySelector(".qdl");
+try {
+const bytes = Uint8Array.from(atob(packed.textContent), (c) => c.charCodeAt(0));
+const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+const { program, machine, page, style } = await new Response(stream).json();
+const [look, script] = ["style", "script"].map((name) => document.createElement(name));
+look.textContent = style;
+box.append(look);
+script.textContent = `document.currentScript.panel = (...given) => {${machine}${page};return new Panel(...given)}`;
+box.append(script);
+host.panel = script.panel(host, program, machine);
+} catch (e) { host.textContent = `${host.textContent} ${e.message}`; }
+})(document.currentScript);"""
+
+
+def _read(name: str) -> str:
+    return (HERE / name).read_text()
 
 
 def _short(text: str) -> str:
@@ -29,25 +47,27 @@ def _short(text: str) -> str:
 
 @cache
 def machine() -> str:
+    """The script that a Worker runs."""
     return _short((HERE.parent / "sizes.js").read_text().partition("/** Makes `host` live")[0] + _read("machine.js"))
 
 
-def _read(name: str) -> str:
-    return (HERE / name).read_text()
+@cache
+def _script() -> str:
+    """The rest of the script. The inspector's stepper has its own names for what makes elements."""
+    given = "(tag, attributes = {}, text = '') => make(tag, attributes, text), svg, []"
+    stepper = f"const stepper = ((element, make, HELP) => {{{_read('../stepper.js')}return stepper}})({given});\n"
+    return _short(_read("plots.js") + stepper + "".join(map(_read, ("steps.js", "exercise.js", "page.js"))))
 
 
 def panel(program: dict[str, Any]) -> str:
     """HTML that computes, to stand anywhere in a page."""
-    data = json.dumps(program, separators=(",", ":"), allow_nan=False)
-    packed = base64.b64encode(gzip.compress(data.encode(), 9, mtime=0)).decode()
+    style = _read("page.css") + _read("../inspector.css")
+    packed = {"program": program, "machine": machine(), "page": _script(), "style": style}
+    data = json.dumps(packed, separators=(",", ":"), allow_nan=False)
+    text = base64.b64encode(gzip.compress(data.encode(), 9, mtime=0)).decode()
     return (
-        f'<div class="qdl-box"><style>{_read("page.css")}</style>'
-        f'<section class="qdl" aria-label="{esc(program["title"])}, computed here">{NEEDS}</section>'
-        f'<script type="text/plain">{packed}</script>'
-        f"<script>(() => {{\n{machine()}\n{_MARK}\n{_short(_read('plots.js') + _read('page.js'))}\n"
-        f"const source = document.currentScript.textContent.split('{_MARK}')[0].replace('(() => {{', '');\n"
-        "const [data, host] = [document.currentScript.previousElementSibling, document.currentScript.parentElement];\n"
-        "mount(host.querySelector('.qdl'), data.textContent, source);\n})();</script></div>"
+        f'<div class="qdl-box"><section class="qdl" aria-label="{esc(program["title"])}, computed here">{NEEDS}'
+        f'</section><script type="text/plain">{text}</script><script>{_START}</script></div>'
     )
 
 

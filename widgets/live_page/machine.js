@@ -9,6 +9,7 @@ const DTYPES = {
 };
 const MOST_SIZED = 5e7, LINE = 64; // trips that the sizes of a launch may take; alignment of memory
 const QUICK = 1, SETTLED = 200; // milliseconds
+const PLACE = "$log.place", LOG = "$log", ROOM = 1 << 20; // `passes/log_values.py`
 const decode = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const count = (shape) => shape.reduce((a, n) => a * n, 1);
 
@@ -59,7 +60,7 @@ class Machine {
     });
     this.prints = this.take(64);
     this.kernels = program.kernels.map((k) => {
-      const made = { ...k };
+      const made = { ...k, steps: { ...k.steps } };
       for (const mode of ["forward", "reverse", "counting"]) if (k[mode]) made[mode] = this.load(k[mode]);
       return made;
     });
@@ -221,6 +222,31 @@ class Machine {
 
   // --- the program
 
+  /** The kernel for the launch of a step: one that logs an iteration where this is the launch to follow. */
+  kernelFor(job, k, mode, scratch) {
+    const { step, mode: followed, task, lane } = job.follow ?? {}, kernel = this.kernels[this.program.steps[k].kernel];
+    if (step !== k || followed !== mode) return kernel[mode];
+    const place = [BigInt(task), 0n, ...lane.map(BigInt)];
+    scratch[PLACE] = { at: this.take(8 * (place.length + 8)), shape: [place.length + 8] };
+    scratch[LOG] = { at: this.take(8 * ROOM), shape: [ROOM] };
+    new BigInt64Array(this.memory.buffer, scratch[PLACE].at).set(place);
+    return kernel.steps[mode];
+  }
+
+  /** What was logged. */
+  logged(scratch) {
+    const end = Number(new BigInt64Array(this.memory.buffer, scratch[PLACE].at, 2)[1]);
+    return { log: new Float64Array(this.memory.buffer, scratch[LOG].at, ROOM).slice(0, Math.min(end, ROOM)), full: end > ROOM };
+  }
+
+  /** Loads the kernel that logs. */
+  prepareToFollow({ step, mode }) {
+    const { steps } = this.kernels[this.program.steps[step].kernel];
+    this.free = this.base;
+    if (!steps[mode].run) steps[mode] = this.load(steps[mode]);
+    this.base = this.free;
+  }
+
   /** Sets memory to what it is before the program. */
   prepare(values) {
     this.free = this.base;
@@ -244,10 +270,11 @@ class Machine {
         step.data ??= unpackArray(step, a.dtype, step.at.length);
         step.at.forEach((at, n) => { bits[at] = to(step.data[n]); });
       } else {
-        const kernel = this.kernels[step.kernel].forward, from = this.free;
+        const from = this.free, kernel = this.kernelFor(job, k, "forward", back.scratch);
         back.scalars = this.scalars(job, step);
         if (trail) for (const name of kernel.writes) if (name in step.bind) save(step.bind[name]);
         this.launch(step, kernel, back.scalars, back.scratch, []);
+        if (kernel.tasks) this.log = this.logged(back.scratch);
         this.returned = kernel.returns.map(([, at, dtype]) => this.result(kernel.frame + at, dtype));
         if (!trail) this.free = from;
       }
@@ -276,11 +303,13 @@ class Machine {
   compute(job, tell) {
     const began = performance.now(), trail = [], depths = [];
     const out = { id: job.id, values: {}, gradients: {}, depths, simd: this.simd };
+    if (job.follow) this.prepareToFollow(job.follow);
     this.forward(job, trail, tell);
     out.forward = performance.now() - began;
     out.loss = this.lossNow(job);
     out.returned = this.returned;
     this.arrays.forEach((a, n) => { if (a.output) out.values[n] = this.read(n); });
+    if (job.follow?.mode === "forward") out.followed = { asked: job.follow, ...this.log };
     if (!differentiable(this.program)) return out;
     const back = performance.now();
     for (const [n, seed] of Object.entries(job.seeds)) this.write(this.arrays[n].grad, seed);
@@ -291,7 +320,9 @@ class Machine {
         const grad = this.arrays[step.write].grad;
         if (grad >= 0) { const bits = this.bits(this.arrays[grad]); for (const at of step.at) bits[at] = 0; }
       } else if (this.kernels[step.kernel].reverse) {
-        depths[step.kernel] = this.backwards(step, scalars, scratch, depths[step.kernel]);
+        const kernel = this.kernelFor(job, k, "reverse", scratch);
+        depths[step.kernel] = this.backwards(step, kernel, scalars, scratch, depths[step.kernel]);
+        if (kernel.tasks) out.followed = { asked: job.follow, ...this.logged(scratch) };
       }
       for (const [number, bits] of saved) this.bits(this.arrays[number]).set(bits);
     }
@@ -301,8 +332,8 @@ class Machine {
   }
 
   /** The gradient of a launch; the depths of its stacks, or the greater ones of `so`. */
-  backwards(step, scalars, scratch, so) {
-    const { reverse, counting } = this.kernels[step.kernel], counted = {}, from = this.free;
+  backwards(step, reverse, scalars, scratch, so) {
+    const { counting } = this.kernels[step.kernel], counted = {}, from = this.free;
     if (counting) {
       this.launch(step, counting, scalars, { ...scratch }, counting.stacks.map(() => 0));
       for (const [name, at, dtype] of counting.returns) {

@@ -1,7 +1,5 @@
 // A program that computes in the page: controls for what it reads, and what follows from them. One panel a program.
 
-// --- the panel
-
 /** The thread that computes: a Worker, or where there can be none the page itself. */
 function engine(program, source, hear) {
   let worker = null, direct = null;
@@ -128,6 +126,8 @@ class Panel {
   }
 
   resets = [];
+
+  rest() {} // where nothing walks downhill
 
   inputControl(a, n) {
     const size = count(a.shape);
@@ -298,6 +298,8 @@ class Panel {
         () => 0.5 + 0.5 * draw())]));
     }
     if (checks && program.loss >= 0) this.descent(fold);
+    if (checks) this.exercise = new Exercise(this, fold);
+    this.steps = new Steps(this, fold);
     const stacks = program.kernels.flatMap((k, n) => (k.reverse?.stacks ?? []).map((s, at) => [n, at, s, k]));
     if (stacks.length) {
       this.depths = stacks.map(([kernel, at, s]) => ({ kernel, at, s, depth: make("b", { "data-depth": s.name }), held: make("td"), note: make("span", { class: "ms" }) }));
@@ -309,8 +311,8 @@ class Panel {
     }
     const sizes = program.kernels.flatMap((k) => [k.forward, k.reverse, k.counting].filter(Boolean).map((m) => m.bytes));
     this.more.append(make("p", { class: "ms whole" }, `${sizes.length} WebAssembly module${sizes.length > 1 ? "s" : ""} of `
-      + `${sizes.map((n) => n.toLocaleString("en")).join(", ")} bytes; nothing is loaded from elsewhere. To edit the kernel, or to follow one `
-      + "iteration step by step on other numbers, open it in the notebook: ", make("code", {}, "%%qdkernel --grad loss")));
+      + `${sizes.map((n) => n.toLocaleString("en")).join(", ")} bytes; nothing is loaded from elsewhere. To edit the kernel, `
+      + "open it in the notebook: ", make("code", {}, "%%qdkernel --grad loss")));
   }
 
   /** A button that walks downhill. */
@@ -318,8 +320,12 @@ class Panel {
     const { program } = this, canvas = make("canvas", { class: "descent", role: "img", "aria-label": "the loss over the rounds" });
     const rate = make("input", { type: "number", step: "any", value: "0.1", "aria-label": "rate" }), told = make("span", { class: "ms", role: "status" });
     const along = make("select", { "aria-label": "what is changed" }, ...this.checked.map((n) => make("option", { value: n }, program.arrays[n].name)));
-    const go = make("button", { type: "button", click: () => { this.walking ? this.walking = null : this.walk(); } }, "walk downhill");
+    const go = make("button", { type: "button", click: () => { this.walking ? this.rest() : this.walk(); } }, "walk downhill");
     const name = program.arrays[program.loss].name;
+    this.rest = () => {
+      this.walking = null;
+      go.textContent = "walk downhill";
+    };
     this.walk = () => {
       this.walking = [];
       go.textContent = "stop";
@@ -327,15 +333,11 @@ class Panel {
     };
     this.downhill = () => {
       const { walking, found } = this, n = Number(along.value);
-      if (!walking || !found || walking.length >= 1000 || !found.gradients[n]) {
-        this.walking = null;
-        go.textContent = "walk downhill";
-        return;
-      }
+      if (!walking || !found || walking.length >= 1000 || !found.gradients[n]) { this.rest(); return; }
       walking.push(found.loss);
       told.textContent = `round ${walking.length}: ${name} = ${digits(found.loss)}`;
       linePlot(canvas, walking, BLUE);
-      if (!Number.isFinite(found.loss)) { this.walking = null; go.textContent = "walk downhill"; return; }
+      if (!Number.isFinite(found.loss)) { this.rest(); return; }
       const now = this.values[n] ?? this.starts[n], g = found.gradients[n], by = Number(rate.value);
       this.values[n] = now.map((v, k) => v - by * g[k]);
       if (this.choice[n]) this.choice[n].pick.value = "yours";
@@ -349,13 +351,13 @@ class Panel {
   reset() {
     this.values = {};
     this.scalars = {};
-    this.walking = null;
+    this.rest();
     this.resets.forEach((f) => f());
     this.run();
   }
 
   stop() {
-    this.walking = null;
+    this.rest();
     if (this.engine.stop()) this.tell("stopped; change something to compute again");
     clearTimeout(this.late);
     this.stopButton.hidden = true;
@@ -366,7 +368,7 @@ class Panel {
     const widths = this.checked ? Array.from({ length: WIDTHS }, (_, k) => most * 10 ** (-k * this.deep / (WIDTHS - 1))) : [];
     this.asked = performance.now();
     this.scale = most;
-    const job = { id: ++this.number, values: this.values, scalars: this.scalars, seeds: this.seeds, eps: this.eps, widths, direction: this.direction ?? {} };
+    const job = { id: ++this.number, values: this.values, scalars: this.scalars, seeds: this.seeds, eps: this.eps, widths, direction: this.direction ?? {}, follow: this.steps.asked };
     this.redraw("read");
     clearTimeout(this.late);
     this.late = setTimeout(() => {
@@ -391,7 +393,7 @@ class Panel {
       clearTimeout(this.late);
       this.stopButton.hidden = true;
     }
-    if (found.error) { this.tell(found.error); this.time.textContent = ""; this.walking = null; return; }
+    if (found.error) { this.tell(found.error); this.time.textContent = ""; this.rest(); return; }
     this.tell("");
     this.found = found;
     this.curve = [];
@@ -410,6 +412,8 @@ class Panel {
     });
     if (this.depths) this.stackSum.textContent = `${bytes(sum)} for an iteration`;
     this.redraw("found");
+    this.exercise?.judge();
+    if (found.followed) this.steps.show(found.followed);
     this.host.dataset.shown = found.id;
     this.host.dataset.took = (performance.now() - this.asked).toFixed(2);
     if (this.walking) requestAnimationFrame(() => this.downhill());
@@ -460,13 +464,3 @@ class Panel {
   }
 }
 
-/** Makes a panel of an element, with the data that it holds. */
-async function mount(host, packed, source) {
-  try {
-    const stream = new Blob([decode(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
-    host.panel = new Panel(host, await new Response(stream).json(), source);
-  } catch (e) {
-    host.replaceChildren(make("p", { class: "said" }, `This panel cannot compute: ${e.message}. A page that computes needs script-src 'unsafe-inline' `
-      + "'wasm-unsafe-eval' of its content policy, and worker-src blob: for a thread of its own."));
-  }
-}

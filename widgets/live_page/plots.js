@@ -18,6 +18,13 @@ function make(tag, attributes = {}, ...children) {
   return x;
 }
 
+/** An element of a drawing. */
+const svg = (name, attributes = {}) => {
+  const x = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) x.setAttribute(key, value);
+  return x;
+};
+
 /** Random numbers from a seed (mulberry32), in [0, 1). */
 function random(seed) {
   let a = seed >>> 0;

@@ -21,7 +21,7 @@ from quadrants_lab.runtime.record.launch_data import LaunchData
 WINDOW = 20_000  # events in a window; at most half of them come before the wanted one
 MOST_WRITES = 6  # writes before the window that the summary keeps
 ASKED_EVERY = 4096  # events between two calls of ``stop``
-_QUIET = frozenset((N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.AdStackGuard, N.If, N.Offload))
+QUIET = frozenset((N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.AdStackGuard, N.If, N.Offload))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,12 @@ class TraceWindow:
         return {key: max(low - slots, 0) for key, low in least.items()}
 
 
+def reverse_code(task: N.Offload) -> set[int]:
+    """The ids of the statements that compute adjoints, or stand in the reverse code."""
+    guarded = {s.id for g in of_kind(task.body, N.AdStackGuard) for s in walk((g,))}
+    return guarded | {s.id for s in walk((task,)) if s.adjoint_of != N.NO_ID}
+
+
 class StopReplay(Exception):
     """Raised by an observer to end a replay or a run that has shown what was wanted."""
 
@@ -130,8 +136,7 @@ class _Tracer:
         self.number = 0
         self.trips: dict[int, int] = {}  # id of a running While -> number of its trip
         self.parts: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}  # id -> index, operands, `Event.back`
-        guarded = {s.id for g in of_kind(self.task.body, N.AdStackGuard) for s in walk((g,))}
-        self.back = guarded | {s.id for s in walk((self.task,)) if s.adjoint_of != N.NO_ID}
+        self.back = reverse_code(self.task)
 
     def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
         lane = tuple(axis.start for axis in box) if self.lane is None else self.lane
@@ -146,7 +151,7 @@ class _Tracer:
         return (lane,)
 
     def observe(self, s: N.Stmt, value: Any, env: Env) -> None:
-        if self.inside and type(s) not in _QUIET:
+        if self.inside and type(s) not in QUIET:
             self._take(self._event(s, value, env))
 
     def _take(self, e: Event) -> None:

@@ -1,0 +1,58 @@
+"""The steps of an iteration as data for a page that computes: what a kernel that logs its values (`log_values`) writes,
+and the elements of the stepper, which `widgets/live_page/steps.js` fills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import find
+from quadrants_lab.notebook.collect import source_lines
+from quadrants_lab.notebook.step_trace import Statements, written
+from quadrants_lab.notebook.stepping import task_title
+from quadrants_lab.notebook.values import number
+from quadrants_lab.passes.log_values import Logged, Runs
+from quadrants_lab.runtime.interpret.interpreter import Trip
+from quadrants_lab.runtime.interpret.interpreter_trace import QUIET, Event, reverse_code
+from quadrants_lab.widgets.live import write
+from quadrants_lab.widgets.model import StepTrace
+from quadrants_lab.widgets.steps import step_data, stepper
+from quadrants_lab.widgets.tree import Lines
+
+
+def steps_of(
+    kernel: N.Kernel, runs: Sequence[Runs], source: FunctionSource, compilers: Set[str]
+) -> list[dict[str, Any]]:
+    """For each task: what its runs of statements log, by the number of the run; texts of constants; the statements,
+    stacks and hidden names as `step_data` has them; the stepper's HTML. ``compilers``: see `Statements`."""
+    found, tasks = [], kernel.tasks
+    for n, task in enumerate(tasks):
+        statements = Statements(kernel, task, source.file, compilers)
+        back = reverse_code(task)
+        entries = {at: [_entry(logged, statements, back) for logged in run] for at, run in runs[n].items()}
+        trace = StepTrace("", "", statements.rows, [], statements.columns(), hidden=statements.hidden())
+        shown = Lines(source_lines(source), "python", f"Source of {kernel.name}", short=True)
+        found.append({
+            "title": task_title(n, task, tasks, source.file), "axes": len(task.indices), "runs": entries,
+            "consts": {s.id: number(s.type.numpy(s.value)) for s in find(task.body, N.Const)},
+            "html": write(stepper("", shown, trace.stacks, "")), **step_data(trace),
+        })  # fmt: skip
+    return found
+
+
+def _entry(logged: Logged, statements: Statements, back: Set[int]) -> list[Any]:
+    """Number of the statement (-1: it is not shown); ids and dtypes of what it defines; ids of what it reads; and for
+    an access the buffer and a text for what is written, for a While its id."""
+    s = logged.stmt
+    defs = [[id, t.name] for id, t in logged.defs]
+    if type(s) in QUIET:
+        return [-1, defs]
+    at = statements.number(Event(s, Trip(None, ()) if logged.begins else None, back=s.id in back))
+    if isinstance(s, (N.Store, N.Atomic)):
+        return [at, defs, [*s.index, s.value], s.buffer, written(s, "{0}", "{1}")]
+    if isinstance(s, N.Load):
+        return [at, defs, list(s.index), s.buffer, ""]
+    read = s.operands() if isinstance(s, (N.Op, N.AdStackPush)) else ()
+    return [at, defs, list(read), s.id if isinstance(s, N.While) else -1]
