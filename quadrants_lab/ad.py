@@ -37,7 +37,6 @@ from quadrants_lab.runtime.observe.observers import (
     open_recording,
     recording_tape,
     unwatched,
-    watch,
 )
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -56,7 +55,7 @@ __all__ = [
     "hessian_vector", "no_grad", "program",
 ]  # fmt: skip
 
-_Open = tuple[AbstractContextManager[None], Any, AbstractContextManager[None] | None]
+_Open = tuple[Scope, Any, AbstractContextManager[None] | None]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -91,17 +90,22 @@ class Tape:
     _report: Callable[[], Report] = Report
     kept_bytes = 0  # the most bytes that were saved at a time
     made_again = 0  # how many launches and writes from Python ran again for the gradient
+    kept: Sequence[Kept] = ()  # what was saved, most bytes first
+    grad_check: Sequence[Any] = ()
+    _tracing: Tracing | None = None
 
     def __init__(
         self, loss: Any = None, clear_gradients: bool = True, validation: bool = False,
         grad_check: Sequence[Any] | None = None, memory: int | None = None, trace: bool = False,
     ) -> None:  # fmt: skip
-        self._given = loss  # a torch tensor must live as long as its Tape
-        self.loss = loss if getattr(loss, "recordings", None) is not None else _checked_loss(loss)
+        if getattr(loss, "recordings", None) is None:
+            self._given = loss  # a torch tensor must live as long as its Tape
+            loss = _checked_loss(loss)
+        self.loss = loss
         self.clear_gradients = clear_gradients
         self.validation = validation
-        self.grad_check = list(grad_check) if grad_check else []
-        if self.grad_check:
+        if grad_check:
+            self.grad_check = list(grad_check)
             for x in (loss, *self.grad_check):
                 _check_grad_check(x)
         if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 0):
@@ -109,9 +113,7 @@ class Tape:
                 f"memory must be a number of bytes, not {memory!r}", code="QL2091", help="for instance memory=2**28"
             )
         self.memory = memory
-        self.kept: list[Kept] = []
         self.traces = trace
-        self._tracing: Tracing | None = None
 
     def __enter__(self) -> Tape:
         if self._open is not None:
@@ -122,48 +124,47 @@ class Tape:
                 code="QL2092",
                 help="end its with first: it would run the gradients of this one's launches once more",
             )
-        memory = self.loss._live()
+        loss, now, mine = self.loss, session.current(), THREAD.number
+        memory = loss._live()
         if self.clear_gradients:
-            clear_all("grad", THREAD.number)
+            clear_all("grad", now, mine)
         self._differentiated = False
-        memory.clear()
-        known = self.loss.recordings
-        self._key = memory.serial, modes(), self.memory, self.validation, self._repeatable, self.traces
-        found = None if known is None else known.get(self._key)
-        if found is not None and found.take_up():
-            self._recorder = found
-        elif self._recorder is None or not self._recorder.take_up():
-            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
-            self._recorder.take_up()
-        launches = self._recorder
+        memory.fill(0, mine)
+        known = loss.recordings
+        repeatable = now.finds_lost or bool(self.grad_check)
+        self._key = memory.serial, modes(), self.memory, self.validation, repeatable, self.traces
+        launches = None if known is None else known.get(self._key)
+        if launches is None or not launches.take_up():
+            launches = self._launches
+            if not launches.take_up():
+                launches = Launches(repeatable=repeatable, memory=self.memory)
+                launches.take_up()
+        self._recorder, rerun = launches, launches.rerun
         launches.began, launches.clears = next(TIMES), self.clear_gradients
         # a cell shows when launches ran; those of a device are timed where the Tape waits for them alone
-        times = self.traces or (open_recording() is not None and memory.session.backend.CAPABILITIES.on_host)
-        self._tracing = launches.tracing = Tracing(launches.account, self.traces) if times else None
+        if self.traces or (open_recording() is not None and memory.session.backend.CAPABILITIES.on_host):
+            self._tracing = launches.tracing = Tracing(launches.account, self.traces)
         memory.session.taping.append(launches)
-        scope, rerun = Scope("Tape", "grad"), launches.rerun
-        watching = watch(launches, scope)
         checking = session.checking("check_races") if self.validation else None
-        watching.__enter__()
+        self._open = Scope("Tape", "grad", launches, now), rerun, checking
         if rerun is not None:
             rerun.begin()
         if checking is not None:
             checking.__enter__()
-        self._open = watching, rerun, checking
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._open is not None
-        (watching, rerun, checking), self._open = self._open, None
+        (scope, rerun, checking), self._open = self._open, None
         try:
             if checking is not None:
                 checking.__exit__(None, None, None)
             if rerun is not None:
                 rerun.leave()
         finally:
-            watching.__exit__(None, None, None)
+            scope.end()
         launches, rested = self._launches, False
         try:
             if kind is None:
@@ -207,18 +208,16 @@ class Tape:
             rerun.end()
             return False
         assert rerun.report is not None
-        self.kept = launches.report() if launches.kept else []
+        if launches.kept:
+            self.kept = launches.report()
         self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
         if self._tracing is not None:
-            rerun.tell(self._tracing)
             self._report = cache(partial(timed, self._tracing, rerun.report))
         self._tell_recorder()
-        rerun.unwatch()
-        rerun.launched.clear()
-        rerun.at = 0
-        assert self.loss.recordings is not None
-        if self.loss.recordings.get(self._key) is not launches:
-            self.loss.recordings.put(self._key, launches, rerun.needs())
+        recordings = self.loss.recordings
+        assert recordings is not None
+        if recordings.get(self._key) is not launches:
+            recordings.put(self._key, launches, rerun.needs())
         return True
 
     def __repr__(self) -> str:
@@ -256,13 +255,10 @@ class Tape:
         return self._report()
 
     @property
-    def _repeatable(self) -> bool:
-        return bool(self.grad_check) or self.loss._memory.session.finds_lost
-
-    @property
     def _launches(self) -> Launches:
         if self._recorder is None:
-            self._recorder = Launches(repeatable=self._repeatable, memory=self.memory)
+            repeatable = session.current().finds_lost or bool(self.grad_check)
+            self._recorder = Launches(repeatable=repeatable, memory=self.memory)
         return self._recorder
 
     def grad(self) -> None:
@@ -272,7 +268,7 @@ class Tape:
 
     def _differentiate(self, forget: bool) -> None:
         if self._differentiated and self.clear_gradients:
-            clear_all("grad", THREAD.number)
+            clear_all("grad", session.current(), THREAD.number)
         self._differentiated = True
         self._seed()
         with unwatched(self._launches):
@@ -295,11 +291,10 @@ class Tape:
         self._launches.insert(func, tuple(args), {}, primals(args))
 
     def _seed(self) -> None:
-        grad = self.loss.grad
-        if self.loss._memory.foreign:
-            settle_argument(self.loss)
-            grad = self.loss.grad
-        grad._live().write(..., 1)
+        loss = self.loss
+        if loss._memory.foreign:
+            settle_argument(loss)
+        loss.grad._live().fill(1, THREAD.number)
 
     def _finish(self) -> bool:
         """Runs the gradients at the end; returns whether the launches give derivatives to something."""
@@ -309,7 +304,7 @@ class Tape:
             caller, levels = self._caller
             warn_unreached(caller, self.loss, launches.writes, levels, launches.read_without_gradient())
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
-        self._differentiate(forget=self.memory is not None and not self._repeatable)
+        self._differentiate(forget=self.memory is not None and not launches.repeatable)
         self.kept = launches.report()
         if loss.session.finds_lost and reaches:
             # imported here, because it loads the compiler
@@ -451,7 +446,7 @@ def _check_grad_check(x: Any) -> None:
 
 def clear_all_gradients() -> None:
     """Sets the gradients of all fields and ndarrays of the session to 0."""
-    clear_all("grad")
+    clear_all("grad", session.current())
 
 
 def __getattr__(name: str) -> object:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from itertools import compress
-from operator import attrgetter, ne
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
-from quadrants_lab.runtime.observe.observers import MODE, Scope, launching, watch
+from quadrants_lab.runtime.observe.observers import MODE, Scope, launching
 from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning
@@ -117,13 +115,14 @@ class FwdMode:
                 code="QL2103",
                 help="hessian_vector computes tangents itself; open the FwdMode before or after it",
             )
+        now = session.current()
         if self.clear_gradients:
-            clear_all("dual", THREAD.number)
+            clear_all("dual", now, THREAD.number)
         self.param.dual.from_numpy(self.seed)
         self._writes.clear()
         self._open = ExitStack()
         self._open.enter_context(launching("dual"))
-        self._open.enter_context(watch(self._writes, Scope("FwdMode", "dual")))
+        self._open.callback(Scope("FwdMode", "dual", self._writes, now).end)
         return self
 
     def __exit__(
@@ -142,21 +141,17 @@ class FwdMode:
         self._writes.clear()
 
 
-_version, _cleared = attrgetter("version"), attrgetter("cleared")
-
-
-def clear_all(which: str, thread: int | None = None) -> None:
-    """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of the session
-    to 0. ``thread``: only those whose owner has this number.
+def clear_all(which: str, now: session.Session, thread: int | None = None) -> None:
+    """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of a session to 0. ``thread``: only
+    those whose owner has this number.
 
     Those that nobody has written since they were last set to 0 are left alone. Their versions say so, unless other
     libraries have memory of fields, or somebody wants to know which fields Python writes."""
-    now = session.current()
     members, key = now.differentiable, (which, now.placements)
     watched = now.exported or now.field_observers
-    known: list[Memory] | None = None if watched else members.known.get(key)
+    found = members.known
+    known: list[Memory] | None = None if watched else found.get(key)
     if known is None:
-        found = members.known
         derivatives = [x for x in (getattr(owner, which) for owner in members) if x]
         for x in derivatives:
             if x.placed and thread in (None, x._memory.owner):
@@ -164,9 +159,9 @@ def clear_all(which: str, thread: int | None = None) -> None:
         if not watched and all(x.placed and not x._memory.foreign for x in derivatives):
             found[key] = [x._memory for x in derivatives]
         return
-    for memory in compress(known, map(ne, map(_version, known), map(_cleared, known))):
-        if thread is None or memory.owner == thread:
-            memory.clear()
+    for memory in known:
+        if memory.version != memory.cleared and (thread is None or memory.owner == thread):
+            memory.fill(0, memory.owner)
 
 
 # where a loss was written, what no kernel did with it, and what to do

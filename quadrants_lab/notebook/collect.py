@@ -189,7 +189,7 @@ def source_lines(source: FunctionSource) -> list[model.Line]:
 def _stages(plan: Plan, file: str) -> list[model.StageView]:
     """The code stages of every backend, the plan's own backend first; making code needs no device. This process makes
     small code of the plan's own backend; the code process, which can be stopped, makes all other code."""
-    own, ran = plan.session.settings.backend, (plan.last_kernel, plan.last_options)
+    own, ran = plan.session.settings.backend, plan.last_code
     out: list[model.StageView] = []
     for name in _backends(plan):
         kernel, options = ran if name == own else (plan.kernel, plan.compiled.options)
@@ -222,7 +222,7 @@ def _doc(fn: Callable[..., Any]) -> str:
 
 def _lowering(plan: Plan) -> list[pipeline.Step]:
     """The steps of the backend's lowering that changed what ran."""
-    steps = lowering_of(plan.compiled, plan.last_kernel, plan.last_options, plan.session.backend).steps
+    steps = lowering_of(plan.compiled, *plan.last_code, plan.session.backend).steps
     return [s for s in steps if s.after is not s.before]
 
 
@@ -253,7 +253,7 @@ def _add_traces(view: model.KernelView, mode: str, plan: Plan) -> None:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
         front = model.PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
-    if plan.stacks is not None and plan.last_kernel is not plan.kernel:
+    if plan.stacks is not None and plan.last_code[0] is not plan.kernel:
         gates = plan.stacks.compacted.sparse
         view.traces["gated"] = [
             model.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),

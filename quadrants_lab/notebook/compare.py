@@ -90,7 +90,7 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
     run.lane_bytes, run.heap_bytes = made.lane_bytes, made.heap_bytes
     if row.name == home(record):  # the results that the cell saw
         run.arrays = results(record.plan.kernel.buffers, record.outputs, record.returned)
-        if record.plan.last_kernel is not record.plan.kernel:
+        if record.plan.last_code[0] is not record.plan.kernel:
             run.note = "; ".join(filter(None, (run.note, APART)))
     else:
         _differences(run, record, made)

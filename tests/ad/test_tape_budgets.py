@@ -32,6 +32,18 @@ def in_place(x: qd.template()):
 
 
 @qd.kernel
+def sine(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[i] = qd.sin(x[i])
+
+
+@qd.kernel
+def swap(x: qd.template(), y: qd.template()):
+    for i in x:
+        x[i], y[i] = y[i], 0.9 * x[i]
+
+
+@qd.kernel
 def push(x: qd.template(), y: qd.template(), first: qd.i32, last: qd.i32):
     for i in range(first, last):
         y[i] = y[i] + 0.1 * qd.sin(x[i])
@@ -120,6 +132,11 @@ def windows(w: World, t: int) -> None:
 def own(w: World, t: int) -> None:
     """The kernel keeps what it overwrites for its own gradient."""
     in_place(w.x)
+
+
+def exchanges(w: World, t: int) -> None:
+    """Launches that keep values of one field, or of two, or none."""
+    sine(w.x, w.y) if t % 3 == 0 else in_place(w.x) if t % 3 == 1 else swap(w.x, w.y)
 
 
 def indexed(w: World, t: int) -> None:
@@ -242,6 +259,27 @@ def test_programs_that_are_repeated_without_python() -> None:
         tape, found = world.run(lambda w, t: program() if t == 0 else None, memory=3 * 16 * N)
         assert tape.made_again > 0
         assert tape.kept_bytes <= 3 * 16 * N
+        for a, b in zip(found, right, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", [*ROWS, "exchanges"])
+def test_gradients_inside_of_a_tape_with_any_budget(name: str) -> None:
+    """They keep what the launches keep, for the gradients at the end."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    world = World(4)
+    step = ROWS[name].step if name in ROWS else exchanges
+    right, least = world.run(step)[1], world.least(step)
+    for memory in range(least, least + 8 * 8 * N, 2 * N):
+        world.start()
+        with qd.ad.Tape(world.loss, memory=memory) as tape:
+            for t in range(world.launches - 1):
+                step(world, t)
+            total(world.x, world.loss)
+            tape.grad()
+        fields = world.x, world.y, world.small, world.h, world.loss
+        found = [*(a.grad.to_numpy() for a in fields), *(a.to_numpy() for a in fields)]
+        assert tape.kept_bytes <= memory
         for a, b in zip(found, right, strict=True):
             np.testing.assert_array_equal(a, b)
 

@@ -94,5 +94,5 @@ def test_each_iteration_is_on_the_list_or_among_the_others(options) -> None:
     taken = np.abs(found - slope) < 1e-4
     np.testing.assert_allclose(found[~taken], 2.0, rtol=1e-5)
     plan = compiled_plan(pushed_by_some.grad.dispatcher)  # the code that is shown is made with the options that ran
-    assert plan.last_kernel is not plan.kernel
-    assert (plan.last_options.fast_math, plan.compiled.options.fast_math) == (False, True)
+    assert plan.last_code[0] is not plan.kernel
+    assert (plan.last_code[1].fast_math, plan.compiled.options.fast_math) == (False, True)

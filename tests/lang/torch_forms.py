@@ -46,6 +46,11 @@ def norms(x: qd.types.ndarray(dtype=qd.math.vec2, ndim=1), y: qd.types.ndarray(n
         y[i] += x[i].dot(x[i])
 
 @qd.kernel
+def swaps(x: qd.types.ndarray(), y: qd.types.ndarray()):
+    for i in range(x.shape[0]):
+        x[i], y[i] = y[i], x[i]
+
+@qd.kernel
 def shrinks(y: qd.types.ndarray()):
     for i in range(y.shape[0]):
         y[i] = y[i] * y[i] * 0.5
@@ -316,6 +321,19 @@ def a_chain_of_kernels(device):
 
 
 # --- under a Tape --------------------------------------------------------------------------------------------------
+
+@form
+def a_constant_with_a_gradient_under_a_tape(device):
+    """Its `.grad` is no place for what kernels compute."""
+    x, y, loss = leaf(device), zeros(device), torch.zeros((), device=device, requires_grad=True)
+    constant = torch.zeros(4, device=device)
+    constant.grad = torch.zeros(4, device=device)
+    with qd.ad.Tape(loss):
+        adds(x, constant)
+        swaps(constant, y)
+        summed(y, loss)
+    yield x.grad, torch.zeros(4, device=device)
+    yield constant.grad, torch.zeros(4, device=device)
 
 @form
 def under_a_tape(device):

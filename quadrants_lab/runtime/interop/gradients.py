@@ -7,7 +7,7 @@
   copy, and `.grad` gets what they write. If `.grad` cannot hold it, because elements share memory, the copy becomes
   `.grad`.
 - A tensor that requires no gradient is a constant. A `.grad` that it has nevertheless is read where a derivative
-  starts, and nothing is added to it.
+  starts, and nothing is added to it; a Tape does not write to it at all.
 - Within a call of a backward function of a `torch.autograd.Function`, `.grad` begins at zeros where kernels only add to
   it, unless the user has set one there. What was there before is put back afterwards: that of an input before torch
   adds what the function returned; to that of another tensor, the result of the call is added.
@@ -89,13 +89,14 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None,
     """Decides what the gradient of a tensor is. ``use``: that of a launch which is about to start; None where a launch
     does not touch the gradient. ``node``: that of `running_backward`. ``taped``: whether a Tape launches."""
     gradient, grad = known.gradient or Gradient(), grad_of(tensor)
-    if not tensor.requires_grad and (grad is None or (use is not None and not use.reads)):
+    starts = use is not None and use.reads and grad is not None
+    if not tensor.requires_grad and (grad is None or (use is not None and (not starts or (taped and use.writes)))):
         if use is None:
             known.gradient = None
             for ndarray in known.ndarrays.values():
                 ndarray.grad = None
         else:
-            gradient.choose(known, tensor, _zeros(tensor), True)
+            gradient.choose(known, tensor, _contiguous(tensor, grad) if starts else _zeros(tensor), True)
             gradient.grad = None
         return
     mine = False

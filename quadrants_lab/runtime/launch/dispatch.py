@@ -168,8 +168,8 @@ class Dispatcher:
 
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
-        if not W.watching() and self.wakes():
-            return self.call(*args)
+        if (path := self.wakes()) is not None:
+            return path(*args)
         copies = row_major(args)
         if copies is not None:
             try:
@@ -210,13 +210,16 @@ class Dispatcher:
                     memory.unseen = next(TIMES)
             return self.launch(plan, args)
 
-    def wakes(self) -> bool:
-        """Whether a fast path was suspended, which the next call takes again."""
+    def wakes(self) -> Callable[..., Any] | None:
+        """Installs the fast path that was suspended, unless somebody watches launches, and returns it; None where there
+        is none."""
+        if W.watching():
+            return None
         now = S.current()
         with now.lock:
             now.must_live()
             self.enter(now)
-            return self.here.wakes()
+            return self.here.path if not W.watching() and self.here.wakes() else None
 
     def note(self, plan: Plan) -> None:
         """Notes that the plan is launched. The fast path of the mode that was launched before goes: it would not note
@@ -445,8 +448,8 @@ class ValueAndGrad(Dispatcher):
     __slots__ = ()
 
     def resolve(self, *args: Any) -> Any:
-        if not W.watching() and self.wakes():
-            return self.call(*args)
+        if (path := self.wakes()) is not None:
+            return path(*args)
         now = S.current()
         with now.lock:
             now.must_live()

@@ -3,7 +3,7 @@ for its gradient, working memory of gradients, race marks)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.launch import ArrayParam, Frame, Param, ScalarParam
-from quadrants_lab.backends.overlap import merged
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.buffers import CHANGED, EPOCH, EPOCHS, marks_of
+from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
@@ -195,6 +194,7 @@ class Scratch:
         self.memories: dict[str, Memory] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
+        self.sized: tuple[Any, ...] | None = None  # the `identity` of arguments for which each buffer has its memory
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
         self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
@@ -210,10 +210,12 @@ class Scratch:
 
         def prepare_scratch(*args: Any) -> bool:
             self.last = self.identity(args), {}  # before there is memory for this launch
-            self.bind(args)
+            if self.sized != self.last[0]:
+                self.bind(args)
+                self.sized = self.last[0]
             if self.marks:
                 tasks = len(of.kernel.body)
-                epoch = _bind_marks(of.session, self.marks, of.memories(args), of.operands(args), tasks, self.use)
+                epoch = M.bind_marks(of.session, self.marks, of.memories(args), of.operands(args), tasks, self.use)
                 if EPOCH not in self.memories:
                     self.use(EPOCH, allocate(of.session, i64, ()))
                 self.memories[EPOCH].assign(epoch)
@@ -238,7 +240,7 @@ class Scratch:
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
         """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
         self.memories[name] = memory
-        self.shapes[name] = memory.operand.shape
+        self.sized, self.shapes[name] = None, memory.operand.shape
         for frame in self.frames():
             self.set(frame, name)
             if shape is not None:
@@ -274,8 +276,7 @@ class Scratch:
     def take(self) -> KeptBuffers:
         """`kept`, of which the caller becomes the owner."""
         kept = self.kept()
-        for name in kept:
-            self.memories.pop(name, None)
+        self.release(kept)
         self.last = self.last[0], kept
         return kept
 
@@ -287,6 +288,7 @@ class Scratch:
 
     def release(self, kept: KeptBuffers) -> None:
         """Forgets what it was given."""
+        self.sized = None
         for name in kept:
             self.memories.pop(name, None)
 
@@ -327,33 +329,3 @@ def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
     from quadrants_lab.adstack.evaluate import reads
 
     return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))
-
-
-def _bind_marks(
-    session: Session, marks: Sequence[tuple[N.Buffer, str, str]], memories: Mapping[str, Memory],
-    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
-) -> int:  # fmt: skip
-    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
-    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
-    to a buffer, from an element on in a shape."""
-    if session.epoch + tasks >= EPOCHS:
-        session.epoch = 0
-        session.generation += 1
-    parts = merged(operands[of] for _, of, _ in marks if of not in memories)
-    of_host: dict[tuple[int, str], Memory] = {}
-    for b, of, what in marks:
-        if of in memories:
-            generation, known = memories[of].marks.get(what, (-1, None))
-            if known is None or generation != session.generation:
-                known = allocate(session, b.dtype, operands[of].shape)
-                memories[of].marks[what] = session.generation, known
-            use(b.name, known)
-        else:
-            array = operands[of]
-            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
-            if (begin, what) not in of_host:
-                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
-            at = (array.ctypes.data - begin) // array.itemsize
-            use(b.name, of_host[begin, what], at, array.shape)
-    session.epoch += tasks
-    return session.epoch - tasks

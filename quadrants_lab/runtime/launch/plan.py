@@ -278,16 +278,9 @@ class Plan(F.Buffers):
             self.launched = self.read_versions.now(*args)
 
     @property
-    def last_kernel(self) -> N.Kernel:
-        """The kernel that the last launch ran."""
-        kernel: N.Kernel = self.kernel if self.stacks is None else self.stacks.last_code()[0]
-        return kernel
-
-    @property
-    def last_options(self) -> CompileOptions:
-        """The options that `last_kernel` was compiled with."""
-        options: CompileOptions = self.compiled.options if self.stacks is None else self.stacks.last_code()[1]
-        return options
+    def last_code(self) -> tuple[N.Kernel, CompileOptions]:
+        """The kernel that the last launch ran, and the options that it was compiled with."""
+        return (self.kernel, self.compiled.options) if self.stacks is None else self.stacks.last_code()
 
     @forks.lazy
     def bounds_checked(self) -> Plan:

@@ -3,7 +3,7 @@ written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import Any
 from weakref import ref
 
@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends import overlap
+from quadrants_lab.ir.buffers import EPOCHS, Buffer
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session
 
 DERIVATIVES = ("grad", "tangent", "grad.tangent")  # suffixes of the names of an array's derivative buffers
@@ -161,3 +162,33 @@ def content_version(array: Any) -> tuple[int, ...] | ArrayContent | None:
 def array_memory(array: npt.NDArray[Any]) -> ArrayMemory:
     owner = array.base if isinstance(array.base, np.ndarray) else array
     return ArrayMemory(ref(owner), 0 if owner is array else array.ctypes.data)
+
+
+def bind_marks(
+    session: Session, marks: Sequence[tuple[Buffer, str, str]], memories: Mapping[str, Memory],
+    operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
+) -> int:  # fmt: skip
+    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
+    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
+    to a buffer, from an element on in a shape."""
+    if session.epoch + tasks >= EPOCHS:
+        session.epoch = 0
+        session.generation += 1
+    parts = overlap.merged(operands[of] for _, of, _ in marks if of not in memories)
+    of_host: dict[tuple[int, str], Memory] = {}
+    for b, of, what in marks:
+        if of in memories:
+            generation, known = memories[of].marks.get(what, (-1, None))
+            if known is None or generation != session.generation:
+                known = allocate(session, b.dtype, operands[of].shape)
+                memories[of].marks[what] = session.generation, known
+            use(b.name, known)
+        else:
+            array = operands[of]
+            begin, end = next(p for p in parts if p[0] <= array.ctypes.data < p[1])
+            if (begin, what) not in of_host:
+                of_host[begin, what] = allocate(session, b.dtype, ((end - begin) // array.itemsize,))
+            at = (array.ctypes.data - begin) // array.itemsize
+            use(b.name, of_host[begin, what], at, array.shape)
+    session.epoch += tasks
+    return session.epoch - tasks

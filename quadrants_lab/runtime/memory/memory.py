@@ -112,7 +112,7 @@ class Memory:
         self.unseen = 0
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
-        self.cleared = -1  # the version after the last `clear`
+        self.cleared = -1  # the version after the last `fill` with 0
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
         self.noted: Callable[[tuple[Any, ...]], None] | None = None
@@ -162,14 +162,17 @@ class Memory:
             self.put(where, values)
         self.version = self.python_wrote = self.version + 1
 
-    def clear(self) -> None:
-        """`write` of 0 to all elements, after which the version is ``cleared`` until the next write."""
+    def fill(self, value: int, thread: int) -> None:
+        """`write` of a number to all elements, by the thread of this number; after a 0 the version is ``cleared`` until
+        the next write."""
         if self.watchers or self.recorded is not None:
-            self.write(..., 0)
-            return
-        self.assign(0)
-        self.version = self.python_wrote = self.python_filled = self.cleared = self.version + 1
-        self.owner = THREAD.number
+            self.write(..., value)
+        else:
+            self.assign(value)
+            self.version = self.python_wrote = self.python_filled = self.version + 1
+            self.owner = thread
+        if not value:
+            self.cleared = self.version
 
     def write_number(self, where: Any, value: Any) -> None:
         """`write` for one element, with the quicker note."""

@@ -61,24 +61,12 @@ class Recorder(Protocol):
     def pause(self) -> None: ...
 
 
-class Scope:
-    """One with of a Tape or a FwdMode, as ``what`` says. ``which``: the derivative that it makes, "grad" or "dual".
-    ``on_tape``: it is a Tape's, or within one. Numbers that Python reads in it know of it (`tape_numbers`)."""
-
-    __slots__ = ("on_tape", "what", "which")
-
-    def __init__(self, what: str, which: str) -> None:
-        self.what = what
-        self.which = which
-        self.on_tape = which == "grad" or recording_tape()
-
-
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
 # True while a Tape runs gradients: it has restored the memory that they read, though versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
-SCOPE: ContextVar[Scope | None] = ContextVar("quadrants_lab_scope", default=None)
+SCOPE: ContextVar[Any] = ContextVar("quadrants_lab_scope", default=None)  # the innermost `Scope`
 _recordings: list[Recorder] = []  # that are open; the last one gets the launches
 HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)  # whether it does not see launches
 # contexts, in all threads; Python switches threads neither within += nor -=
@@ -103,10 +91,9 @@ def differentiating() -> bool:
     return wanted and not CONSTANT.get()
 
 
-def watch(observer: Observer, scope: Scope | None = None) -> AbstractContextManager[None]:
-    """Within the with, the observer sees every launch of this context, and numbers that Python reads are those of the
-    ``scope``."""
-    return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer), scope)
+def watch(observer: Observer) -> AbstractContextManager[None]:
+    """Within the with, the observer sees every launch of this context."""
+    return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer))
 
 
 def launching(mode: str) -> AbstractContextManager[None]:
@@ -178,51 +165,73 @@ def _tell_plans() -> None:
         plan.record(open_recording())
 
 
+def _begin_watching(now: session.Session) -> None:
+    global _watching
+    with now.lock:  # another thread installs a fast path either before this, or not at all
+        _watching += 1
+        if now.awake:
+            now.suspend_fast_paths()
+
+
 class _WithoutFastPaths:
     """Within the with, the variable has a value with which no launch may take a fast path. A class, because a Tape of
     few launches would take a tenth longer with a generator."""
 
-    __slots__ = ("now", "scope", "token", "token_of_scope", "value", "variable")
+    __slots__ = ("token", "value", "variable")
 
-    def __init__(self, variable: ContextVar[Any], value: object, scope: Scope | None = None) -> None:
+    def __init__(self, variable: ContextVar[Any], value: object) -> None:
         self.variable = variable
         self.value = value
-        self.scope = scope
 
     def __enter__(self) -> None:
         global _watching
-        now, scope = session.default(), self.scope  # a later session installs none while `_watching`
-        self.now = now
+        now = session.default()  # a later session installs none while `_watching`
         if now is None:
             _watching += 1
         else:
-            with now.lock:
-                _watching += 1
-                if now.awake:
-                    now.suspend_fast_paths()
-                if scope is not None:
-                    now.tapes += 1
-                    now.unobserved = False
-        if scope is not None:
-            self.token_of_scope = SCOPE.set(scope)
+            _begin_watching(now)
         self.token = self.variable.set(self.value)
         if self.variable is not OBSERVERS:
             session.changed()
 
     def __exit__(self, *_: object) -> None:
         global _watching
-        now = self.now
         try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
             self.variable.reset(self.token)
-            if self.scope is not None:
-                SCOPE.reset(self.token_of_scope)
         except ValueError:  # the token belongs to another context, which has ended
             pass
         finally:
             _watching -= 1
             if self.variable is not OBSERVERS:
                 session.changed()
-            if now is not None and self.scope is not None:
-                with now.lock:
-                    now.tapes -= 1
-                    now.unobserved = now.alive and not (now.tapes or now.field_observers)
+
+
+class Scope:
+    """One with of a Tape or a FwdMode, as ``what`` says, in the session ``now``. Until `end`, the ``observer`` sees all
+    launches of this context. ``which``: the derivative that it makes, "grad" or "dual". ``on_tape``: it is a Tape's, or
+    within one. Numbers that Python reads in it know of it (`tape_numbers`)."""
+
+    __slots__ = ("now", "on_tape", "token", "token_of_scope", "what", "which")
+
+    def __init__(self, what: str, which: str, observer: Observer, now: session.Session) -> None:
+        self.what = what
+        self.which = which
+        self.on_tape = which == "grad" or recording_tape()
+        self.now = now
+        _begin_watching(now)
+        now.tapes += 1
+        now.unobserved = False
+        self.token_of_scope = SCOPE.set(self)
+        self.token = OBSERVERS.set((*OBSERVERS.get(), observer))
+
+    def end(self) -> None:
+        global _watching
+        now = self.now
+        try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+            OBSERVERS.reset(self.token)
+            SCOPE.reset(self.token_of_scope)
+        except ValueError:  # the tokens belong to another context, which has ended
+            pass
+        _watching -= 1
+        now.tapes -= 1
+        now.unobserved = now.alive and not (now.tapes or now.field_observers)

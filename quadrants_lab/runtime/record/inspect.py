@@ -108,7 +108,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.lowered.kernel)
     from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 
-    lowering = lowering_of(compiled, plan.last_kernel, plan.last_options, plan.session.backend).steps
+    lowering = lowering_of(compiled, *plan.last_code, plan.session.backend).steps
     ran = trace_of(compiled).steps
     own = max((n for n, step in enumerate(ran, 1) if step.after.mode == compiled.kernel.mode), default=0)
     # if a pass ran twice, this is its last run on the way to this kernel; behind `own` is the one that counts pushes
@@ -136,7 +136,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     stage = stage or stages[-1]
     if stage not in makers:
         raise _no_stage(dispatcher, str(stage), makers)
-    ran = plan.last_kernel, plan.last_options
+    ran = plan.last_code
     kernel, options = ran if makers[stage] == own else (plan.kernel, plan.compiled.options)
     check_depth(depth_of_block(kernel.body))
     return backend(makers[stage]).stages(kernel, options)[stage]().text

@@ -27,13 +27,13 @@ After = Callable[[Step], None] | None
 
 
 @contextmanager
-def restored_afterwards(launches: Keeper) -> Iterator[None]:
+def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
     """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients: from a copy, or
-    by making all steps again if the budget has no room for a copy."""
+    by making all steps again if the budget has no room for a copy. ``forget``: the sweep drops what steps keep."""
     account, limit = launches.account, launches.account.limit
     if launches.memory is None:
         account.limit = None
-    changed = _to_restore(launches)
+    changed = _to_restore(launches, forget)
     steps = [step.bare() for step in launches.leaves()] if changed is None else []
     launches.at_end = bool(steps)
     final = [] if changed is None else _copies(*changed, account)
@@ -52,7 +52,7 @@ def restored_afterwards(launches: Keeper) -> Iterator[None]:
         launches.mark_seen()
 
 
-def _to_restore(launches: Keeper) -> tuple[list[Part], Boxes] | None:
+def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | None:
     """What to copy of the final memory: `restored`. Makes room for that, and for what a repeated launch keeps itself.
     None if fewer steps are made again without the copy, though all of them are once more in the end."""
     account, items, copy = launches.account, launches.steps, True
@@ -64,9 +64,11 @@ def _to_restore(launches: Keeper) -> tuple[list[Part], Boxes] | None:
         if account.limit is None:
             return changed
         copy = copy and (not again or (not own and account.fits(size)) or worth_a_state(launches))
-        if account.fits(size if copy else max(own, default=0)):
+        if not copy:  # in the end all launches are made again, beside what they have kept
+            size = max(own if forget else [item.own for item in items], default=0)
+        if account.fits(size):
             return changed if copy else None
-        if not make_room(launches, size if copy else max(own)):
+        if not make_room(launches, size):
             if not (copy and again):
                 raise too_little(launches)
             copy = False

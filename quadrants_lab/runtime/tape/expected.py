@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 
 from quadrants_lab.analysis.facts import draws
-from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.record import dataclass, function
 from quadrants_lab.ir.weak import has_weak
 from quadrants_lab.runtime.arguments.slots import ScalarSlot, TemplateSlot
 from quadrants_lab.runtime.memory.identity import memory_of
@@ -28,19 +28,16 @@ class Expected:
     """What the next run is to do at a step: a launch, or the call of a ``function`` with a custom gradient, which is to
     touch no memory beside that with the serials ``touched``.
 
-    Of a launch with ``arity`` arguments, ``objects``: its arrays, and fields and objects among its template arguments,
-    by position, as weak references; ``shapes``: dtypes and shapes of numpy arrays; ``numbers``: those on which indices
-    depend; ``reals``: positions of real numbers. ``quick``: all these and what its `Depends` lists decide by which plan
-    it is launched; ``steady``: it reads no attributes; ``inner``: it is made within a function with a custom gradient;
-    ``plain``: nothing but the plan is to be called; ``draws``: its gradient repeats its random draws."""
+    Of a launch, ``same`` tells whether other arguments are those; ``objects``: weak references to its arrays, and to
+    fields and objects among its template arguments. ``arity``: how many arguments it has, if ``same`` and what its
+    `Depends` lists decide by which plan it is launched; ``steady``: it reads no attributes; ``inner``: it is made
+    within a function with a custom gradient; ``plain``: nothing but the plan is to be called; ``draws``: its gradient
+    repeats its random draws."""
 
     summary: Callable[[], AccessSummary | None]
-    objects: Sequence[tuple[int, Callable[[], Any]]] = ()
-    shapes: Sequence[tuple[int, Any, tuple[int, ...]]] = ()
-    numbers: Sequence[tuple[int, Any]] = ()
-    reals: Sequence[int] = ()
-    arity: int = 0
-    quick: bool = False
+    same: Callable[..., bool] = bool
+    objects: Sequence[Callable[[], Any]] = ()
+    arity: int | None = None
     steady: bool = False
     inner: bool = False
     plain: bool = False
@@ -64,14 +61,18 @@ def expected(step: Step) -> Expected:
     templates = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, TemplateSlot)]
     known = [n for n in templates if _by_identity(args[n])]
     foreign = [n for n in summary.arrays if memory_of(args[n]) is None]
+    objects = {f"is{n}": ref(args[n]) for n in (*summary.arrays, *known) if n not in foreign}
+    reals = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, ScalarSlot) and slot.dtype.is_float]
+    tests = [f"{name}() is a{name[2:]}" for name in objects]
+    tests += [f"a{n}.__class__ is ndarray and (a{n}.dtype, a{n}.shape) == is{n}" for n in foreign]
+    tests += [f"a{n} == is{n}" for n in summary.scalars] + [f"a{n}.__class__ is not TapeNumber" for n in reals]
+    space = {f"is{n}": (args[n].dtype, args[n].shape) for n in foreign} | {f"is{n}": args[n] for n in summary.scalars}
+    text = f"def same({', '.join(f'a{n}' for n in range(len(args)))}): return {' and '.join(tests) or True}"
     return Expected(
         summary.weak,
-        [(n, ref(args[n])) for n in (*summary.arrays, *known) if n not in foreign],
-        [(n, args[n].dtype, args[n].shape) for n in foreign],
-        [(n, args[n]) for n in summary.scalars],
-        [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, ScalarSlot) and slot.dtype.is_float],
-        len(args),
-        len(known) == len(templates),
+        function("same", text, objects | space | {"ndarray": np.ndarray, "TapeNumber": TapeNumber}),
+        [*objects.values()],
+        len(args) if len(known) == len(templates) else None,
         not summary.depends.reads,
         step.inner_launch is not None,
         not (step.changes or step.by_data or summary.keeps) and summary.recomputable,
@@ -83,23 +84,6 @@ def _by_identity(value: Any) -> bool:
     """Whether a template argument is the same if it is the same object: see `template_key`."""
     kind = type(value)
     return getattr(kind, "__qd_field__", False) or (getattr(kind, "__qd_data_oriented__", "") and has_weak(value))
-
-
-def is_same(then: Expected, args: Sequence[Any]) -> bool:
-    """Whether the arguments are those of a recorded launch."""
-    for n, of in then.objects:
-        if args[n] is not of():
-            return False
-    for n, dtype, shape in then.shapes:
-        if args[n].__class__ is not np.ndarray or args[n].dtype != dtype or args[n].shape != shape:
-            return False
-    for n, number in then.numbers:
-        if args[n] != number:
-            return False
-    for n in then.reals:  # noqa: SIM110 - in each launch
-        if args[n].__class__ is TapeNumber:
-            return False
-    return True
 
 
 def steps_to_run_again(launches: Keeper) -> list[Step] | None:

@@ -300,7 +300,7 @@ class Launches(Keeper):
         self.swept = True
         if self.memory is not None or any(isinstance(item, Segment) for item in self.steps):
             self.number()
-        with backward.restored_afterwards(self):
+        with backward.restored_afterwards(self, forget):
             self.rows = rows(self)
             backward.sweep(self, self.steps, forget, after)
 

@@ -23,7 +23,7 @@ from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, open_re
 from quadrants_lab.runtime.observe.tape_numbers import returned
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.expected import Expected, expected, is_same
+from quadrants_lab.runtime.tape.expected import Expected, expected
 from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording, equal
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
@@ -84,6 +84,8 @@ class Rerun(Recording):
         kernels = [then.summary for then in self.then if then.function is None]
         self.kernels = list(dict.fromkeys(kernels))
         self.calls = len(kernels) < len(steps)
+        # functions of the program may wait for other threads
+        self.lock = nullcontext() if self.calls else self.session.lock
         self.takes_arrays = any(then.objects and summary.arrays for then, summary in self._summaries())
         if self.calls or not all(summary.recomputable for _, summary in self._summaries()):
             self.capture = None
@@ -142,31 +144,31 @@ class Rerun(Recording):
             with self.session.lock:
                 then = self.then[self.at]
                 summary = then.summary()
-                if then.quick and summary is not None and summary.plan.owner is dispatcher and len(args) == then.arity:
-                    holds = (then.steady and S.changes == self.changes) or summary.depends.holds()
-                    if holds and is_same(then, args):
-                        plan = summary.plan
-                        if dispatcher.here.last_plan is not plan.weak or plan.noted.plan is not plan:
-                            dispatcher.note(plan)
-                        value = self._launch(then, summary, args)
-                        if value is not NotImplemented:
-                            return value if value is None else returned(value, plan)
+                if (
+                    summary is not None and summary.plan.owner is dispatcher and len(args) == then.arity
+                    and ((then.steady and S.changes == self.changes) or summary.depends.holds()) and then.same(*args)
+                ):  # fmt: skip
+                    value = self._launch(then, summary, args)
+                    if value is not NotImplemented:
+                        return value if value is None else returned(value, summary.plan)
         return dispatcher.resolve(*args)
 
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
         then = self.then[self.at] if self.at < len(self.then) else None
-        if then is None or then.summary() is not summary or not is_same(then, args):
+        if then is None or then.summary() is not summary or not then.same(*args):
             self.end()
             return NotImplemented
         return self._launch(then, summary, args)
 
     def _launch(self, then: Expected, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
-        at, plan = self.at, summary.plan
-        if then.inner is not (self.launches.paused > 0) or (not at and not self._watch()):
+        at, plan, launches = self.at, summary.plan, self.launches
+        if then.inner is not (launches.paused > 0) or not (at or self._watch()):
             self.end()
             return NotImplemented
-        kept = args
+        if plan.here.last_plan is not plan.weak or plan.noted.plan is not plan:
+            plan.owner.note(plan)
+        kept, step = args, None
         if not then.plain:
             step = self.steps[at]
             if self.captured is not None and self._starts(at, step.changes, plan, args):
@@ -178,22 +180,22 @@ class Rerun(Recording):
             if summary.keeps and self.lends:
                 plan.scratch.give(step.kept)
             if not summary.recomputable:
-                kept = self.launches.copied(summary, args)[0]
-        tracing = self.launches.tracing
+                kept = launches.copied(summary, args)[0]
+        tracing = launches.tracing
         began = 0.0 if tracing is None else perf_counter()
         try:
             value = plan.call(*args)
         except BaseException:
             changes = self.steps[at].changes
             self.end()
-            self.launches.failed(changes)
+            launches.failed(changes)
             raise
         if value is NotImplemented:  # though versions may have grown
             self.end()
             return value
         if tracing is not None:
             tracing.again.append((FORWARD, began, perf_counter(), at))
-        if summary.keeps:
+        if step is not None and summary.keeps:
             step.kept = plan.scratch.take()
         number = 1 if self.lends and not then.draws else plan.frame.launch_number
         self.launched.append((summary, args, number, kept))
@@ -250,6 +252,7 @@ class Rerun(Recording):
         launches, mine, after = self.launches, THREAD.number, self.after
         if self.session.exported and any(memory.foreign for memory in self.memories):
             return False
+        began = launches.began
         for tracked, memory, grad, watcher, writes in self.followed:
             if memory.watchers:
                 attach(memory, watcher)
@@ -257,7 +260,7 @@ class Rerun(Recording):
                 memory.watchers = watcher
             after.append(memory.version + writes)
             if grad is not None:
-                if memory.unseen > launches.began:
+                if memory.unseen > began:
                     raise tracked.unseen()
                 if grad.owner != mine:
                     launches.take(grad)
@@ -287,22 +290,30 @@ class Rerun(Recording):
         done, where something else has written memory, or the gradients are watched."""
         if self.at < len(self.then) or self.session.exported or self.report is None or OBSERVERS.get():
             return False
-        if list(map(_version, self.memories)) != self.after:
-            return False
-        with nullcontext() if self.calls else self.session.lock:  # functions of the program may wait for other threads
+        for memory, version in zip(self.memories, self.after, strict=False):
+            if memory.version != version:
+                return False
+        with self.lock:
             seed()
-            if self.capture is None:
+            if self.capture is None or not self._started():
                 self._ready()()
-                return True
-            given = [_given(summary, args) for summary, args, _, _ in self.launched if summary is not None]
-            if not self.start(self._ready, given):
-                self._ready()()
-                return True
-            for summary, args, _, _ in self.launched:
-                if summary is not None and summary.reverse is not None:
-                    summary.reverse.wrote(args)
-            for memory in self.memories:
-                memory.version += 1
+        self.unwatch()
+        if self.launches.tracing is not None:
+            self.tell(self.launches.tracing)
+        self.at = 0
+        self.launched.clear()
+        return True
+
+    def _started(self) -> bool:
+        """Whether the gradients run as one graph."""
+        given = [_given(summary, args) for summary, args, _, _ in self.launched if summary is not None]
+        if not self.start(self._ready, given):
+            return False
+        for summary, args, _, _ in self.launched:
+            if summary is not None and summary.reverse is not None:
+                summary.reverse.wrote(args)
+        for memory in self.memories:
+            memory.version += 1
         return True
 
     def _ready(self) -> Callable[[], None]:
@@ -322,9 +333,11 @@ class Rerun(Recording):
             part.keep()
         token, tracing = PUT_BACK.set(True) if self.calls else None, self.launches.tracing
         try:
-            for at, (step, before, found, after) in zip(range(len(self.way) - 1, -1, -1), self.way, strict=True):
-                summary, args, number, kept = self.launched[at]
-                began = 0.0 if tracing is None else perf_counter()
+            at = len(self.way)
+            for (step, before, found, after), of in zip(self.way, reversed(self.launched), strict=True):
+                summary, args, number, kept = of
+                if tracing is not None:
+                    at, began = at - 1, perf_counter()
                 if before:
                     restore(before)
                 if summary is None:
@@ -401,6 +414,6 @@ class Rerun(Recording):
         """What it refers to weakly, as long as the run has it."""
         summaries = [summary for _, summary in self._summaries()]
         found = [plan for one in summaries for plan in (one.plan, one.reverse) if plan is not None]
-        objects = [of() for then in self.then for _, of in then.objects]
+        objects = [of() for then in self.then for of in then.objects]
         objects += [then.function() for then in self.then if then.function is not None]
         return [*found, *{id(x): x for x in objects if x is not None}.values()]
