@@ -26,8 +26,6 @@ STEPS = "Range should have 1 or 2 arguments"
 
 # program -> words of the peer's refusal
 REFUSED = {
-    "early_returns": EARLY,
-    "return_from_a_loop": EARLY,
     "returns_from_nested_loops": EARLY,
     "return_from_an_endless_loop": EARLY,
     "return_from_an_unrolled_loop": EARLY,
@@ -38,7 +36,6 @@ REFUSED = {
     "vectors_returned_early": EARLY,
     "structs_returned_early": EARLY,
     "bouncing_rays": EARLY,
-    "integers_returned_from_branches": EARLY,
     "grouped_field_without_axes": NESTED,
     "nested_struct_for": NESTED,
     "returned_index_in_a_condition": STEPS,
@@ -106,7 +103,7 @@ def test_values_are_the_peers(part: int, programs: dict[str, Program], peer: Pee
 
 def test_few_programs_are_left_out() -> None:
     assert {*REFUSED, *WRONG} <= {*PROGRAMS, *SEEDED}
-    assert len(PROGRAMS) - len(REFUSED) - len(WRONG) >= 188
+    assert len(REFUSED) + len(WRONG) <= 22
 
 
 # --- operations at the edges of their dtypes
