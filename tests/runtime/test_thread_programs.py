@@ -20,11 +20,11 @@ import quadrants_lab as qd
 from quadrants_lab.ir.deep_recursion import syntax_tree
 
 __all__ = ["ended"]
-EVERYWHERE = [*sessions("cpu", "c", "cuda", "vulkan", "metal", "amdgpu", "wasm"),
-              pytest.param("apart", marks=skips("vulkan"))]  # fmt: skip
+DEVICES = "c", "cuda", "vulkan", "metal", "amdgpu", "wasm"
+EVERYWHERE = in_turn([*sessions("cpu", *DEVICES), pytest.param("apart", marks=skips("vulkan"))], DEVICES)
 
 
-@pytest.mark.parametrize("how", in_turn(EVERYWHERE, ("c", "cuda", "vulkan", "metal", "amdgpu", "wasm")))
+@pytest.mark.parametrize("how", EVERYWHERE)
 def test_eight_threads(how: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if how != "apart" and how["arch"] != "cpu":  # elsewhere code comes from the disk, to save time
         how = {**how, "offline_cache": True, "offline_cache_file_path": str(tmp_path)}
