@@ -14,7 +14,7 @@ from child import together
 from conftest import ROOT
 from programs.threads import SIZE, field, near, number, powers, run_together, scale, total, values
 from rigs.apart import start
-from sessions import CPU_ALONE, ended, in_turn, session_of, sessions, skips
+from sessions import CPU_ALONE, NIGHT, ended, in_turn, session_of, sessions, skips
 
 import quadrants_lab as qd
 from quadrants_lab.ir.deep_recursion import syntax_tree
@@ -29,7 +29,7 @@ def test_eight_threads(how: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     if how != "apart" and how["arch"] != "cpu":  # elsewhere code comes from the disk, to save time
         how = {**how, "offline_cache": True, "offline_cache_file_path": str(tmp_path)}
     start(how, monkeypatch)
-    assert not run_together(8, 50)
+    assert not run_together(8, 50 if NIGHT else 20)
 
 
 @pytest.mark.parametrize("how", EVERYWHERE)
