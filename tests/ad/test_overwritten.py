@@ -12,7 +12,6 @@ import quadrants_lab as qd
 
 # program -> rows of the report: buffer, values that are kept, bytes
 KEPT = {
-    "square_in_place": [("x", 7, 56)],
     "relaxation_in_place": [("x", 16, 128)],
     "sorting_by_swaps": [("x", 8, 64)],
     "prefix_product_in_place": [("x", 8, 64)],

@@ -181,35 +181,3 @@ def test_views_that_were_handed_out_after_the_first_run() -> None:
     for _ in range(2):
         run(x.to_numpy(copy=False))
         assert x.grad.to_numpy() == pytest.approx([8 * 1.5**7, 0.0, 8 * 1.5**7])
-
-
-def test_gradients_in_the_midst_do_not_count_twice() -> None:
-    x, y = field(3), field()
-    x.from_numpy(np.array([0.3, 0.4, 0.5]))
-    with qd.ad.Tape(y) as tape:
-        for _ in range(3):
-            sines_in_place(x)
-        summed(x, y)
-        tape.grad()
-        midst = x.grad.to_numpy()
-        for _ in range(3):
-            sines_in_place(x)
-        summed(x, y)
-    v, d, right = np.array([0.3, 0.4, 0.5]), np.ones(3), np.zeros(3)
-    for n in range(6):
-        d, v = d * np.cos(v), np.sin(v)
-        right += d if n in (2, 5) else 0
-        if n == 2:
-            np.testing.assert_allclose(midst, d)
-    np.testing.assert_allclose(x.grad.to_numpy(), right)
-
-
-@qd.kernel
-def sines_in_place(x: qd.template()):
-    for i in x:
-        x[i] = qd.sin(x[i])
-
-@qd.kernel
-def summed(x: qd.template(), y: qd.template()):
-    for i in x:
-        y[None] += x[i]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import ended, sessions  # noqa: F401 - a fixture
+from sessions import ended, in_turn, sessions  # noqa: F401 - a fixture
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.tape.recomputation import repeats
@@ -218,7 +218,7 @@ def test_no_more_is_allocated_than_is_counted(name: str) -> None:
         assert tape.kept_bytes - objects < most < memory + objects
 
 
-@pytest.mark.parametrize("options", sessions("cpu", "c", "vulkan", "cuda"))
+@pytest.mark.parametrize("options", in_turn(sessions("cpu", "c", "vulkan", "cuda"), ("c", "vulkan", "cuda")))
 def test_on_devices(options: dict[str, Any]) -> None:
     qd.init(**options, default_fp=qd.f64)
     world = World(25)

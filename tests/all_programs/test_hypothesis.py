@@ -63,7 +63,7 @@ COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": list(He
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", SEEDS[:: 1 if NIGHT else 2])
+@pytest.mark.parametrize("seed", SEEDS[:: 1 if NIGHT else 4])
 def test_seeded_kernels(seed):
     assert check(seeded_kernel(seed)), "print new seeds: cd tests; python -m programs.seeded"
 

@@ -65,7 +65,7 @@ class Sample:
 SAMPLES = [Sample(path.stem) for path in sorted(HERE.glob("*.py"))]
 DERIVATIVES = [s for s in SAMPLES if s.option("PARAMS", {})]
 LEARNERS = [s for s in SAMPLES if s.option("learn", None)]
-# whose gradient takes the peer seconds to compile: asked for by night
+# whose gradient takes the peer seconds to compile
 LONG = [Sample(name) for name in ("arm_contact", "four_materials", "plasticine_tool", "porous_flow")]
 SHORT = [s for s in SAMPLES if s not in LONG and s.name not in REFUSED]
 
@@ -139,9 +139,8 @@ def test_optimisers_go_downhill(sample: Sample) -> None:
 @pytest.mark.peer
 @pytest.mark.parametrize(
     "some",
-    [pytest.param(SHORT[::2], id="0"), pytest.param(SHORT[1::2], id="1"),
-     pytest.param(LONG, id="long", marks=pytest.mark.slow)],
-)  # fmt: skip
+    [pytest.param(SHORT[::4], id="day"), pytest.param([*SHORT, *LONG], id="all", marks=pytest.mark.slow)],
+)
 def test_values_are_the_peers(some: list[Sample], tmp_path: Path, kept: Once) -> None:
     """The values alone: gradients are settled by mathematics."""
     program, answers = TESTS / "peer" / "run_samples.py", tmp_path / "answers.npz"

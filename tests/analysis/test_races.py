@@ -7,27 +7,30 @@ import numpy as np
 import pytest
 from programs.races import CLEAN, RACY
 from running import Bench, differences, f32, f64, job_of
-from sessions import sessions
+from sessions import by_night, in_turn, sessions
 
 import quadrants_lab as qd
 
-ARCHS = [pytest.param(p.values[0]["arch"], id=p.id, marks=p.marks) for p in sessions("cpu", "vulkan", "metal", "wasm")]
-ALSO_BY_NIGHT = [*ARCHS, *(pytest.param(p.values[0]["arch"], id=p.id, marks=[*p.marks, pytest.mark.slow])
-                           for p in sessions("cuda", "amdgpu"))]  # fmt: skip
+ARCHS = [
+    pytest.param(p.values[0]["arch"], id=p.id, marks=p.marks)
+    for p in [*in_turn(sessions("cpu", "vulkan", "metal", "wasm")), *by_night(sessions("cuda", "amdgpu"))]
+]
 
 
 def fp_of(arch):
     return f32 if arch == "metal" else f64
 
 
-@pytest.mark.parametrize("arch", ALSO_BY_NIGHT)
-@pytest.mark.parametrize("case", [pytest.param(r, id=r.program.name) for r in RACY])
+@pytest.mark.parametrize("case", [pytest.param(r, id=r.program.name) for r in RACY if r.sure])
+def test_surely_racy(case):
+    with pytest.raises(qd.QuadrantsCompilationError, match="QL1706"):
+        Bench(f64).run(job_of(case.program, case.program.cases[0]))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("case", [pytest.param(r, id=r.program.name) for r in RACY if not r.sure])
 def test_racy(case, arch):
     job = job_of(case.program, case.program.cases[0])
-    if case.sure:
-        with pytest.raises(qd.QuadrantsCompilationError, match="QL1706"):
-            Bench(fp_of(arch), arch).run(job)
-        return
     Bench(fp_of(arch), arch).run(job, gradient=False)  # a release build does not look
     with pytest.raises(qd.QuadrantsAssertionError, match="QL2075") as told:
         Bench(fp_of(arch), arch, debug=True).run(job, gradient=False)
@@ -36,15 +39,8 @@ def test_racy(case, arch):
     assert re.search(rf"iterations race for [\w.]+\[[\w, ]+\]: {two} at line \d+", str(told.value))
 
 
-# by day on the CPU and on Vulkan or Metal in turn
-CLEAN_ONES = [
-    pytest.param(p, *w.values, id=f"{w.id}-{p.name}",
-                 marks=[*w.marks, *[pytest.mark.slow] * (w.id == ("metal", "vulkan")[n % 2])])
-    for n, p in enumerate(CLEAN) for w in ALSO_BY_NIGHT
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("program", "arch"), CLEAN_ONES)
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in CLEAN])
 def test_clean(program, arch):
     fp = fp_of(arch)
     job = job_of(program, program.cases[0])

@@ -21,7 +21,7 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 # what libraries and numpy round differently, and what shows the sign of a NaN or of a zero
 LOOSE = {p.name for p in PRIMS.values() if "@math" in p.llvm} | {"bitcast", "min", "max", "raw_mod"}
 BATCH = 25  # kernels that simulated Metal compiles at once
-BATCHES = 40 if os.environ.get("QL_NIGHTLY") else 2
+BATCHES = 40 if os.environ.get("QL_NIGHTLY") else 1
 
 
 def one_after_the_other(kernel: N.Kernel) -> N.Kernel:

@@ -43,8 +43,10 @@ def test_which_memory_is_chosen(types: list[int], mapped: int | None, staging: i
     assert [kind.best(types, everything) for kind in (M.MAPPED, M.STAGING, M.REMOTE)] == [mapped, staging, remote]
 
 
-@pytest.mark.parametrize("dtype", ["i8", "u16", "f16", "f32", "i64", "f64"])
-@pytest.mark.parametrize("count", [1, 3, 1000, 70_001, 9_000_001])
+@pytest.mark.parametrize(("dtype", "count"), [
+    *((dtype, count) for dtype in ("i8", "u16", "f16", "f32", "i64", "f64") for count in (1, 3, 1000, 70_001)),
+    ("f16", 9_000_001), ("f64", 9_000_001),
+])  # fmt: skip
 def test_arrays_come_back_as_they_went(session: None, dtype: str, count: int) -> None:
     """The largest array of f64 has more chunks than can be in flight."""
     x = qd.ndarray(getattr(qd, dtype), count)

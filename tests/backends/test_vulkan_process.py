@@ -239,7 +239,7 @@ SLOW = parallel(
 
 def test_ctrl_c_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     own = fresh()
-    arrays = {"x": np.ones(262144), "n": np.array(5000, np.int32)}
+    arrays = {"x": np.ones(262144), "n": np.array(500, np.int32)}
     bound = bind(load(SLOW), arrays, on=own)
     for name, array in arrays.items():
         bound.memory[name].write(array)

@@ -112,7 +112,7 @@ def sines(n: int) -> N.Kernel:
     ))  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [3, 32, 33, 300])
+@pytest.mark.parametrize("n", [3, 32, 33, pytest.param(300, marks=pytest.mark.slow)])
 def test_a_function_with_many_calls_is_not_inlined(n: int) -> None:
     made = module(sines(n), EXACT, GENERIC)
     validate(made.words())

@@ -1,6 +1,7 @@
 """`qd.init(check=...)` and QL_CHECK=1: faults in scripts are told where they happen, without a cell."""
 
 import re
+import runpy
 import sys
 import warnings
 
@@ -49,15 +50,29 @@ FAULTS = {
 }  # fmt: skip
 
 
+def told_here(script) -> str:
+    """Its warnings and its error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+            error = ""
+        except Exception as e:
+            error = str(e)
+    return "\n".join([*(str(w.message) for w in caught), error])
+
+
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_in_a_script_is_told_with_line_and_cause(name, tmp_path) -> None:
+def test_a_fault_in_a_script_is_told_with_line_and_cause(name, tmp_path, monkeypatch) -> None:
+    """Of one in a process of its own, on stderr."""
     body, call, says = FAULTS[name]
     by_variable = len(name) % 2 == 0
     script = tmp_path / "script.py"
     text = HEAD.format("" if by_variable else ', check="gradients"')
     script.write_text(f"{text}@qd.kernel\ndef k():\n    for i in x:\n        {body}\n\n{call}\n")
-    env = {"QL_CHECK": "1" if by_variable else None}
-    out = run(sys.executable, str(script), cwd=tmp_path, env=env, status=None).stderr
+    if by_variable:
+        monkeypatch.setenv("QL_CHECK", "1")
+    out = run(sys.executable, script, status=None).stderr if name == "root of zero" else told_here(script)
     here = next(n for n, line in enumerate(script.read_text().splitlines(), 1) if "# HERE" in line)
     told = [block for block in re.split(r"(?=error\[|warning\[)", out) if says in block]
     assert told, out

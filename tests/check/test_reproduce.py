@@ -232,7 +232,7 @@ def test_methods_modules_structs_and_names_that_mean_two_things(tmp_path) -> Non
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.slow] if n % 60 else []) for n, name in enumerate(SMALL)
+    pytest.param(name, marks=[pytest.mark.slow] if n % 90 else []) for n, name in enumerate(SMALL)
 ])  # fmt: skip
 def test_the_script_of_any_program_computes_the_same(name, tmp_path) -> None:
     program = PROGRAMS[name]

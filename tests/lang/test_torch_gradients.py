@@ -89,17 +89,6 @@ vec3 = qd.types.vector(3, qd.f64)
 
 
 @qd.kernel
-def elementwise(x: A(), y: A()):
-    for i in x:
-        y[i] = qd.exp(x[i]) / (1.0 + x[i] * x[i])
-
-@qd.kernel
-def matmul(a: A(), b: A(), y: A()):
-    for i, j in qd.ndrange(a.shape[0], b.shape[1]):
-        for k in range(a.shape[1]):
-            y[i, j] += a[i, k] * b[k, j]
-
-@qd.kernel
 def log_sum_exp(x: A(), y: A()):
     for _ in range(1):
         s = 0.0
@@ -111,43 +100,6 @@ def log_sum_exp(x: A(), y: A()):
 def gather(x: A(), at: A(dtype=qd.i32), y: A()):
     for i in at:
         y[i] = x[at[i]] * x[at[i]]
-
-@qd.kernel
-def normalise(x: A(dtype=vec3, ndim=1), y: A(dtype=vec3, ndim=1)):
-    for i in x:
-        y[i] = x[i].normalized()
-
-@qd.kernel
-def powers(x: A(), n: A(dtype=qd.i32), y: A()):
-    for i in x:
-        v = 1.0
-        for _ in range(n[i]):
-            v = v * x[i] + 0.5
-        y[i] = v
-
-@qd.kernel
-def stencil(x: A(), w: A(), y: A()):
-    for i in y:
-        y[i] = w[0] * x[i] + w[1] * x[i + 1] + w[2] * x[i + 2] * x[i]
-
-@qd.kernel
-def decaying_sum(x: A(), y: A()):
-    for _ in range(1):
-        for i in range(x.shape[0]):
-            if i == 0:
-                y[i] = x[i]
-            else:
-                y[i] = y[i - 1] * 0.5 + x[i] * x[i]
-
-@qd.kernel
-def branches(x: A(), y: A()):
-    for i in x:
-        if x[i] > 0.2:
-            y[i] = qd.sqrt(x[i])
-        elif x[i] > -0.2:
-            y[i] = x[i] ** 3
-        else:
-            y[i] = qd.atan2(x[i], 2.0)
 
 @qd.kernel
 def distances(p: A(dtype=vec3, ndim=1), q: A(dtype=vec3, ndim=1), y: A(dtype=qd.f64, ndim=2)):
@@ -171,15 +123,8 @@ def whole(*values: int) -> Any:
 
 
 OPERATIONS = {  # the kernel; its output, of the inputs' shape if none is given; its inputs
-    "elementwise": (elementwise, None, lambda: [real(4)]),
-    "matmul": (matmul, lambda a, b: a.new_zeros(2, 2), lambda: [real(2, 3), real(3, 2)]),
     "log_sum_exp": (log_sum_exp, lambda x: x.new_zeros(()), lambda: [real(4)]),
     "gather": (gather, lambda x, at: x.new_zeros(5), lambda: [real(3), whole(0, 2, 2, 1, 0)]),
-    "normalise": (normalise, None, lambda: [real(2, 3)]),
-    "powers": (powers, None, lambda: [real(4), whole(0, 1, 2, 5)]),
-    "stencil": (stencil, lambda x, w: x.new_zeros(3), lambda: [real(5), real(3)]),
-    "decaying_sum": (decaying_sum, None, lambda: [real(4)]),
-    "branches": (branches, None, lambda: [real(6)]),
     "distances": (distances, lambda p, q: p.new_zeros(2, 2), lambda: [real(2, 3), real(2, 3)]),
 }
 

@@ -33,9 +33,9 @@ def test_the_table_of_the_guide() -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("page", [  # the peer compiles one page for more than a minute
-    "", *(pytest.param(page, marks=[pytest.mark.slow] * (page == "linalg_per_thread"))
-          for page in dict.fromkeys(row.page for row in GUIDE)),
+@pytest.mark.parametrize("page", [  # some by day: the peer compiles each for seconds, one for more than a minute
+    pytest.param(page, marks=[pytest.mark.slow] * (page not in ("", "fields", "unsupported_python", "matrix_vector")))
+    for page in ("", *dict.fromkeys(row.page for row in GUIDE))
 ])  # fmt: skip
 def test_the_peer_agrees(page: str) -> None:
     """On the rows of a page of the guide, or on those of no page."""
@@ -85,12 +85,12 @@ def test_a_local_that_is_read_after_the_loop_has_no_last_value() -> None:
             kernel()
 
 
-def test_the_inverse_of_twelve_rows_and_its_gradient() -> None:
+def test_the_inverse_of_seven_rows_and_its_gradient() -> None:
     qd.init(arch=qd.cpu, default_fp=qd.f64)
-    a = qd.Matrix.field(12, 12, qd.f64, shape=(), needs_grad=True)
-    w, y = qd.Matrix.field(12, 12, qd.f64, shape=()), qd.field(qd.f64, shape=(), needs_grad=True)
+    a = qd.Matrix.field(7, 7, qd.f64, shape=(), needs_grad=True)
+    w, y = qd.Matrix.field(7, 7, qd.f64, shape=()), qd.field(qd.f64, shape=(), needs_grad=True)
     draw = np.random.default_rng(5)
-    m, weights = draw.normal(size=(12, 12)), draw.normal(size=(12, 12))
+    m, weights = draw.normal(size=(7, 7)), draw.normal(size=(7, 7))
     a.from_numpy(m)
     w.from_numpy(weights)
 

@@ -191,8 +191,10 @@ def saved(sample: Lab) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
-@pytest.mark.parametrize("state", ["with state", "without state"])
+@pytest.mark.parametrize(
+    ("state", "trusted"), [("with state", True), ("with state", False), ("without state", True)],
+    ids=["trusted", "not trusted", "without state"],
+)  # fmt: skip
 def test_a_saved_notebook_is_complete_without_its_kernel(
     sample: Lab, saved: dict[str, bytes], state: str, trusted: bool
 ):

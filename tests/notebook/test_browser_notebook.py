@@ -1,5 +1,6 @@
-"""The notebooks in JupyterLab: every cell runs, every pane opens, every stage of the code; by day in one theme each."""
+"""The notebooks in JupyterLab: every cell runs, every pane opens, every stage of the code; by day in one theme."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,32 +12,44 @@ from playwright.sync_api import Locator
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "browser"
-NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
+NOTEBOOKS = ROOT / "notebooks"
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 
-BACKENDS = NOTEBOOK.with_name("07_one_kernel_on_five_backends.ipynb")
+
+@pytest.fixture(scope="module", params=[pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
+def themed(request: pytest.FixtureRequest) -> Iterator[tuple[Lab, str]]:
+    with lab(NOTEBOOKS, OUT, request.param == "dark", height=1300) as page:
+        yield page, request.param
 
 
-@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
-def test_the_third_lesson_in_both_themes(dark: bool):
-    theme = "dark" if dark else "light"
-    with lab(NOTEBOOK.parent, OUT, dark) as page:
-        page.open(NOTEBOOK.name)
-        page.run_all()
-        inspectors = page.inspectors(6)
-        assert len(inspectors) == 6
-        for pane in PANES:
-            panel = page.show(inspectors[1], pane)
-            if pane == "Passes":
-                panel.get_by_role("radio", name="gradient", exact=True).click()
-                page.filled(inspectors[1])
-            inspectors[1].screenshot(path=OUT / f"{theme}_{pane}.png")
-            assert panel.inner_text().strip()
-            assert "this pane failed" not in panel.inner_text()
-        follow(page, inspectors[2], theme)
-        assert page.outside == []
-        assert page.errors == []
+@pytest.fixture
+def page(themed: tuple[Lab, str]) -> Iterator[Lab]:
+    """The console says nothing, and nothing is asked of others."""
+    page, _ = themed
+    page.page.goto("about:blank")
+    page.end_kernels()
+    page.errors.clear()
+    yield page
+    assert page.outside == []
+    assert page.errors == []
+
+
+def test_the_third_lesson(page: Lab, themed: tuple[Lab, str]):
+    theme = themed[1]
+    page.open("03_loops_and_stacks.ipynb")
+    page.run_all()
+    inspectors = page.inspectors(6)
+    assert len(inspectors) == 6
+    for pane in PANES:
+        panel = page.show(inspectors[1], pane)
+        if pane == "Passes":
+            panel.get_by_role("radio", name="gradient", exact=True).click()
+            page.filled(inspectors[1])
+        inspectors[1].screenshot(path=OUT / f"{theme}_{pane}.png")
+        assert panel.inner_text().strip()
+        assert "this pane failed" not in panel.inner_text()
+    follow(page, inspectors[2], theme)
 
 
 def follow(page: Lab, inspector: Locator, theme: str) -> None:
@@ -65,51 +78,44 @@ def follow(page: Lab, inspector: Locator, theme: str) -> None:
     assert "x.grad[7] +=" in inspector.locator(".mem").inner_text()
 
 
-def test_the_sixth_lesson_follows_a_gradient_that_fades():
-    sixth = NOTEBOOK.with_name("06_when_gradients_lie.ipynb")
-    with lab(sixth.parent, OUT) as page:
-        page.open(sixth.name)
-        page.run_all(warnings=True)
-        _, inspector = page.inspectors(2)
-        inspector.locator('[data-move="last"]').click()
-        assert "x.grad[2] += 1.2" in inspector.locator(".mem").inner_text()
-        # the stack holds 0.3 * v: v itself is not restored, and what is left of it says so
-        assert inspector.locator(".vals td.muted").get_attribute("title") == "as the way forwards left it"
-        inspector.screenshot(path=OUT / "light_fades.png")
-        assert page.errors == []
+def test_the_sixth_lesson_follows_a_gradient_that_fades(page: Lab, themed: tuple[Lab, str]):
+    page.open("06_when_gradients_lie.ipynb")
+    page.run_all(warnings=True)
+    _, inspector = page.inspectors(2)
+    inspector.locator('[data-move="last"]').click()
+    assert "x.grad[2] += 1.2" in inspector.locator(".mem").inner_text()
+    # the stack holds 0.3 * v: v itself is not restored, and what is left of it says so
+    assert inspector.locator(".vals td.muted").get_attribute("title") == "as the way forwards left it"
+    inspector.screenshot(path=OUT / f"{themed[1]}_fades.png")
 
 
 STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "vulkan"}
 
 
 @pytest.mark.needs("vulkan")
-@pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.slow), True], ids=["light", "dark"])
-def test_the_code_of_every_backend_in_both_themes(dark: bool):
-    theme = "dark" if dark else "light"
-    with lab(BACKENDS.parent, OUT, dark, height=1300) as page:
-        page.open(BACKENDS.name)
-        page.run_all()
-        (inspector,) = page.inspectors()
-        panel = page.show(inspector, "Linked")
-        column = panel.locator(".col").nth(2)
-        column.locator(".lines").wait_for()
-        stages = column.get_by_label("Stage")
-        offered = [x for x in stages.locator("option").all() if "gradient" in x.get_attribute("data-req")]
-        for stage, backend in STAGES.items():
-            option = next(x for x in offered if x.inner_text() == stage)
-            stages.select_option(index=int(option.evaluate("x => x.index")))
-            column.locator(f'.ms:text-matches("^{backend} ")').wait_for()
-            assert column.locator(".lines .ln").count() > 20, stage
-            assert "data-lines" not in column.inner_html()
-            inspector.screenshot(path=OUT / f"{theme}_stage_{stage}.png")
-        stages.select_option(index=int(offered[-1].evaluate("x => x.index")))
-        column.locator("table").wait_for()
-        assert set(STAGES.values()) <= set(column.locator("td:nth-child(2)").all_inner_texts())
-        inspector.screenshot(path=OUT / f"{theme}_sizes.png")
-        for pane in ("Run", "Stacks"):
-            panel = page.show(inspector, pane)
-            for name in ("cpu", "vulkan", "metal"):
-                assert panel.locator("td", has_text=name).count(), (pane, name)
-            inspector.screenshot(path=OUT / f"{theme}_backends_{pane}.png")
-        assert page.outside == []
-        assert page.errors == []
+def test_the_code_of_every_backend(page: Lab, themed: tuple[Lab, str]):
+    theme = themed[1]
+    page.open("07_one_kernel_on_five_backends.ipynb")
+    page.run_all()
+    (inspector,) = page.inspectors()
+    panel = page.show(inspector, "Linked")
+    column = panel.locator(".col").nth(2)
+    column.locator(".lines").wait_for()
+    stages = column.get_by_label("Stage")
+    offered = [x for x in stages.locator("option").all() if "gradient" in x.get_attribute("data-req")]
+    for stage, backend in STAGES.items():
+        option = next(x for x in offered if x.inner_text() == stage)
+        stages.select_option(index=int(option.evaluate("x => x.index")))
+        column.locator(f'.ms:text-matches("^{backend} ")').wait_for()
+        assert column.locator(".lines .ln").count() > 20, stage
+        assert "data-lines" not in column.inner_html()
+        inspector.screenshot(path=OUT / f"{theme}_stage_{stage}.png")
+    stages.select_option(index=int(offered[-1].evaluate("x => x.index")))
+    column.locator("table").wait_for()
+    assert set(STAGES.values()) <= set(column.locator("td:nth-child(2)").all_inner_texts())
+    inspector.screenshot(path=OUT / f"{theme}_sizes.png")
+    for pane in ("Run", "Stacks"):
+        panel = page.show(inspector, pane)
+        for name in ("cpu", "vulkan", "metal"):
+            assert panel.locator("td", has_text=name).count(), (pane, name)
+        inspector.screenshot(path=OUT / f"{theme}_backends_{pane}.png")

@@ -25,7 +25,7 @@ RUNS = {
     "ripple": (lambda: ripple.main(16, 3, 1), ripple.Pond.step),
 }
 
-BY_DAY = {"chain", "kepler", "ripple"}
+BY_DAY = {"ripple"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else [pytest.mark.slow]) for n in RUNS])

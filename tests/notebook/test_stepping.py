@@ -396,7 +396,7 @@ def many():
 
 
 @pytest.mark.filterwarnings("ignore")
-@each(PROGRAMS.values(), every=10)
+@each(PROGRAMS.values(), every=20)
 def test_every_program_can_be_followed(program):
     bench, job = Bench(f64, "cpu"), job_of(program, program.cases[-1])
     with recording() as recorder:

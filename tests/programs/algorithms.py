@@ -33,14 +33,6 @@ def anti_diagonal_of_a_table(k: int):
 ROWS = {"start": I((6,), 0, 9), "column": I((10,), 0, 5), "value": F((10,)), "x": F((6,)), "z": F((6,))}
 
 
-@program(ROWS, cases=({"start": (0, 2, 2, 5, 9, 10)}, {"start": 3}, {"start": (0, 0, 0, 0, 0, 10)}))
-def compressed_sparse_rows():
-    for i in range(5):
-        s = 0.0
-        for e in range(start[i], start[i + 1]):
-            s += value[e] * qd.sin(x[column[e]])
-        z[i] = x[i] + s * s
-
 @program({"x": F((6,), 0.3, 1.2), "rate": F((6,), 0.5, 1.5), "y": F((6,))}, tol32=2e-3)
 def adaptive_steps_with_rejection():
     for i in x:
@@ -100,27 +92,6 @@ def cholesky_solve_in_local_matrices():
                 r[i] -= c[k, i] * r[k]
             r[i] /= c[i, i]
         y[None] += r.x * r.y + r.z
-
-@program({"z": F((7,)), "q": F((), 0.1, 0.5), "f": F((2, 2)), "y": F()})
-def kalman_filter():
-    for _ in range(1):
-        p, v = 0.0, 0.0
-        a, b, d = 1.0, 0.0, 1.0
-        for t in range(7):
-            p, v = f[0, 0] * p + f[0, 1] * v, f[1, 0] * p + f[1, 1] * v
-            g, h = f[0, 0] * a + f[0, 1] * b, f[0, 0] * b + f[0, 1] * d
-            k, m = f[1, 0] * a + f[1, 1] * b, f[1, 0] * b + f[1, 1] * d
-            a = g * f[0, 0] + h * f[0, 1] + q[None]
-            b = g * f[1, 0] + h * f[1, 1]
-            d = k * f[1, 0] + m * f[1, 1] + q[None]
-            s = a + 0.3
-            r = z[t] - p
-            p += a / s * r
-            v += b / s * r
-            d -= b * b / s
-            b -= a * b / s
-            a -= a * a / s
-            y[None] += 0.5 * (r * r / s + qd.log(s))
 
 def hit(o, d, center, radius):
     """The distance along the ray, or -1."""

@@ -25,11 +25,6 @@ def iterate(t, count):
 def accumulate(i, t):
     y[None] += t * x[i]
 
-@program({"x": F((8,)), "y": F((8,))}, funcs=(sigmoid,))
-def calls_a_func():
-    for i in x:
-        y[i] = sigmoid(x[i] * 2.0) * sigmoid(-x[i])
-
 @program(X_N_Y, funcs=(leaky, sigmoid, iterate, accumulate), cases=N_CASES[:3])
 def funcs_with_branches_and_loops():
     for i in x:
@@ -75,17 +70,6 @@ def min_max_ties():
 def absolute_value_at_zero():
     for i in x:
         y[i] = qd.abs(x[i]) * 2.0 + abs(x[i] * 3.0)
-
-@program(X_N_Y, cases=N_CASES[:3])
-def tanh_of_itself():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            v = qd.tanh(v * 1.5)
-        y[None] += v
-        v = qd.exp(v)
-        v = v + 1.0
-        y[None] += v
 
 @program({"x": F((8,), 0.3, 2.0), "e": F((8,), -2.0, 2.0), "y": F()})
 def powers():
@@ -178,77 +162,3 @@ def returns_a_value() -> float:
 def writes_a_gradient_by_hand():
     for i in x:
         x.grad[i] += loss.grad[None] * 2.0 * x[i]
-
-# --- small applications
-
-@program({"px": F((5,)), "py": F((5,)), "m": F((5,), 0.5, 1.0), "energy": F()})
-def gravitational_energy():
-    for i in px:
-        for j in range(5):
-            if i != j:
-                dx = px[i] - px[j]
-                dy = py[i] - py[j]
-                energy[None] -= 0.5 * m[i] * m[j] * qd.rsqrt(dx * dx + dy * dy + 0.05)
-
-@program({"x": F((3, 6)), "w": F((2, 2)), "v": F((2,)), "n": I((3,), 0, 6), "loss": F()})
-def recurrent_network():
-    for s in range(3):
-        h0 = 0.0
-        h1 = 0.1
-        for t in range(n[s]):
-            g0 = qd.tanh(w[0, 0] * h0 + w[0, 1] * h1 + x[s, t])
-            g1 = qd.tanh(w[1, 0] * h0 + w[1, 1] * h1 - x[s, t])
-            h0 = g0
-            h1 = g1
-        loss[None] += (h0 * v[0] + h1 * v[1]) ** 2
-
-@program({"q": F((4,)), "p": F((4,)), "k": F((), 0.5, 1.5), "n": I((), 0, 12), "y": F()}, cases=({"n": 0}, {"n": 12}))
-def leapfrog():
-    for i in q:
-        a = q[i]
-        b = p[i]
-        for t in range(n[None]):
-            b -= 0.05 * k[None] * qd.sin(a)
-            a += 0.1 * b
-            b -= 0.05 * k[None] * qd.sin(a)
-        y[None] += 0.5 * b * b - k[None] * qd.cos(a)
-
-@program({"c": F((6,)), "x": F((4,)), "y": F((4,))})
-def horner():
-    for i in x:
-        acc = 0.0
-        for j in range(6):
-            acc = acc * x[i] + c[5 - j]
-        y[i] = acc
-
-@program({"x": F((5,), 0.2, 1.0), "y": F((5,))})
-def bisection():
-    for i in x:
-        low = 0.0
-        high = 1.5
-        steps = 0
-        while high - low > 0.05 and steps < 20:
-            mid = 0.5 * (low + high)
-            if mid * mid > x[i]:
-                high = mid
-            else:
-                low = mid
-            steps += 1
-        y[i] = (low + x[i] / (low + 0.1)) * 0.5
-
-@program({"k": I((6,), 1, 30), "steps": I((6,), 0, 0), "x": F((6,)), "y": F()})
-def collatz():
-    for i in k:
-        c = k[i]
-        s = 0
-        v = x[i]
-        while c != 1:
-            if c % 2 == 0:
-                c = c // 2
-                v = v * 0.9
-            else:
-                c = 3 * c + 1
-                v = qd.sin(v)
-            s += 1
-        steps[i] = s
-        y[None] += v

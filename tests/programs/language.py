@@ -15,11 +15,6 @@ def first_above(v, t):
             return v * v + i
     return -v
 
-@program({"x": F((8,), -2.0, 2.0), "y": F((8,))}, funcs=(first_above,))
-def return_from_a_loop():
-    for i in x:
-        y[i] += first_above(x[i], 2.5) * x[i]
-
 def from_nested_loops(v, n):
     for i in range(n):
         v = qd.sin(v) * 1.5
@@ -144,11 +139,6 @@ def returned_index_in_a_condition():
             y[j] += x[i] * x[k]
 
 # --- loops over vectors of indices
-
-@program({"x": F((3, 4)), "y": F((3, 4))})
-def grouped_field():
-    for I in qd.grouped(x):
-        y[I] += x[I] * (I.x + 2 * I[1]) + x[2 - I[0], 3 - I.y]
 
 @program({"x": F(), "y": F()})
 def grouped_field_without_axes():
@@ -321,24 +311,3 @@ def conditions_of_integers():
         if 0 <= p and p < 8 and a[p] > 0:
             d[i] = a[p]
         d[i] += a[p] if 0 <= p < 8 else -1
-
-def kind(v):
-    w = v * 2
-    if v > 3:
-        if v > 5:
-            return w + 100
-        else:
-            return 200
-    if v == 0:
-        return 7
-    w += 1
-    if v < -3:
-        return w
-    else:
-        w = 5
-    return w - v
-
-@program(EIGHT, funcs=(kind,), grad=False)
-def integers_returned_from_branches():
-    for i in a:
-        d[i] = kind(a[i])

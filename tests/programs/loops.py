@@ -32,14 +32,6 @@ def one_iteration_around_what_runs_in_order():
             total += x[i] * qd.sin(total + x[i])
     y[None] += total
 
-@program(X_N_Y, cases=N_CASES)
-def sine():
-    for i in x:
-        v = x[i]
-        for _ in range(n[None]):
-            v = qd.sin(v) * 0.95 + 0.01
-        y[None] += v
-
 @program({"x": F((8,)), "z": F((8,)), "n": I(), "L": F()}, cases=({"n": 0}, {"n": 1}, {"n": 2}, {"n": 7}))
 def loop_invariant_operand():
     for i in x:

@@ -153,16 +153,6 @@ def atomics_on_vectors():
         qd.atomic_sub(s[None].xy, p[i].yz)
         qd.atomic_add(m[None][i % 2, 1], p[i].z)
 
-@program({"p": P, "q": P, "r": P})
-def vectors_overwritten():
-    for i in p:
-        a = p[i]
-        q[i] = a * 2.0
-        q[i] = a * a
-        r[i] = q[i] * 3.0
-        q[i].y = 1.0
-        r[i].zx += q[i].xy + a.yz
-
 def moved(v, by):
     v.x += by
     v[1] *= v.x
@@ -235,18 +225,6 @@ def arrays_of_vectors(p: qd.types.ndarray(), m: qd.types.ndarray()):
         p[i].x += m[i][1, 0] * m[i][0, 0]
         y[None] += m[i][1, 1] * m[i][0, 1] + p.shape[0]
         p[i] *= 2.0
-
-@program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 2}, {"n": 5}))
-def nested_loops_with_vectors():
-    for i in x:
-        v = qd.Vector([x[i], 0.1])
-        for j in range(n[None]):
-            w = v.yx * 0.5
-            for k in range(j):
-                w = w * v + qd.Vector([0.1, w.x])
-                v[k % 2] += w[(k + j) % 2] * 0.2
-            v = w + v * 0.3
-        y[i] += v.x * v.y
 
 def quadratic_weights(x):
     base = int(x.x * 4.0)

@@ -3,7 +3,7 @@
 # ruff: noqa: F821
 from __future__ import annotations
 
-from programs import N_CASES, F, I, program
+from programs import F, I, program
 
 # --- while, break, continue
 
@@ -17,15 +17,6 @@ def while_with_a_counter():
             k -= 2
         y[None] += v * (k + 3)
 
-@program({"x": F((6,), 0.2, 2.0), "y": F((6,))}, tol32=1e-3)
-def newton_square_root():
-    for i in x:
-        a = x[i]
-        r = a
-        while qd.abs(r * r - a) > 1e-2:
-            r = 0.5 * (r + a / r)
-        y[i] = r
-
 @program({"x": F((6,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 3}, {"n": 20}))
 def break_on_the_value():
     for i in x:
@@ -36,17 +27,6 @@ def break_on_the_value():
                 break
             v = v + 0.05 * qd.sin(v)
         y[None] += v * v
-
-@program({"x": F((6,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 7}))
-def continue_on_parity():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            v = v * 0.9
-            if (i + j) % 3 == 0:
-                continue
-            v = qd.sin(v) + 0.2
-        y[None] += v
 
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 5}))
 def break_out_of_the_inner_loop():
@@ -80,18 +60,6 @@ def while_true_with_exits():
                 v = v * 0.5
                 break
         y[None] += v * k
-
-@program({"x": F((5,)), "n": I((), 0, 3), "y": F()}, cases=({"n": 0}, {"n": 3}))
-def while_in_a_loop_and_loop_in_a_while():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            k = j
-            while k >= 0:
-                for q in range(k):
-                    v = qd.sin(v) + 0.1
-                k -= 1
-        y[None] += v
 
 @program({"x": F((4, 4), -1.5, 1.5), "count": I((4, 4)), "y": F((4, 4))}, tol32=2e-2)
 def escape_time():
@@ -129,21 +97,6 @@ def carried_integer_as_index():
             v = qd.sin(v) + x[p] * v
         y[None] += v * x[p]
 
-@program({"x": F((8,)), "next": I((8,), 0, 7), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 6}))
-def index_chased_through_a_field():
-    for i in x:
-        p = i
-        v = 1.0
-        for j in range(n[None]):
-            v = v * 0.8 + x[p] * x[p]
-            p = next[p]
-        y[None] += v * x[p]
-
-@program({"x": F((8,)), "at": I((8,), 0, 7), "y": F((8,))})
-def gather_and_scatter():
-    for i in x:
-        y[at[i]] += x[i] * x[at[(i + 1) % 8]]
-
 @program({"x": F((30,)), "hist": F((5,)), "count": I((5,))})
 def histogram():
     for i in x:
@@ -159,55 +112,11 @@ def cast_to_an_index():
 
 # --- memory
 
-@program({"A": F((5, 6)), "x": F((6,)), "y": F((5,))})
-def matrix_times_vector():
-    for i in y:
-        acc = 0.0
-        for j in range(6):
-            acc += A[i, j] * x[j]
-        y[i] = acc
-
-@program({"a": F((5, 6)), "b": F((5, 6))})
-def stencil():
-    for i, j in a:
-        if 0 < i < 4 and 0 < j < 5:
-            b[i, j] = 0.25 * (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]) + a[i, j] * a[i, j]
-
-@program({"a": F((5, 6)), "y": F()})
-def ndrange_of_a_box():
-    for i, j in qd.ndrange((1, 5), 6):
-        y[None] += a[i, j] * a[i - 1, j]
-
-@program({"a": F((3, 2, 2)), "n": I((), 0, 3), "y": F((3, 2, 2))}, cases=({"n": 0}, {"n": 3}))
-def ndrange_of_run_time_extents():
-    for i, j, k in qd.ndrange(n[None], 2, (0, 2)):
-        y[i, j, k] = qd.sin(a[i, j, k]) * (i + 1)
-
-@program({"x": F((8,)), "y": F((8,))})
-def in_place_updates():
-    for i in x:
-        y[i] = y[i] * 0.5 + qd.sin(x[i])
-        y[i] += x[i] * x[i]
-        y[i] *= 3.0
-        y[i] -= 1.0
-
 @program({"u": F((9,)), "n": I((), 0, 8)}, cases=({"n": 0}, {"n": 8}))
 def time_stepping_in_one_field():
     for s in range(1):
         for t in range(n[None]):
             u[t + 1] = u[t] + 0.1 * qd.sin(u[t])
-
-@program({"u": F((5, 7)), "n": I((), 0, 4)}, cases=({"n": 0}, {"n": 4}))
-def time_stepping_of_rows():
-    for i in range(7):
-        for t in range(n[None]):
-            u[t + 1, i] = u[t, i] * (1.0 - 0.1 * u[t, i])
-
-@program({"x": F((8,)), "y": F()})
-def atomics():
-    for i in x:
-        qd.atomic_add(y[None], x[i] * x[i])
-        qd.atomic_sub(y[None], qd.sin(x[i]))
 
 @program({"x": F((8,)), "low": F((), 5.0, 6.0), "high": F((), -6.0, -5.0)})
 def atomic_extremes():
@@ -224,12 +133,6 @@ def integer_atomics():
         qd.atomic_and(bits[1], k[i] | 64)
         qd.atomic_xor(bits[2], k[i])
 
-@program({"x": F((8,)), "y": F((8,)), "next": I((), 0, 0), "seen": I((8,), 0, 0)}, grad=False)
-def old_value_of_an_atomic():
-    for i in x:
-        slot = qd.atomic_add(next[None], 1)
-        seen[slot] += 1
-
 @program({"x": F((8,)), "hidden": F((8,), grad=False), "y": F()})
 def field_without_grad_stops_the_gradient():
     for i in x:
@@ -238,31 +141,6 @@ def field_without_grad_stops_the_gradient():
         y[None] += hidden[i] * x[i]
 
 # --- several tasks
-
-@program({"x": F((8,)), "n": I(), "z": F((8,)), "y": F()}, cases=N_CASES[:3])
-def tasks_with_loops():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            v = qd.sin(v) + 0.1
-        z[i] = v
-    for i in range(8):
-        v = z[i]
-        for j in range(i):
-            v = v * qd.cos(z[j])
-        y[None] += v
-
-@program({"x": F((8,)), "z": F((8,)), "y": F()})
-def normalise_by_a_reduction():
-    s = 0.1
-    for i in x:
-        s += qd.exp(x[i])
-    for i in x:
-        z[i] = qd.exp(x[i]) / s
-    t = 0.0
-    for i in x:
-        t += x[i] * s
-    y[None] += t * t
 
 @program({"x": F((8,)), "p": F(), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 5}))
 def kernel_scope_values():

@@ -6,11 +6,6 @@ from __future__ import annotations
 from programs import F, I, program
 
 
-@program({"x": F((7,))})
-def square_in_place():
-    for i in x:
-        x[i] = x[i] * x[i]
-
 @program({"x": F((7,)), "y": F()})
 def in_place_then_read():
     for i in x:

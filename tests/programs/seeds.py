@@ -214,17 +214,6 @@ def bound_depends_on_data():
             v = v * v
         y[None] += v
 
-@program({"x": F((6,)), "y": F(), "m": I((6,), 0, 4)})
-def bound_is_carried_by_an_outer_loop():
-    for i in x:
-        v = x[i]
-        k = m[i]
-        for t in range(3):
-            for j in range(k):
-                v = qd.sin(v) + 0.2
-            k = (k * 3 + t) % 5
-        y[None] += v
-
 @program({"x": F((4,)), "s": F((4,)), "y": F((4,))})
 def temporary_chosen_beside_a_loop_whose_trips_are_counted():
     g = x[0] if x[3] < x[2] else x[1]

@@ -99,13 +99,6 @@ def bounced(ball, limit):
         return Ball(pos=ball.pos, r=ball.r * 0.9)
     return ball
 
-@program({**BALL, "y": F()}, funcs=(moved,), definitions=BALLS, structs={"b": "Ball"})
-def structs_by_value():
-    for i in b:
-        v = moved(b[i], qd.Vector([0.1, 0.2, 0.3]))
-        w = moved(v, v.pos)
-        y[None] += w.pos.dot(v.pos) + b[i].pos.x * w.r
-
 @program(
     {**BALL, "n": I((), 0, 4), "y": F()}, funcs=(moved, bounced), definitions=BALLS, structs={"b": "Ball"},
     cases=({"n": 0}, {"n": 4}),

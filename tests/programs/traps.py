@@ -41,37 +41,6 @@ def root_in_an_arm_that_is_not_taken():
         w = qd.log(r) if r > 0.0 else r
         y[i] = v + w
 
-def early(t):
-    if t > 0.3:
-        return t * t
-    if t < -0.3:
-        return qd.sin(t)
-    return t * 0.5
-
-def either(t, flag):
-    if flag:
-        return qd.exp(t)
-    else:
-        return t
-
-def pair(t):
-    return t * t, qd.cos(t)
-
-@program({"x": F((8,)), "y": F((8,))}, funcs=(early, either))
-def early_returns():
-    for i in x:
-        v = early(x[i])
-        for j in range(3):
-            v = early(either(v, j == i) - 0.4)
-        y[i] = v
-
-@program({"x": F((8,)), "y": F((8,))}, funcs=(pair,))
-def func_with_two_results():
-    for i in x:
-        a, b = pair(x[i])
-        c, d = pair(a * b)
-        y[i] = c * b + d
-
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 2}, {"n": 5}))
 def tasks_under_a_branch_and_in_a_loop():
     if n[None] > 1:
@@ -97,19 +66,6 @@ def serial_while_with_a_loop_inside():
 def task_with_a_dynamic_begin():
     for i in range(lo[None] - 1, hi[None]):
         y[i] = x[i] * x[i + 1] * i
-
-
-ALPHA = 0.37
-COUNT = 3
-
-
-@program({"x": F((8,)), "y": F((8,))})
-def numbers_of_the_module():
-    for i in x:
-        v = x[i]
-        for j in range(COUNT):
-            v = qd.sin(ALPHA * v) - v**COUNT * ALPHA
-        y[i] = v
 
 @program({"x": F((8,)), "y": F((8,))})
 def operators_bind_as_in_python():
@@ -145,11 +101,6 @@ def augmented_integers():
 def choices_inside_an_index():
     for i in x:
         y[i if i > 3 else 7 - i] += x[(i + 1) % 8 if x[i] > 0.0 else 0] * x[i]
-
-@program({"x": F((8,)), "z": F((8,)), "y": F((8,))})
-def extremes_of_many():
-    for i in x:
-        y[i] = max(x[i], z[i], 0.1) * min(x[i] * 2.0, z[i], x[7 - i], 0.9)
 
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
 def exits_at_every_level():
@@ -256,17 +207,3 @@ def stores_that_are_overwritten():
         y[None] += a[i] * b[i]
     for i in x:
         y[None] += a[7 - i]
-
-@program({"x": F((8,)), "n": I((), 1, 4), "y": F()}, exact=True)
-def loop_after_the_loop_it_feeds():
-    for i in x:
-        c = 0
-        v = x[i]
-        for j in range(8):
-            if x[j] > v:
-                c += 1
-        for j in range(c):
-            v = v * v + 0.1 * j
-            for k in range(c - j):
-                v = qd.sin(v)
-        y[None] += v * (c + n[None])

@@ -47,7 +47,9 @@ def test_a_failed_apt_is_remembered_where_nobody_else_can_put_a_link(project: Pa
     assert os.listdir(shared) == ["quadrants-lab-apt-failed-0"]
 
 
-@pytest.mark.parametrize("setting", ["PIP_NO_INDEX=1", "PIP_INDEX_URL=http://127.0.0.1:9"])
+@pytest.mark.parametrize("setting", [
+    "PIP_NO_INDEX=1", pytest.param("PIP_INDEX_URL=http://127.0.0.1:9", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_without_a_package_index_demo_says_so_in_a_line(project: Path, setting: str) -> None:
     name, _, value = setting.partition("=")
     outer = {"MAKEFLAGS": None, "MAKELEVEL": None}  # of a make that runs the tests

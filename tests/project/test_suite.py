@@ -76,7 +76,9 @@ def test_a_thread_that_hangs_or_fails_ends_the_test() -> None:
         Worker(lambda: 1 / 0).end()
 
 
-@pytest.mark.parametrize("names", ["backends/test_cpu_process.py", "runtime/test_launch.py"])
+@pytest.mark.parametrize("names", [
+    pytest.param("backends/test_cpu_process.py", marks=pytest.mark.slow), "runtime/test_launch.py",
+])  # fmt: skip
 def test_ctrl_c_is_tested_where_sigint_is_ignored(names: str) -> None:
     pytest_of = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "ctrl_c or interrupt"]
     done = run(sys.executable, "-c", IGNORING, *pytest_of, ROOT / "tests" / names, cwd=ROOT)

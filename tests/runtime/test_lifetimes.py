@@ -27,7 +27,7 @@ AT_ONCE = (
     "fields", "containers", "a_dataclass", "structs", "matrices", "ndarrays", "numpy_arrays", "tensors", "a_budget",
     "an_open_tape", "second_derivatives", "asserts", "refused_arguments",
 )  # fmt: skip
-BY_DAY = ("fields", "ndarrays", "kernels", "machine_code")
+BY_DAY = ("kernels", "machine_code")
 MEASURED, ROUNDS = ((*dropped.WAYS, "machine_code"), 1000) if NIGHT else (BY_DAY, 250)
 
 

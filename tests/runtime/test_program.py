@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import session_of, sessions
+from sessions import in_turn, session_of, sessions
 
 import quadrants_lab as qd
 
 N, STEPS = 8, 6
 
-session = session_of(sessions("cpu", "cuda", "vulkan", "metal", "wasm"))
+session = session_of(in_turn(sessions("cpu", "cuda", "vulkan", "metal", "wasm")))
 
 
 class Springs:

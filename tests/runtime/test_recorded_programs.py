@@ -137,8 +137,8 @@ def test_records_are_repeated_and_stepped_through(name: str, monkeypatch: pytest
         session.end()
         for array, value in made.outputs.items():
             np.testing.assert_array_equal(value, record.outputs[array])
-        for kernel in cell_view("cell", recorder).kernels:
-            assert kernel.steps.placed(kernel.steps.at, "0").trace().events
+    for kernel in cell_view("cell", recorder).kernels:
+        assert kernel.steps.placed(kernel.steps.at, "0").trace().events
 
 
 @pytest.mark.parametrize("name", ["ping-pong", "in place", "Python writes in between", "Tape", "gradients by hand",

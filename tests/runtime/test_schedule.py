@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, sessions
+from sessions import EVERYWHERE, in_turn, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import jit
@@ -170,7 +170,7 @@ def test_loop_config_is_about_the_next_loop_and_says_what_has_no_effect() -> Non
     assert "2 lanes, as qd.loop_config says; qd.loop_config(colours=2) has no effect: no sums of " in third
 
 
-@pytest.mark.parametrize("options", sessions("c", "cuda", "vulkan", "metal", "amdgpu"))
+@pytest.mark.parametrize("options", in_turn(sessions("c", "cuda", "vulkan", "metal"), ("c", "cuda", "vulkan", "metal")))
 def test_loop_config_has_no_effect_on_other_devices(options: Any) -> None:
     qd.init(**options)
     x = qd.field(qd.f32, (400, 400))

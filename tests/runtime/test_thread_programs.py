@@ -14,23 +14,23 @@ from child import together
 from conftest import ROOT
 from programs.threads import SIZE, field, near, number, powers, run_together, scale, total, values
 from rigs.apart import start
-from sessions import CPU_ALONE, ended, in_turn, session_of, sessions, skips
+from sessions import CPU_ALONE, NIGHT, ended, in_turn, session_of, sessions, skips
 
 import quadrants_lab as qd
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.runtime.session import current
 
 __all__ = ["ended"]
-EVERYWHERE = [*sessions("cpu", "c", "cuda", "vulkan", "metal", "amdgpu", "wasm"),
-              pytest.param("apart", marks=skips("vulkan"))]  # fmt: skip
+DEVICES = "c", "cuda", "vulkan", "metal", "amdgpu", "wasm"
+EVERYWHERE = in_turn([*sessions("cpu", *DEVICES), pytest.param("apart", marks=skips("vulkan"))], DEVICES)
 
 
-@pytest.mark.parametrize("how", in_turn(EVERYWHERE, ("c", "cuda", "vulkan", "metal", "amdgpu", "wasm")))
+@pytest.mark.parametrize("how", EVERYWHERE)
 def test_eight_threads(how: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if how != "apart" and how["arch"] != "cpu":  # elsewhere code comes from the disk, to save time
         how = {**how, "offline_cache": True, "offline_cache_file_path": str(tmp_path)}
     start(how, monkeypatch)
-    assert not run_together(8, 50)
+    assert not run_together(8, 50 if NIGHT else 20)
 
 
 @pytest.mark.parametrize("how", sessions("cpu", "c", "vulkan", "metal", "amdgpu", "wasm"))
