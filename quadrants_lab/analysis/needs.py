@@ -77,7 +77,7 @@ def only(block: N.Block, live: Container[int], effect: Callable[[N.Stmt], bool] 
             if s.id in live:
                 if isinstance(s, N.If):
                     s = keep_results(s, [n for n, r in enumerate(s.results) if r.id in live])
-                elif isinstance(s, N.Loop):
+                elif isinstance(s, (N.For, N.While)):
                     s = keep_carried(s, [n for n, p in enumerate(s.carried) if p.id in live])
                 out.append(map_blocks(s, partial(only, live=live, effect=effect)))
         elif isinstance(s, N.Yield) or s.id in live or effect(s):
