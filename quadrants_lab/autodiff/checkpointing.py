@@ -88,8 +88,8 @@ def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
             out += _op_demands(stmt, active)
         elif isinstance(stmt, N.Access):
             out += [Demand(i, f"index into {stmt.buffer}", stmt) for i in stmt.index]
-            if isinstance(stmt, N.Atomic) and stmt.op in N.MINMAX:
-                out.append(Demand(stmt.value, f"operand of atomic {stmt.op}", stmt))
+            if isinstance(stmt, N.Write) and stmt.atomic in N.MINMAX:
+                out.append(Demand(stmt.value, f"operand of atomic {stmt.atomic}", stmt))
         elif isinstance(stmt, N.While):
             out.append(Demand(stmt.results[-1].id, "trip count of this loop", stmt))
         elif isinstance(stmt, N.Control):

@@ -36,8 +36,7 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
     known = constants(walk(task.body)) if found else {}
     accesses = list(find(task.body, N.Access)) if found else []
     for s, a in product(accesses, found):
-        same = isinstance(s, N.Atomic) and s.op == a.op
-        if s.buffer == a.buffer and not same and not _apart(s, a, known):
+        if s.buffer == a.buffer and s.atomic != a.op and not _apart(s, a, known):
             raise refusal("QL0408", s.span, a.span, name=s.buffer, op=a.op)
     return found
 

@@ -114,6 +114,7 @@ class Atomic(Read, Write, Value):
     private: bool = field(default=False, kw_only=True)
     distance: int = field(default=-1, kw_only=True)
     fission: int = field(default=0, kw_only=True)
+    atomic = property(lambda self: self.op)
 
 
 @dataclass(slots=True)

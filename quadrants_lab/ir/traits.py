@@ -64,6 +64,11 @@ class Stmt:
         return ""
 
     @property
+    def atomic(self) -> str:
+        """The operation of an `Atomic`; "" for all others."""
+        return ""
+
+    @property
     def constant(self) -> Any:
         """The value of a `Const`; None for all others."""
         return None

@@ -170,7 +170,7 @@ class _Watcher:
                 assert isinstance(s, N.Access)
                 self.b.span = s.span
                 made = self.b.made(add, s, w)
-            idle = isinstance(s, (N.Store, N.Print, N.Assert)) or (isinstance(s, N.Atomic) and s.id not in self.read)
+            idle = isinstance(s, (N.Store, N.Print, N.Assert)) or (bool(s.atomic) and s.id not in self.read)
             if idle and not effects:
                 return made
             return [*made, s] if made else s
