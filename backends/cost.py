@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import constants, walk
 
 _LARGE = 1000  # statements
 
@@ -59,10 +59,6 @@ LONGEST: dict[str, tuple[float, str]] = {
 _KINDS: dict[type, str] = {
     N.Load: "access in a row", N.Store: "access in a row", N.Atomic: "scatter", N.Random: "draw", N.Print: "print",
 }  # fmt: skip
-
-
-def constants(block: N.Block) -> dict[int, int]:
-    return {s.id: s.value for s in block if isinstance(s, N.Const)}
 
 
 def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, bool]:

@@ -30,11 +30,10 @@ with _importing():
         QuadrantsTypeError,
         QuadrantsWarning,
     )
-    from quadrants_lab.lang import (  # noqa: F401  # misc: as qd.lang.misc
+    from quadrants_lab.lang import (  # noqa: F401
         copying as _copying,  # sets Dense.copy_by_launch
         elsewhere as _elsewhere,
         graph,
-        misc,
     )
     from quadrants_lab.lang.annotations import Template, ref, template
     from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, wasm, x64, x86_64
@@ -52,6 +51,7 @@ with _importing():
     from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
     from quadrants_lab.lang.dtypes import __all__ as _dtypes
     from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
+    from quadrants_lab.lang.elsewhere import missing_attribute
     from quadrants_lab.lang.fields import field, ndarray
     from quadrants_lab.lang.graph import (
         GraphStatus,
@@ -63,7 +63,6 @@ with _importing():
     from quadrants_lab.lang.impl import cfg, dump_compile_config
     from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
     from quadrants_lab.lang.matrix import Matrix, Vector
-    from quadrants_lab.lang.missing import missing_attribute
     from quadrants_lab.lang.quantised import BitpackedFields
     from quadrants_lab.lang.shapes import Layout
     from quadrants_lab.lang.snode import (
@@ -118,7 +117,7 @@ del __all__  # `__getattr__` returns one that also has the operations
 
 # modules, and names of other modules, that are imported at their first use
 _MODULES = ("ad", "algorithms", "interop", "linalg", "math", "profiler", "simt", "sparse", "tools")
-_NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op")} | {"clock_freq_hz": "lang.misc"}
+_NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op")} | {"clock_freq_hz": "lang.impl"}
 _NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "types.enums")
 
 

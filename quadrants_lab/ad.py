@@ -22,8 +22,8 @@ from quadrants_lab.ir.weak import Table
 from quadrants_lab.lang import hessian
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad, primals
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
+from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unreached
-from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.check import SECONDS

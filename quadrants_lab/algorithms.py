@@ -23,9 +23,9 @@ from quadrants_lab.lang.annotations import Template
 from quadrants_lab.lang.block_algorithms import bit_cast, cast, loop_config, static
 from quadrants_lab.lang.custom_gradients import has_derivative, no_derivative
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.lang.kernel import func, kernel
-from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS
 from quadrants_lab.lang.tensor import Tensor
 from quadrants_lab.runtime.interop import by_cupy

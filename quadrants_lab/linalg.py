@@ -10,9 +10,9 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsTypeError
 from quadrants_lab.lang.custom_gradients import has_derivative, no_derivative
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.fields import field, ndarray
 from quadrants_lab.lang.kernel import kernel
-from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import OPERATIONS
 from quadrants_lab.lang.sparse_matrix import SparseCG, SparseMatrix, SparseMatrixBuilder, SparseSolver
 from quadrants_lab.lang.tensor import Tensor

@@ -4,8 +4,8 @@ from math import e, inf, nan, pi  # noqa: F401  # names of this module
 from typing import Any
 
 from quadrants_lab.ir.types import u32
+from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.matrix_types import matrix, vector
-from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import MATH, OPERATIONS
 
 _SHARED = (

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from quadrants_lab.frontend.ops.tiles import SIZES
-from quadrants_lab.lang.missing import missing_attribute
+from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.ops import simt_operations
 
 __all__ = ["Tile16x16", "Tile32x32", "block", "grid", "subgroup", "warp"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.lang.missing import missing_attribute
+from quadrants_lab.lang.elsewhere import missing_attribute
 
 __all__ = ["PLYWriter", "write_vtk"]
 _DTYPES = {

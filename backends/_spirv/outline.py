@@ -15,7 +15,7 @@ from typing import Any
 from quadrants_lab.backends._gpu.stacks import Chunk, chunks
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1
-from quadrants_lab.ir.walk import find, types_of, uses
+from quadrants_lab.ir.walk import constants, types_of, uses, walk
 
 # the approximate number of words of a statement in line, where most counts are known and need no load
 _WORDS = {(N.Load, "local"): 2, (N.Store, "local"): 3, (N.Load, "heap"): 11, (N.Store, "heap"): 10}
@@ -49,7 +49,7 @@ class Plan:
             return
         self._types = types_of(kernel.body)
         self._uses = uses(kernel.body)
-        self._known = {s.id: s.value for s in find(kernel.body, N.Const)}
+        self._known = constants(walk(kernel.body))
         found = [run for task in kernel.body for block in task.blocks() for run in self._within(block)]
         found = [run for run in found if self._describe(run)]
         count = Counter(run.key for run in found)

@@ -122,7 +122,7 @@ def in_company(body: SimtBody, stmt: N.Stmt) -> bool:
             return False
         _declare(body.fn.module)
         _reduce(body, ready)
-    body.define(stmt.id, f32, _unit(body.fn, stmt.prim, body.reduced[x], x))  # type: ignore[attr-defined]  # an Op
+    body.define(stmt.id, f32, _unit(body.fn, stmt.prim, body.reduced[x], x))
     return True
 
 

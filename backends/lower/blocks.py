@@ -27,7 +27,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.unroll import unroll_loops
-from quadrants_lab.ir.walk import end_of, find, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import constants, end_of, find, rewrite, substitute, types_of, walk
 
 MOST_UNROLLED = 12_000, 100_000  # statements of loops over a thread's own rows: a Cholesky factorisation of 32 x 32
 
@@ -94,7 +94,7 @@ class _Shared:
     def __init__(self, b: Builder, kernel: N.Kernel, task: N.Offload, group: int, ranges: Ranges) -> None:
         self.b, self.kernel, self.of, self.group = b, kernel, task, group
         self.place = b.param(i32, "w")
-        self.known = {s.id: s.value for s in find(task.body, N.Const)}
+        self.known = constants(walk(task.body))
         self.direct = {
             loop.id for loop in _loops(task) if (end := ranges.range(loop.end)) is not None and end[1] <= group
         }

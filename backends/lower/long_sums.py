@@ -25,7 +25,7 @@ from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u32
-from quadrants_lab.ir.walk import end_of, find, rewrite, types_of, uses, walk
+from quadrants_lab.ir.walk import constants, end_of, find, rewrite, types_of, uses, walk
 
 # Up to how many iterations a loop is shared, and from how many trips for each of the threads on, by what it reads: rows
 # of its own, which threads that share it read at once, and one thread a line at a time; elements that neighbouring
@@ -60,7 +60,7 @@ def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
     at, loop = loops[0], task.body[loops[0]]
     if not isinstance(loop, N.For) or loop.step != N.NO_ID or loop.threads:
         return False
-    known = {s.id: s.value for s in (*task.bounds, *task.body) if isinstance(s, N.Const)}
+    known = constants((*task.bounds, *task.body))
     begin, end = known.get(loop.begin), known.get(loop.end)
     if begin is None or end is None or begin < 0:
         return False

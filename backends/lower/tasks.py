@@ -24,7 +24,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
-from quadrants_lab.ir.walk import end_of, find, reading, rename, rewrite, types_of
+from quadrants_lab.ir.walk import constants, end_of, find, reading, rename, rewrite, types_of
 
 _SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
@@ -147,7 +147,7 @@ def _through_frame(
 def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
     """The bounds block, which yields begin and extent of each axis, the axes, and the dtype that counts iterations.
     Bounds that read memory are computed by a program of their own and have 64 bits."""
-    known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
+    known = constants(task.bounds)
     ids, k, wide = end_of(task.bounds).values, len(task.indices), not inline(task)
     box = [(p, known.get(low), known.get(high)) for p, low, high in task.box()]
     sizes = [max(0, high - low) if low is not None and high is not None else None for _, low, high in box]

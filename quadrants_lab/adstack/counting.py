@@ -156,7 +156,6 @@ def decides_again(kernel: N.Kernel) -> bool:
 def decides_by_arithmetic(block: N.Block) -> bool:
     """Whether a condition or a loop bound in the block is computed from results of float arithmetic."""
     ops = {s.id: s for s in find(block, N.Op)}
-    decisions = [s.cond for s in find(block, N.If)]
-    decisions += [v for s in find(block, N.For) for v in (s.begin, s.end)]
+    decisions = [v for s in find(block, (N.If, N.For)) for v in s.deciding()]
     steps = reached(decisions, lambda v: ops[v].args if v in ops else ())
     return any(v in ops and ops[v].type.is_float and ops[v].prim not in _NEVER_ROUNDED for v in steps)

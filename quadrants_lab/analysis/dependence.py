@@ -111,15 +111,13 @@ def _without_later(d: Form, low: bool) -> Form:
 
 def may_repeat(s: N.Access) -> bool:
     """Whether a gradient may read what this statement read."""
-    return isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op in N.MINMAX)
+    return isinstance(s, N.Load) or s.atomic in N.MINMAX
 
 
 def may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
     """Whether the write may go to the element after the read. The result of an atomic min or max is known only after
     its whole task."""
-    if isinstance(read.stmt, N.Atomic):
-        return write.number > read.number
-    return may_follow(info, read, write)
+    return write.number > read.number if read.stmt.atomic else may_follow(info, read, write)
 
 
 def may_lose_reads(kernel: N.Kernel) -> bool:

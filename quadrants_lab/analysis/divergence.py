@@ -1,10 +1,11 @@
 """Which values and variables of a block may differ between lanes."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import find
+from quadrants_lab.ir.walk import find, of_kind
 
 
 @dataclass(slots=True)
@@ -62,52 +63,83 @@ def _block(d: Divergence, block: N.Block, under_mask: bool) -> None:
 
 
 def _statement(d: Divergence, s: N.Stmt, under_mask: bool) -> None:
-    divergent = d.divergent
-    if isinstance(s, (N.Op, N.Call, N.Load)) or (isinstance(s, N.Atomic) and s.op == "slot"):
-        if not divergent.isdisjoint(s.operands()) or (isinstance(s, N.Load) and s.buffer in d.per_lane):
-            divergent.add(s.id)
-    elif isinstance(s, N.Builtin):
-        if s.what == "iteration":
-            divergent.add(s.id)
-    elif isinstance(s, N.Store):
-        if s.buffer in d.locals and (under_mask or s.value in divergent):
-            d.per_lane.add(s.buffer)
-    elif isinstance(s, (N.Lane, N.Atomic, N.Random, N.AdStackLoadTop)):
-        divergent.add(s.id)
-    elif isinstance(s, N.AdStackDepth):
-        if s.stack in d.per_lane:
-            divergent.add(s.id)
-    elif isinstance(s, N.AdStackGuard):
-        _block(d, s.body, under_mask)
-    elif isinstance(s, N.If):
-        # a lane that runs out of slots takes no further part, so the arms do not diverge for the other lanes
-        part = s.cond in divergent and not any(isinstance(x, N.Overflow) for x in s.then)
-        for arm in (s.then, s.orelse):
-            _block(d, arm, under_mask or part)
-            _pass_on(d, arm[-1].operands(), s.results, part)
-    elif isinstance(s, N.For):
-        part = s.begin in divergent or s.end in divergent
-        if s.begin in divergent and s.end in divergent:
-            divergent.add(s.index.id)
-        _carry(d, s.carried, s.inits, s.body, s.results, under_mask, part)
-    elif isinstance(s, N.While):
-        _pass_on(d, s.inits, s.carried, False)
-        _block(d, s.cond, under_mask)
-        part = s.cond[-1].operands()[0] in divergent
-        _carry(d, s.carried, s.inits, s.body, s.results, under_mask, part)
-        _block(d, s.cond, under_mask or part)
+    rule = _RULES.get(type(s))
+    if rule is not None:
+        rule(d, s, under_mask)
     if under_mask and isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)):
         d.per_lane.add(s.stack)
 
 
-def _carry(
-    d: Divergence, carried: tuple[N.Param, ...], inits: tuple[int, ...], body: N.Block, results: tuple[N.Param, ...],
-    under_mask: bool, part: bool,
-) -> None:  # fmt: skip
-    _pass_on(d, inits, carried, part)
-    _block(d, body, under_mask or part)
-    _pass_on(d, body[-1].operands(), carried, part)
-    _pass_on(d, tuple(p.id for p in carried), results, part)
+def _differs(d: Divergence, s: N.Stmt, under_mask: bool) -> None:
+    d.divergent.add(s.id)
+
+
+def _computed(d: Divergence, s: N.Stmt, under_mask: bool) -> None:
+    if not d.divergent.isdisjoint(s.operands()):
+        d.divergent.add(s.id)
+
+
+def _load(d: Divergence, s: N.Load, under_mask: bool) -> None:
+    if s.buffer in d.per_lane or not d.divergent.isdisjoint(s.operands()):
+        d.divergent.add(s.id)
+
+
+def _atomic(d: Divergence, s: N.Atomic, under_mask: bool) -> None:
+    if s.op != "slot" or not d.divergent.isdisjoint(s.operands()):  # a cell has one slot, whichever lane asks
+        d.divergent.add(s.id)
+
+
+def _store(d: Divergence, s: N.Store, under_mask: bool) -> None:
+    if s.buffer in d.locals and (under_mask or s.value in d.divergent):
+        d.per_lane.add(s.buffer)
+
+
+def _builtin(d: Divergence, s: N.Builtin, under_mask: bool) -> None:
+    if s.what == "iteration":
+        d.divergent.add(s.id)
+
+
+def _depth(d: Divergence, s: N.AdStackDepth, under_mask: bool) -> None:
+    if s.stack in d.per_lane:
+        d.divergent.add(s.id)
+
+
+def _if(d: Divergence, s: N.If, under_mask: bool) -> None:
+    # a lane that runs out of slots takes no further part, so the arms do not diverge for the other lanes
+    part = s.cond in d.divergent and not any(of_kind(s.then, N.Overflow))
+    for arm in (s.then, s.orelse):
+        _block(d, arm, under_mask or part)
+        _pass_on(d, arm[-1].operands(), s.results, part)
+
+
+def _for(d: Divergence, s: N.For, under_mask: bool) -> None:
+    ends = d.divergent.intersection((s.begin, s.end))
+    if ends == {s.begin, s.end}:
+        d.divergent.add(s.index.id)
+    _carry(d, s, under_mask, bool(ends))
+
+
+def _while(d: Divergence, s: N.While, under_mask: bool) -> None:
+    _pass_on(d, s.inits, s.carried, False)
+    _block(d, s.cond, under_mask)
+    part = not d.divergent.isdisjoint(s.deciding())
+    _carry(d, s, under_mask, part)
+    _block(d, s.cond, under_mask or part)
+
+
+_RULES: dict[type[N.Stmt], Callable[[Divergence, Any, bool], None]] = {
+    N.Op: _computed, N.Call: _computed, N.Load: _load, N.Store: _store, N.Builtin: _builtin,
+    **dict.fromkeys((N.Lane, N.Random, N.AdStackLoadTop), _differs), N.Atomic: _atomic,
+    N.AdStackDepth: _depth, N.AdStackGuard: lambda d, s, under_mask: _block(d, s.body, under_mask),
+    N.If: _if, N.For: _for, N.While: _while,
+}  # fmt: skip
+
+
+def _carry(d: Divergence, s: N.Loop, under_mask: bool, part: bool) -> None:
+    _pass_on(d, s.inits, s.carried, part)
+    _block(d, s.body, under_mask or part)
+    _pass_on(d, s.body[-1].operands(), s.carried, part)
+    _pass_on(d, tuple(p.id for p in s.carried), s.results, part)
 
 
 def _pass_on(d: Divergence, ids: tuple[int, ...], takers: tuple[N.Param, ...], part: bool) -> None:

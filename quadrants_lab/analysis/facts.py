@@ -7,7 +7,7 @@ from quadrants_lab.analysis import effects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import end_of, find, reached, walk
+from quadrants_lab.ir.walk import find, reached, walk
 
 T = TypeVar("T")
 
@@ -83,11 +83,8 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
     for s in walk(kernel.body):
         if isinstance(s, N.Load):
             loads[s.id] = s
-        elif isinstance(s, N.For):
-            steered += [(s.begin, s), (s.end, s)]
-        elif isinstance(s, (N.While, N.Offload)):
-            end = end_of(s.blocks()[0])
-            steered += [(v, s) for v in end.values]
+        elif isinstance(s, (N.Loop, N.Offload)):
+            steered += [(v, s) for v in s.deciding()]
     found: dict[str, TripCount] = {}
     for value, loop in steered:
         for v in reached([value], lambda v: sources.get(v, ())):

@@ -37,19 +37,15 @@ class Needs:
             elif isinstance(s, N.Value):
                 needs[s.id] = (*s.operands(), owner)
             elif isinstance(s, N.If):
-                needs[s.id] = (s.cond, owner)
+                needs[s.id] = (*s.deciding(), owner)
                 for n, r in enumerate(s.results):
                     ends = [arm[-1].operands()[n] for arm in s.blocks() if type(arm[-1]) is N.Yield]
                     needs[r.id] = (*ends, s.id)
                 self.collect(s.then, s.id, target)
                 self.collect(s.orelse, s.id, target)
-            elif isinstance(s, (N.For, N.While)):
-                if isinstance(s, N.For):
-                    step = (s.step,) if s.step != N.NO_ID else ()
-                    needs[s.id] = (s.begin, s.end, *step, owner)
-                    needs[s.index.id] = (s.id,)
-                else:
-                    needs[s.id] = (*s.cond[-1].operands(), owner)
+            elif isinstance(s, N.Loop):
+                needs[s.id] = (*s.deciding(), owner)
+                needs.update((p.id, (s.id,)) for p in s.params())  # the index
                 ends_of = exits(s.body)
                 for n, (p, init, r) in enumerate(zip(s.carried, s.inits, s.results, strict=True)):
                     needs[p.id] = (init, *(e.values[n] for e in ends_of), s.id)
@@ -57,9 +53,8 @@ class Needs:
                 for b in s.blocks():
                     self.collect(b, s.id, s.id)
             elif isinstance(s, N.Offload):
-                needs[s.id] = s.bounds[-1].operands()
-                for p in s.indices:
-                    needs[p.id] = (s.id,)
+                needs[s.id] = s.deciding()
+                needs.update((p.id, (s.id,)) for p in s.indices)
                 for b in s.blocks():
                     self.collect(b, s.id, s.id)
             elif isinstance(s, N.AdStackGuard):

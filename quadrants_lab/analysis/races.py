@@ -17,7 +17,7 @@ from quadrants_lab.analysis.trials import Ended, Trial
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import of_kind, reached, walk
+from quadrants_lab.ir.walk import constants, reached, walk
 
 RACE_CURE = (
     "run the loop serially (qd.loop_config(serialize=True) before it), write to a second field, or, to sum up, use += "
@@ -59,7 +59,7 @@ def races(kernel: N.Kernel) -> Iterator[Race]:
 
 def _single(task: N.Offload) -> bool:
     """Whether constant bounds leave the task at most one iteration."""
-    consts = {s.id: s.value for s in of_kind(task.bounds, N.Const)}
+    consts = constants(task.bounds)
     return all(b in consts and e in consts and consts[e] - consts[b] <= 1 for _, b, e in task.box())
 
 
@@ -100,10 +100,8 @@ def _same_value(info: Accesses, a: Access, b: Access) -> bool:
     such stores does not matter."""
     if not (isinstance(a.stmt, N.Store) and isinstance(b.stmt, N.Store)):
         return False
-    values = [info.defs.get(s.value) for s in (a.stmt, b.stmt)]
-    same = a.stmt.value == b.stmt.value or (
-        isinstance(values[0], N.Const) and isinstance(values[1], N.Const) and values[0].value == values[1].value
-    )
+    known = [s.constant for s in map(info.defs.get, (a.stmt.value, b.stmt.value)) if s is not None]
+    same = a.stmt.value == b.stmt.value or (len(known) == 2 and known[0] is not None and known[0] == known[1])
     given = a.stmt.index if a.stmt.index == b.stmt.index and a.stmt.value == b.stmt.value else ()
     return same and is_uniform(info, a.number, a.stmt.value, given)
 

@@ -73,7 +73,7 @@ def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
     of that task: the adjoint compares values with these results."""
     buffer = info.kernel.buffers[c.write.stmt.buffer]
     own = (w.stmt for w in _writes(info, buffer.name) if w.number == c.write.number)
-    if buffer.grad and any(isinstance(s, N.Atomic) and s.op in N.MINMAX for s in own):
+    if buffer.grad and any(s.atomic in N.MINMAX for s in own):
         cure = "keep the result of the atomic min or max in a field of its own"
         raise refusal("QL0404", c.read.stmt.span, c.write.stmt.span, cure=cure, name=buffer.name)
 
@@ -97,7 +97,7 @@ def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) ->
     for load in find(gradient.body, N.Load):
         if load.buffer in buffers and load.buffer not in derivatives:
             read = info.of.get(load.id if load.adjoint_of == N.NO_ID else load.adjoint_of)
-            if read is not None and (not buffers[load.buffer].transient or isinstance(read.stmt, N.Atomic)):
+            if read is not None and (not buffers[load.buffer].transient or read.stmt.atomic):
                 yield load, read
 
 
@@ -112,7 +112,7 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):
             of = gradient.buffers[load.buffer]
             compared = load.adjoint_of != N.NO_ID and not derivatives.isdisjoint((of.grad, of.dual))
-            if isinstance(read.stmt, N.Atomic) and not (compared and read.stmt.op in N.MINMAX):
+            if read.stmt.atomic and not (compared and read.stmt.atomic in N.MINMAX):
                 raise refusal("QL0403", read.stmt.span, name=shown(info.kernel.buffers[read.stmt.buffer]))
             for write in _writes(info, read.stmt.buffer):
                 if may_be_lost(info, read, write):

@@ -88,14 +88,13 @@ def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
             out += _op_demands(stmt, active)
         elif isinstance(stmt, N.Access):
             out += [Demand(i, f"index into {stmt.buffer}", stmt) for i in stmt.index]
-            if isinstance(stmt, N.Atomic) and stmt.op in N.MINMAX:
-                out.append(Demand(stmt.value, f"operand of atomic {stmt.op}", stmt))
-        elif isinstance(stmt, N.If):
-            out.append(Demand(stmt.cond, "condition of this if", stmt))
-        elif isinstance(stmt, N.For):
-            out += [Demand(v, "bound of this loop", stmt) for v in (stmt.begin, stmt.end)]
+            if isinstance(stmt, N.Write) and stmt.atomic in N.MINMAX:
+                out.append(Demand(stmt.value, f"operand of atomic {stmt.atomic}", stmt))
         elif isinstance(stmt, N.While):
             out.append(Demand(stmt.results[-1].id, "trip count of this loop", stmt))
+        elif isinstance(stmt, N.Control):
+            why = "condition of this if" if isinstance(stmt, N.If) else "bound of this loop"
+            out += [Demand(v, why, stmt) for v in stmt.deciding()]
         for b in stmt.blocks():
             out += demands(b, rev, active)
     return out

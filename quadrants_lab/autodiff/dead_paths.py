@@ -159,11 +159,11 @@ def _check_bits(g: _Graph, carriers: set[str]) -> None:
     loads = [r for place, some in g.loads.items() if place.buffer in carriers for r in some]
     for v in g.reach(loads, cuts=False):
         for bits, cut in g.next.get(v, ()):
-            if not (isinstance(cut, N.Op) and cut.prim == "bitcast"):
+            if cut is None or cut.prim != "bitcast":
                 continue
             for w in g.reach_from((bits,), cuts=False):
                 for number, back in g.next.get(w, ()):
-                    if not (isinstance(back, N.Op) and back.prim == "bitcast" and back.type.is_float):
+                    if not isinstance(back, N.Value) or back.prim != "bitcast" or not back.type.is_float:
                         continue
                     for target in _targets(g, carriers, g.reach_from((number,), cuts=False)):
                         raise refusal("QL0422", cut.span, back.span, name=target)

@@ -108,5 +108,4 @@ def _handed_to(p: N.Param, loop: N.Loop) -> int:
     if len(users) != 1 or not isinstance(users[0], N.Loop):
         return 0
     (inner,) = users
-    bounds = (inner.begin, inner.end) if isinstance(inner, N.For) else ()
-    return inner.span.line if p.id not in bounds and inner.span else 0
+    return inner.span.line if p.id not in inner.deciding() and inner.span else 0

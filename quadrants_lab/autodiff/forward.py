@@ -83,7 +83,7 @@ def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
     }  # fmt: skip
     used = uses(kernel.body)
     for a in info.of.values():
-        if isinstance(a.stmt, N.Atomic) and a.stmt.op in N.MINMAX and dual.buffers[a.stmt.buffer].dual:
+        if a.stmt.atomic in N.MINMAX and dual.buffers[a.stmt.buffer].dual:
             late |= {a.number} if a.stmt.id in used else set()
     return frozenset(lost - late)
 

@@ -24,7 +24,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32
-from quadrants_lab.ir.walk import find, reached, renamed, rewrite, uses, walk
+from quadrants_lab.ir.walk import constants, find, reached, renamed, rewrite, uses, walk
 
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
@@ -33,19 +33,18 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
     found = [
         s for s in find(task.body, N.Atomic) if s.op in N.MINMAX and s.buffer in with_derivative
     ]
-    constants = {s.id: s.value for s in find(task.body, N.Const)} if found else {}
+    known = constants(walk(task.body)) if found else {}
     accesses = list(find(task.body, N.Access)) if found else []
     for s, a in product(accesses, found):
-        same = isinstance(s, N.Atomic) and s.op == a.op
-        if s.buffer == a.buffer and not same and not _apart(s, a, constants):
+        if s.buffer == a.buffer and s.atomic != a.op and not _apart(s, a, known):
             raise refusal("QL0408", s.span, a.span, name=s.buffer, op=a.op)
     return found
 
 
-def _apart(a: N.Access, b: N.Access, constants: Mapping[int, object]) -> bool:
+def _apart(a: N.Access, b: N.Access, known: Mapping[int, object]) -> bool:
     """Whether the indices in some axis are different constants."""
     pairs = zip(a.index, b.index, strict=True)
-    return any(x in constants and y in constants and constants[x] != constants[y] for x, y in pairs)
+    return any(x in known and y in known and known[x] != known[y] for x, y in pairs)
 
 
 @dataclass(frozen=True, slots=True)

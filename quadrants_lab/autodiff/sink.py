@@ -83,7 +83,7 @@ def _sunk(
 
 def _only_adds(s: N.Stmt, used: Container[int]) -> bool:
     """Whether the access is a sum whose old value nothing reads, so that its order among such sums does not matter."""
-    return isinstance(s, N.Atomic) and s.op in ("add", "sub") and s.id not in used
+    return s.atomic in ("add", "sub") and s.id not in used
 
 
 def _is_zero(s: N.Op, zero: set[int], nil: set[int]) -> bool:

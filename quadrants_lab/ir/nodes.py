@@ -28,6 +28,7 @@ class Const(Uniform):
     """A constant of dtype ``type``."""
     form = "const {value:Number}"
     value: Any  # bool, int or float of Python; floats are exact in `type`
+    constant = property(lambda self: self.value)
 
 
 @dataclass(slots=True)
@@ -113,6 +114,7 @@ class Atomic(Read, Write, Value):
     private: bool = field(default=False, kw_only=True)
     distance: int = field(default=-1, kw_only=True)
     fission: int = field(default=0, kw_only=True)
+    atomic = property(lambda self: self.op)
 
 
 @dataclass(slots=True)
@@ -300,6 +302,9 @@ class If(Control):
     orelse: Block
     results: Params
 
+    def deciding(self) -> Ids:
+        return (self.cond,)
+
 
 @dataclass(slots=True)
 class For(Loop):
@@ -323,6 +328,9 @@ class For(Loop):
     threads: bool = field(default=False, kw_only=True)
     step: MaybeId = field(default=NO_ID, kw_only=True)
 
+    def deciding(self) -> Ids:
+        return (self.begin, self.end) if self.step == NO_ID else (self.begin, self.end, self.step)
+
 
 @dataclass(slots=True)
 class While(Loop):
@@ -336,6 +344,9 @@ class While(Loop):
     body: Block
     results: Params
     checkpoint: bool = field(default=False, kw_only=True)
+
+    def deciding(self) -> Ids:
+        return self.cond[-1].operands()
 
 
 @dataclass(slots=True)
@@ -361,6 +372,9 @@ class Offload(Scheduled):
     indices: Params
     body: Block
     block_dim: int = field(default=0, kw_only=True)
+
+    def deciding(self) -> Ids:
+        return self.bounds[-1].operands()
 
     def box(self) -> list[tuple[Param, int, int]]:
         """Each index with the ids of its begin and its end; not for a task of kind "threads"."""

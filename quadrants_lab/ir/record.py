@@ -52,6 +52,7 @@ class _Plain:
 _PLAIN: Any = _Plain
 _NONE = dataclasses.MISSING
 _FIRST = 12  # instances that are made without a compiled `__init__`: as many as take less time than compiling it
+_OF_BASES = (MemberDescriptorType, property)  # what a base has under the name of a field, which is no default
 _FIELD = _PLAIN.__dataclass_fields__["field"]._field_type  # the mark by which `dataclasses.fields` knows a field
 
 
@@ -72,7 +73,7 @@ def _with_fields(cls: Any, slots: bool) -> Any:
             elif name in vars(cls):
                 delattr(cls, name)
         else:
-            f = dataclasses.field(default=dataclasses.MISSING if type(default) is MemberDescriptorType else default)
+            f = dataclasses.field(default=dataclasses.MISSING if type(default) in _OF_BASES else default)
         f.name, f.type, f._field_type = name, kind, _FIELD
         f.kw_only = f.kw_only is True
         found[name] = f

@@ -58,6 +58,25 @@ class Stmt:
     nests: ClassVar[bool] = False  # whether the statement has blocks
     lane_safe: ClassVar[bool] = True  # whether iterations in the lanes of a vector can run it at the same time
 
+    @property
+    def prim(self) -> str:
+        """The primitive of an `Op`; "" for all others."""
+        return ""
+
+    @property
+    def atomic(self) -> str:
+        """The operation of an `Atomic`; "" for all others."""
+        return ""
+
+    @property
+    def constant(self) -> Any:
+        """The value of a `Const`; None for all others."""
+        return None
+
+    def deciding(self) -> Ids:
+        """The values that decide which of its blocks run, and how often: a condition, begins and ends."""
+        return ()
+
     # `derive` overrides the methods below
 
     def operands(self) -> Ids:

@@ -79,11 +79,16 @@ def from_numpy(dtype: Any) -> DType | None:
 _BY_NUMPY: dict[Any, DType] = {np.dtype(t.numpy): t for t in DTYPES.values()}
 
 
+_IN_ALL = 65504  # the greatest f16: numpy warns of numbers that are too large for a dtype, and not to warn takes long
+
+
 def convert(value: Any, dtype: DType) -> Any:
     """A Python number converted by the rules of a cast: rounded, saturated, wrapped, or compared with 0."""
     if dtype.is_float:
         if dtype is f64:
             return float(value)
+        if abs(value) <= _IN_ALL:
+            return dtype.numpy(value).item()
         with np.errstate(all="ignore"):
             return dtype.numpy(value).item()
     if dtype is u1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quadrants_lab.ir.nodes import Block, Kernel, Offload, Param, Stmt, Value, Yield
 from quadrants_lab.ir.traits import S
@@ -38,6 +38,11 @@ def find(block: Block, kind: type[K] | tuple[type[K], ...]) -> Iterator[K]:
 def of_kind(items: Iterable[object], kind: type[K] | tuple[type[K], ...]) -> Iterator[K]:
     """The items of this class or tuple of classes."""
     return (item for item in items if isinstance(item, kind))
+
+
+def constants(stmts: Iterable[Stmt]) -> dict[int, Any]:
+    """The value of each `Const` among the statements, by id."""
+    return {s.id: s.constant for s in stmts if s.constant is not None}
 
 
 def types_of(block: Block) -> dict[int, DType]:

@@ -26,7 +26,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
-from quadrants_lab.lang.missing import closest
+from quadrants_lab.lang.elsewhere import closest
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording

@@ -1,10 +1,11 @@
-"""Inner modules of Quadrants from which programs import names: where these names are here.
+"""Names of Quadrants that are elsewhere here, and names that this package lacks.
 
 The modules that `qd` shows, such as `quadrants_lab.math`, are files, so that editors and type checkers know them. A
 row of `ELSEWHERE` is a module without a file, whose names are looked up when a program asks for them.
 """
 
 import sys
+from collections.abc import Iterable
 from importlib.machinery import ModuleSpec
 from operator import attrgetter
 from types import ModuleType
@@ -15,8 +16,9 @@ ELSEWHERE = {
     "lang._fast_caching": "lang.kernel",
     "lang.exception": "errors",
     "lang.field": "lang.dense",
-    "lang.intrinsics": "lang.misc",
+    "lang.intrinsics": "lang.impl",
     "lang.kernel_impl": "lang.kernel",
+    "lang.misc": "lang.impl",
     "lang.runtime_ops": "lang.config",
     "lang.simt": "simt",
     **{f"lang.simt.{scope}": f"simt.{scope}" for scope in ("block", "grid", "subgroup", "warp")},
@@ -32,6 +34,14 @@ ELSEWHERE = {
     **{f"types.{name}": "types" for name in ("annotations", "buffer_view_type", "compound_types")},
     **{f"types.{name}": "types" for name in ("ndarray_type", "utils")},
 }  # fmt: skip
+
+# names that the package lacks, by what they are for
+OUTSIDE: dict[str, tuple[str, ...]] = {
+    "kernels as plain Python": ("python",),
+    "meshes": ("Mesh", "MeshInstance", "mesh_local", "mesh_patch_idx"),
+}
+
+_WHY = {name: f"is not supported: {what} are outside of quadrants_lab" for what in OUTSIDE for name in OUTSIDE[what]}
 
 
 class Elsewhere(ModuleType):
@@ -73,3 +83,27 @@ def register() -> None:
         parent, _, last = module.__name__.rpartition(".")
         if parent in sys.modules:  # the `__getattr__` of others finds it
             setattr(sys.modules[parent], last, module)
+
+
+class NotSupportedYet(AttributeError, NotImplementedError):
+    """A public name of Quadrants that quadrants_lab lacks."""
+
+
+def missing_attribute(module: str, name: str, have: Iterable[str]) -> Any:
+    """For a module's ``__getattr__``: the inner module of that name (`elsewhere`). Raises the error for any other name;
+    ``have``: those that the module has."""
+    if (inner := sys.modules.get(f"quadrants_lab{module[2:]}.{name}")) is not None:
+        return inner
+    if name in _WHY:
+        raise NotSupportedYet(f"{module}.{name} {_WHY[name]}")
+    # inspect, copy and IPython probe for many names with an underscore, and need no advice
+    close = "" if name.startswith("_") else closest(name, (n for n in have if not n.startswith("_")))
+    hint = f"; did you mean {module}.{close}?" if close else ""
+    raise AttributeError(f"{module} has no attribute {name!r}{hint}")
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """The one of the names that is spelled most like ``name``; "" if none is similar."""
+    from difflib import get_close_matches  # imported here, because it is slow to import and rarely needed
+
+    return next(iter(get_close_matches(name, list(names), 1)), "")

@@ -1,10 +1,14 @@
-"""Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`."""
+"""Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`, and questions
+about this machine, in Quadrants `qd.lang.misc`."""
 
 from typing import Any
 
-from quadrants_lab.lang.config import WITHOUT_EFFECT, change_option, sync
+from quadrants_lab.lang.arch import Arch, cpu
+from quadrants_lab.lang.config import WITHOUT_EFFECT, change_option, sync, why_not
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime import session
+
+_CLOCK_RATE = 13  # CU_DEVICE_ATTRIBUTE_CLOCK_RATE, in kHz
 
 
 class Config:
@@ -71,6 +75,25 @@ def get_runtime() -> Runtime:
 def dump_compile_config() -> None:
     """Prints the options of the session, one a line."""
     print(cfg)
+
+
+def is_arch_supported(arch: Arch) -> bool:
+    """Whether kernels can run on this arch here."""
+    return not why_not(arch, False)
+
+
+def clock_freq_hz() -> float:
+    """The nominal frequency of `qd.clock_counter` in Hz, of a GPU of NVIDIA's; NotImplementedError elsewhere."""
+    now = session.current()
+    driver: Any = getattr(now.device, "driver", None)
+    khz = driver.attribute(_CLOCK_RATE) if now.settings.backend == "cuda" and hasattr(driver, "attribute") else 0
+    if not khz:
+        raise NotImplementedError(f"the frequency of the clock is not known on {now.settings.backend}")
+    return float(khz) * 1e3
+
+
+def get_host_arch_list() -> list[Arch]:
+    return [cpu]
 
 
 cfg = Config()

@@ -20,6 +20,11 @@ from quadrants_lab.lang.shapes import Shape
 from quadrants_lab.lang.struct import MemberError, Struct, StructType, as_member, make_struct
 
 
+def _of_first(name: str, doc: str) -> Any:
+    """An attribute that a field of structs has from its first member."""
+    return property(lambda self: getattr(self._first(), name), doc=doc)
+
+
 class StructField:
     """A field of structs; made by ``S.field`` of a struct type S, or `qd.Struct.field`.
 
@@ -37,58 +42,24 @@ class StructField:
     def _first(self) -> Field | StructField:
         return next(iter(self.members.values()))
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._first().shape
-
-    @property
-    def offset(self) -> tuple[int, ...]:
-        return self._first().offset
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the first member, as in Quadrants; each member has its own."""
-        return self._first().dtype
-
-    @property
-    def layout(self) -> tuple[int, ...] | None:
-        """None: memory is row-major, a field for each member."""
-        return self._first().layout
+    shape = _of_first("shape", "Of all members.")
+    offset = _of_first("offset", "Of all members.")
+    dtype = _of_first("dtype", "The dtype of the first member, as in Quadrants; each member has its own.")
+    layout = _of_first("layout", "None: memory is row-major, a field for each member.")
+    snode = _of_first("snode", "The node that it is placed in.")
+    keys = property(lambda self: list(self.members), doc="The names of the members.")
+    methods = property(lambda self: self.struct_type.methods)
+    placed = property(lambda self: all(m.placed for m in self.members.values()))
+    grad = property(lambda self: self._companions("grad"), doc="Of the members that have one; false if none has.")
+    dual = property(lambda self: self._companions("dual"), doc="Of the members that have one; false if none has.")
 
     def to_dlpack(self, versioned: bool = False) -> NoReturn:
         """An error: each member has memory of its own, and a capsule."""
         raise NotImplementedError("a field of structs has no single capsule: call to_dlpack() of its members")
 
-    @property
-    def snode(self) -> Any:
-        """The node that it is placed in."""
-        return self._first().snode
-
     def parent(self, n: int = 1) -> Any:
         """The node that it is placed in, or one n - 1 levels above it."""
         return self._first().parent(n)
-
-    @property
-    def placed(self) -> bool:
-        return all(m.placed for m in self.members.values())
-
-    @property
-    def keys(self) -> list[str]:
-        return list(self.members)
-
-    @property
-    def methods(self) -> dict[str, Any]:
-        return self.struct_type.methods
-
-    @property
-    def grad(self) -> Any:
-        """The gradients of the members that have one; false if none has."""
-        return self._companions("grad")
-
-    @property
-    def dual(self) -> Any:
-        """The duals of the members that have one; false if none has."""
-        return self._companions("dual")
 
     def _companions(self, which: str) -> Any:
         found = {name: getattr(member, which) for name, member in self.members.items()}

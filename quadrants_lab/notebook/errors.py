@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from quadrants_lab.errors import QuadrantsError, QuadrantsSyntaxError, QuadrantsWarning
-from quadrants_lab.lang.missing import NotSupportedYet
+from quadrants_lab.lang.elsewhere import NotSupportedYet
 from quadrants_lab.runtime.check.report import Report
 
 CELL = "Cell In["

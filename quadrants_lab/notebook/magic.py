@@ -13,8 +13,8 @@ from IPython.display import display
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.elsewhere import NotSupportedYet
 from quadrants_lab.lang.kernel import BoundKernel, Kernel
-from quadrants_lab.lang.missing import NotSupportedYet
 from quadrants_lab.notebook import errors, experiment, show
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.error import UsageError
 
-from quadrants_lab.lang.missing import closest
+from quadrants_lab.lang.elsewhere import closest
 
 
 @dataclass(frozen=True, slots=True)

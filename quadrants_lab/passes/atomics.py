@@ -75,7 +75,7 @@ def _also_used_otherwise(task: N.Stmt) -> set[str]:
     """The buffers with an atomic minimum or maximum that the task also accesses in another way."""
     kinds: dict[str, set[str]] = {}
     for s in find((task,), N.Access):
-        kinds.setdefault(s.buffer, set()).add(s.op if isinstance(s, N.Atomic) else type(s).__name__)
+        kinds.setdefault(s.buffer, set()).add(s.atomic or type(s).__name__)
     return {buffer for buffer, found in kinds.items() if len(found) > 1 and found & {*N.MINMAX}}
 
 

@@ -113,7 +113,7 @@ def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[i
     if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
         return {}
     used = uses(task.body)
-    if any(isinstance(a.stmt, N.Atomic) and a.stmt.id in used for a in own):
+    if any(a.stmt.atomic and a.stmt.id in used for a in own):
         return {}  # each loop that needs an old value would change the element again
     classes = memory_classes(info.kernel)
     near: dict[str, list[Access]] = {}
@@ -134,7 +134,7 @@ def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[i
 
 
 def _adds(a: Access) -> bool:
-    return isinstance(a.stmt, N.Atomic) and a.stmt.op in ("add", "sub")
+    return a.stmt.atomic in ("add", "sub")
 
 
 def _row_at(info: Accesses, a: Access, last: str) -> str:

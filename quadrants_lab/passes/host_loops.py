@@ -17,6 +17,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import (
+    constants,
     emit_copy,
     end_of,
     find,
@@ -92,7 +93,7 @@ def thread_rows(kernel: N.Kernel) -> N.Kernel:
         by = _row(s, consts) if isinstance(s, N.For) and s.threads else 0
         return b.made(_rows, b, s, by) if by else s
 
-    consts = {s.id: s.value for s in find(kernel.body, N.Const)}
+    consts = constants(walk(kernel.body))
     return rewritten(kernel, one, b)
 
 

@@ -25,7 +25,7 @@ def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no ``isqrt``. Runs after `determine_ad_stack_size`, whose sizes may contain
     ``isqrt`` but no loop."""
     b = Builder(kernel.next_id, types_of(kernel.body))
-    return rewritten(kernel, lambda s: b.made(_isqrt, b, s) if isinstance(s, N.Op) and s.prim == "isqrt" else s, b)
+    return rewritten(kernel, lambda s: b.made(_isqrt, b, s) if s.prim == "isqrt" else s, b)
 
 
 def _isqrt(b: Builder, s: N.Op) -> None:

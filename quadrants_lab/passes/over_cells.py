@@ -8,7 +8,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import emit_copy, of_kind, rewrite_in, substitute, types_of, walk
+from quadrants_lab.ir.walk import constants, emit_copy, of_kind, rewrite_in, substitute, types_of, walk
 from quadrants_lab.passes.merged_branches import merged, written
 
 FEWEST = 64  # fewest iterations of a task, so that all threads of the host have work
@@ -101,11 +101,10 @@ class _Nest:
     ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]], set[int]]:
         """The ids of the statements that compute the condition; for each index that is divided by one constant n there,
         n and the ids of these divisions; and the indices that are read in another way."""
-        axes = {p.id: p.id for p in self.task.indices}
+        axes, known = {p.id: p.id for p in self.task.indices}, constants(made.values())
         for p, begin in zip(self.task.indices, self.begins, strict=True):
             for s in made.values():
-                by = made.get(s.args[1]) if isinstance(s, N.Op) and s.prim == "sub" and s.args[0] == p.id else None
-                if begin and isinstance(by, N.Const) and by.value == begin:
+                if begin and s.prim == "sub" and s.operands()[0] == p.id and known.get(s.operands()[1]) == begin:
                     axes[s.id] = p.id
         test, direct, divided = set[int](), set[int](), dict[int, tuple[int, tuple[int, ...]]]()
         todo = [cond]
@@ -114,14 +113,13 @@ class _Nest:
                 continue
             s = made[id]
             test.add(id)
-            first = s.operands()[0] if s.operands() else -1
-            by = made.get(s.operands()[1]) if isinstance(s, N.Op) and s.prim == "floordiv" else None
-            axis = axes.get(first, -1)
-            if axis >= 0 and (first != axis or not self._begin(axis)) and isinstance(by, N.Const) and by.value > 1:
-                n, same = divided.get(axis, (by.value, ()))
+            first, second, *_ = *s.operands(), -1, -1
+            by, axis = known.get(second, 0) if s.prim == "floordiv" else 0, axes.get(first, -1)
+            if axis >= 0 and (first != axis or not self._begin(axis)) and by > 1:
+                n, same = divided.get(axis, (by, ()))
                 divided[axis] = n, (*same, s.id)
-                direct.update({axis} if n != by.value else ())
-                test.add(by.id)
+                direct.update({axis} if n != by else ())
+                test.add(second)
                 continue
             direct.update(axes[i] for i in s.operands() if i in axes)
             todo += s.operands()
@@ -378,7 +376,7 @@ def _by_any(s: N.Stmt) -> N.Stmt:
 
 def _ends(task: N.Offload) -> list[tuple[int, int]] | None:
     """Where each axis begins and ends; None unless these are constants."""
-    known = {s.id: s.value for s in of_kind(task.bounds, N.Const)}
+    known = constants(task.bounds)
     ends = task.bounds[-1].operands() if task.bounds else ()
     k = len(task.indices)
     if not all(i in known for i in ends):

@@ -24,7 +24,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges, tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
-from quadrants_lab.ir.walk import end_of, find, free_values, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import constants, end_of, find, free_values, rewrite, substitute, types_of, walk
 from quadrants_lab.passes.host_loops import narrowed
 from quadrants_lab.passes.structure_exits import structure_exits
 
@@ -73,7 +73,7 @@ class _Task:
         whiles = (w.cond for w in find(task.body, N.While))
         self.tests = {i for cond in whiles for s in walk(cond) for i, _ in s.defs()}
         self.names = {p.id: p.name for s in walk(task.body) for p in (*s.params(), *getattr(s, "results", ()))}
-        self.consts = {s.id: s.value for s in find((*b.stmts, *task.bounds, *task.body), N.Const)}
+        self.consts = constants(walk((*b.stmts, *task.bounds, *task.body)))
         self.uniform = self.uniform_values(loads=False)
         self.uniform_loads = self.uniform_values(loads=True)
         self.cost = self.costs()
@@ -213,15 +213,11 @@ class _Task:
                 waits = _has_barrier(s)
                 carried = s.carried if isinstance(s, N.Loop) else ()
                 uniform |= {p.id for p in carried if p.id not in divergent}
-                if isinstance(s, N.For) and (waits or (is_uniform(s.begin) and is_uniform(s.end))):
+                if isinstance(s, N.For) and (waits or all(map(is_uniform, s.deciding()))):
                     uniform.add(s.index.id)
                 for inner in s.blocks():
                     self.collect_uniform(inner, loads, uniform, divergent)
-                if isinstance(s, N.If):
-                    control: tuple[int, ...] = (s.cond,)
-                else:
-                    control = (s.begin, s.end) if isinstance(s, N.For) else end_of(s.blocks()[0]).values
-                agreed = (waits and isinstance(s, N.Loop)) or all(map(is_uniform, control))
+                agreed = (waits and isinstance(s, N.Loop)) or all(map(is_uniform, s.deciding()))
                 sources = merges(s)
                 for p, r in zip(carried or s.results, s.results, strict=True):
                     if not agreed or not all(is_uniform(v) for v, to in sources if to == r.id):
@@ -244,12 +240,12 @@ class _Task:
     def is_block_number(self, s: N.Stmt) -> bool:
         """Whether the value is ``i // n``, with i the number of the iteration and n a multiple of the size of a
         block."""
-        if not isinstance(s, N.Op) or s.prim != "floordiv":
+        if s.prim != "floordiv":
             return False
-        made, size = self.defs.get(s.args[0]), self.task.block_dim
-        first = self.consts.get(end_of(self.task.bounds).values[0], 1)
-        index = [p.id for p in self.task.indices] == [s.args[0]] and first % size == 0
-        by = self.consts.get(s.args[1], 0)
+        (of, divisor), size = s.operands(), self.task.block_dim
+        made, by = self.defs.get(of), self.consts.get(divisor, 0)
+        first = self.consts.get(self.task.deciding()[0], 1)
+        index = [p.id for p in self.task.indices] == [of] and first % size == 0
         index = index or (isinstance(made, N.Builtin) and made.what == "number")
         return bool(index and by > 0 and by % size == 0)
 
@@ -389,9 +385,10 @@ class _Task:
             return self.index(axes.index(i), self.base)
         if i in self.uniform and not isinstance(s, N.Value):
             return i
-        if isinstance(s, N.Op) and self.is_block_number(s):
-            first = self.index(0, self.base) if s.args[0] in axes else b.cast(self.base, i32)
-            return b.op("floordiv", first, b.const(self.consts[s.args[1]], s.type))
+        if s is not None and self.is_block_number(s):
+            (of, divisor), t = s.operands(), b.types[i]
+            first = self.index(0, self.base) if of in axes else b.cast(self.base, i32)
+            return b.op("floordiv", first, b.const(self.consts[divisor], t))
         if i not in self.names and s is None and i not in {p.id for p in self.task.indices}:
             return i
         if i not in self.uniform_loads:

@@ -152,7 +152,7 @@ def covered(body: N.Block, stores: set[int]) -> set[int]:
 
     def sure(cond: int) -> bool:
         s = defs.get(cond)
-        return cond in inside or (isinstance(s, N.Op) and s.prim == "and" and all(sure(a) for a in s.args))
+        return cond in inside or (s is not None and s.prim == "and" and all(map(sure, s.operands())))
 
     def place(s: N.Load | N.Store) -> tuple[str, tuple[int, ...]]:
         found = []

@@ -7,7 +7,7 @@ unrolling these loops makes the index a constant: the selects disappear, and the
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.unroll import unroll_loops
-from quadrants_lab.ir.walk import find, walk
+from quadrants_lab.ir.walk import constants, find, walk
 
 MOST_MADE = 1000  # statements that a nest of loops may become
 MOST_VISITED = 50_000  # statements that are visited to make those: an access has a select for each element
@@ -25,17 +25,15 @@ def _indexing(body: N.Block) -> set[int]:
     """The ids of loops whose index decides which of several elements a select takes."""
     loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it is made of
     places: dict[int, set[int]] = {}  # such a value -> constants that it is compared with
-    known, selected = {}, {s.args[0] for s in find(body, N.Op) if s.prim == "select"}
+    known, selected = constants(walk(body)), {s.args[0] for s in find(body, N.Op) if s.prim == "select"}
     if not selected:
         return set()
     for s in walk(body):
-        if isinstance(s, N.Const):
-            known[s.id] = s.value
-        elif isinstance(s, N.For) and not (s.reverse or s.checkpoint or s.step != N.NO_ID):
+        if isinstance(s, N.For) and not (s.reverse or s.checkpoint or s.step != N.NO_ID):
             loops[s.index.id] = {s.id}
         elif isinstance(s, N.Op) and s.type.is_int:
             if of := set().union(*(loops.get(a, ()) for a in s.args)):
                 loops[s.id] = of
-        elif isinstance(s, N.Op) and s.prim == "eq" and s.args[0] in loops and s.args[1] in known:
-            places.setdefault(s.args[0], set()).add(known[s.args[1]])
+        elif s.prim == "eq" and s.operands()[0] in loops and s.operands()[1] in known:
+            places.setdefault(s.operands()[0], set()).add(known[s.operands()[1]])
     return set().union(*(loops[value] for value, found in places.items() if len(found) >= _LEAST))

@@ -27,7 +27,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, i32, i64, u8, u64
-from quadrants_lab.ir.walk import of_kind, renamed, rewrite, types_of, uses, walk
+from quadrants_lab.ir.walk import constants, renamed, rewrite, types_of, uses, walk
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.suspect_races import CHANGED, READ, WRITTEN, Place, Suspecting, Watched
 
@@ -76,7 +76,7 @@ def _kind(a: Access) -> str:
 def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
     """Each index of the task, with its lowest bit in a mark and its number of bits. An index with constant bounds
     gets as many bits as it needs, and the others share the remaining bits."""
-    consts = {s.id: s.value for s in of_kind(task.bounds, N.Const)}
+    consts = constants(task.bounds)
     ends, k = [(consts.get(b, -1), consts.get(e, -1)) for _, b, e in task.box()], len(task.indices)
     needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in ends]
     left, shares = _ITERATION_BITS - sum(needed), needed.count(0)
@@ -170,7 +170,7 @@ class _Watcher:
                 assert isinstance(s, N.Access)
                 self.b.span = s.span
                 made = self.b.made(add, s, w)
-            idle = isinstance(s, (N.Store, N.Print, N.Assert)) or (isinstance(s, N.Atomic) and s.id not in self.read)
+            idle = isinstance(s, (N.Store, N.Print, N.Assert)) or (bool(s.atomic) and s.id not in self.read)
             if idle and not effects:
                 return made
             return [*made, s] if made else s

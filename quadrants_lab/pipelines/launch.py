@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from quadrants_lab.ir.buffers import Buffer
 from quadrants_lab.ir.importing import lazily
-from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Op, Pass, Stmt, Store, While
+from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Pass, Stmt, Store, While
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
@@ -37,9 +37,7 @@ def _where(concerns: Callable[[Stmt], bool], module: str, name: str) -> Pass:
 
 split_blocks = _where(lambda s: isinstance(s, Offload) and s.block_dim > 0, "split_blocks", "split_blocks")
 structure_exits = _where(lambda s: isinstance(s, Exit), "structure_exits", "structure_exits")
-unroll_local_arrays = _where(
-    lambda s: isinstance(s, Op) and s.prim == "select", "unroll_local_arrays", "unroll_local_arrays"
-)
+unroll_local_arrays = _where(lambda s: s.prim == "select", "unroll_local_arrays", "unroll_local_arrays")
 over_cells = _where(lambda s: isinstance(s, If), "over_cells", "over_cells")
 spare_pages = _where(lambda s: isinstance(s, Store), "spare_pages", "spare_pages")
 unroll_whiles = _where(lambda s: isinstance(s, While), "host_loops", "unroll_whiles")

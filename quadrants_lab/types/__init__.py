@@ -7,8 +7,8 @@ from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarr
 from quadrants_lab.lang.buffer_view import BufferViewType
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 from quadrants_lab.lang.dtypes import __all__ as _dtypes
+from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
-from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.struct import StructType, struct
 from quadrants_lab.types import primitive_types, quant
 

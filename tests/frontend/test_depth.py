@@ -128,6 +128,13 @@ def test_an_error_of_recursion_after_many_calls_is_short() -> None:
     assert len(said.splitlines()) < 30
 
 
+def test_an_object_that_is_passed_on_ends_no_recursion() -> None:
+    text = "@qd.func\ndef f(a, how: qd.template()):\n    return f(a, 'fast')\n"
+    said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return f(3, 'fast')\n")
+    assert "QL1603" in said
+    assert "'f' calls itself\n" in said
+
+
 def test_static_arguments_without_end() -> None:
     text = "@qd.func\ndef up(n: qd.template()):\n    return up(n + 1)\n"
     said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return up(0)\n")

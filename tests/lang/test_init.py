@@ -3,7 +3,7 @@
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.lang.missing import NotSupportedYet
+from quadrants_lab.lang.elsewhere import NotSupportedYet
 from quadrants_lab.runtime import session
 
 

@@ -5,13 +5,13 @@ from math import prod
 
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS, constants
+from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
-from quadrants_lab.ir.walk import find, types_of, uses, walk
+from quadrants_lab.ir.walk import constants, find, types_of, uses, walk
 
 _by_trips = lazily("backends.lower.adstacks.loops", "by_trips")  # a task without adstacks does not load it
 _QUOTIENTS = ("div", "sqrt", "rsqrt")

@@ -147,7 +147,7 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: V.Value) -> V.
         return row.lower(cx, node, *args, **keywords) if keywords else _lowered(cx, node, row, args)
     names = [p.rstrip("=") for p in row.params]
     optional = [p.rstrip("=") for p in row.params if p.endswith("=")]
-    by_name = bound(cx, node, name_of(node.func), names, args, keywords, optional)
+    by_name = bound(cx, node, names, args, keywords, optional)
     return _lowered(cx, node, row, [by_name.get(name) for name in names])
 
 

@@ -142,7 +142,7 @@ def _bind(
     defaults = source.fn.__defaults__ or ()
     optional = dict(zip(names[positional - len(defaults) : positional], defaults, strict=True))
     optional.update(source.fn.__kwdefaults__ or {})
-    given = bound(cx, node, source.name, names, args, keywords, optional, positional)
+    given = bound(cx, node, names, args, keywords, optional, positional, text=source.name)
     env: dict[str, Value] = {}
     for p in params:
         value = given[p.arg] if p.arg in given else cx.wrap(optional[p.arg], p.arg)

@@ -107,7 +107,7 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
         for text, (node, was) in variables.items():
             if text not in found and frame.env.get(node.id) is was:
                 found[text] = cx.name(node)
-        shown = [[f"{text} = ", Slot(v.id)] for text, v in found.items() if isinstance(v, Num)]
+        shown: list[list[Part]] = [[f"{text} = ", Slot(v.id)] for text, v in found.items() if isinstance(v, Num)]
         return [" (with ", *_separated(shown, ", "), ")"] if shown else []
 
     return value, parts

@@ -79,7 +79,8 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
         return found
     try:
         known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
-        return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
+        text = name_of(node)
+        return tuple(cx.wrap(v, f"{text}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
         later = value.fields or isinstance(value, (V.Obj, V.Grouped, V.Range, V.NdRange))
         raise cx.fail("QL1726" if later else "QL1701", node, what=value.describe()) from None

@@ -43,10 +43,9 @@ class Obj(Value):
             return f"{self.value!r}"
         return f"'{self.text}' ({type(self.value).__name__})" if self.text else f"a {type(self.value).__name__}"
 
-    def structure(self) -> Any:
-        return id(self.raw)
+    static_key = property(lambda self: id(self.raw))
 
-    def static_key(self) -> Any:
+    def structure(self) -> Any:
         return id(self.raw)
 
     @property

@@ -78,6 +78,7 @@ class Frame:
     # what names meant outside of the static loops that are being unrolled, whose variables have these names
     hiding: Env = field(default_factory=dict)
     hidden: bool = False  # errors and statements are located at the call, because the source is the library's
+    spans: dict[ast.AST, Span] = field(default_factory=dict)  # found so far: unrolled code meets a node many times
 
 
 class LoopConfig(NamedTuple):
@@ -174,7 +175,12 @@ class Context:
 
     def span(self, node: Any) -> Span:
         frame = self.frame
-        return frame.call if frame.hidden and frame.call else frame.source.span(node, frame.call)
+        if frame.hidden and frame.call:
+            return frame.call
+        found = frame.spans.get(node)
+        if found is None:
+            found = frame.spans[node] = frame.source.span(node, frame.call)
+        return found
 
     def at(self, node: Any) -> None:
         """Gives statements that are emitted from now on the span of ``node``."""

@@ -5,7 +5,7 @@ import math
 from collections.abc import Container, Sequence
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.diagnostics import count, name_of
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
 from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Struct, Value
@@ -40,7 +40,7 @@ def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], 
     if declared.__qd_type__ == "view":
         raise cx.fail("QL1604", call, text=ast.unparse(call.func), what="a view is made outside of kernels, x[2:6]")
     names = list(declared.members)
-    given = bound(cx, call, ast.unparse(call.func), names, args, keywords, optional=names, noun="member")
+    given = bound(cx, call, names, args, keywords, optional=names, noun="member")
     nodes = {**dict(zip(names, call.args, strict=False)), **{k.arg: k.value for k in call.keywords}}
     return Struct(declared, {
         name: as_type(cx, given.get(name, Lit(0, call)), want, nodes.get(name, call))
@@ -49,11 +49,11 @@ def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], 
 
 
 def bound(
-    cx: Context, call: ast.Call, text: str, names: Sequence[str], args: Sequence[Value], keywords: dict[str, Value],
-    optional: Container[str] = (), positional: int | None = None, noun: str = "parameter",
+    cx: Context, call: ast.Call, names: Sequence[str], args: Sequence[Value], keywords: dict[str, Value],
+    optional: Container[str] = (), positional: int | None = None, noun: str = "parameter", text: str = "",
 ) -> dict[str, Value]:  # fmt: skip
-    """The arguments of a call of ``text`` by the names of its parameters, of which the first ``positional`` (None: all)
-    can be given by position; error QL1602 where they do not fit."""
+    """The arguments of a call by the names of its parameters, of which the first ``positional`` (None: all) can be
+    given by position. Error QL1602 where they do not fit; ``text`` names what is called if the call does not."""
     most = len(names) if positional is None else positional
     given = dict(zip(names[:most], args, strict=False))
     unknown = next((k for k in keywords if k not in names or k in given), None)
@@ -67,7 +67,7 @@ def bound(
         what = f"'{missing}' is missing"
     else:
         return given
-    raise cx.fail("QL1602", call, text=text, what=what, params=", ".join(names))
+    raise cx.fail("QL1602", call, text=text or name_of(call.func), what=what, params=", ".join(names))
 
 
 def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:

@@ -236,10 +236,8 @@ class LaunchFlow:
             return
         for inner in walk(block):
             if any(i in self.flows for i in inner.operands()) or getattr(inner, "buffer", "") in self.dependent:
-                ids = (s.cond,) if isinstance(s, N.If) else (s.begin, s.end) if isinstance(s, N.For) else ()
-                self.trace.skipped[s.id] = Event(
-                    s, self.kernel.name, self.number, self.lane, tuple((self.name(i), self.env[i]) for i in ids)
-                )
+                values = tuple((self.name(i), self.env[i]) for i in s.deciding() if not isinstance(s, N.While))
+                self.trace.skipped[s.id] = Event(s, self.kernel.name, self.number, self.lane, values)
                 return
 
     def _set(self, value: int, flow: Flow | None) -> None:

@@ -68,19 +68,19 @@ def why_kink(trace: Trace) -> Cause | None:
         return None
     event = trace.ties[0]
     s = event.stmt
-    what = s.op if isinstance(s, N.Atomic) else s.prim if isinstance(s, N.Op) else ""
+    what = s.atomic or s.prim
     if what in DECISIONS:
         return cause("tie", "the two sides of a comparison are equal", event, "decided here")
     if what == "abs":
         return cause("kink", "abs has two slopes at 0", event, "0 here, where the derivative is set to 0")
-    share = "all iterations that reach it share" if isinstance(s, N.Atomic) else "the first operand takes"
+    share = "all iterations that reach it share" if s.atomic else "the first operand takes"
     return cause("tie", f"the operands of {what} are equal: it has a slope for each", event,
                  f"a tie; {share} the whole derivative")  # fmt: skip
 
 
 def _lost(event: Event) -> Cause:
     s = event.stmt
-    assert isinstance(s, N.Op)
+    assert isinstance(s, N.Value)
     if s.prim in ("min", "max"):
         return cause("saturated", f"{s.prim} takes its other operand", event, "the derivative ends here")
     if s.prim == "select":
@@ -95,8 +95,8 @@ def _lost(event: Event) -> Cause:
 def _cut(event: Event, name: str) -> Cause:
     s = event.stmt
     if isinstance(s, N.Write):
-        if isinstance(s, N.Atomic) and s.op not in ("add", "sub"):
-            return cause("atomic", f"an atomic {s.op} has no derivative", event, "it ends here")
+        if s.atomic not in ("", "add", "sub"):
+            return cause("atomic", f"an atomic {s.atomic} has no derivative", event, "it ends here")
         return cause("no gradient", f"the gradient stops at {s.buffer}, which has none", event,
                      f"{s.buffer} takes what came from {name}", f"make {s.buffer} with needs_grad=True")  # fmt: skip
     if isinstance(s, N.Load):

@@ -20,7 +20,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.pipelines.launch import TASKS, for_host, front, primal
@@ -231,11 +231,7 @@ def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     """The options; those of `CompileOptions.reproducible` where the kernel has a differentiable atomic min or max: the
     gradient finds the element that won by computing its value again, so both kernels must round alike."""
-    if any(
-        isinstance(s, N.Atomic)
-        and s.op in N.MINMAX
-        and (kernel.buffers[s.buffer].grad or kernel.buffers[s.buffer].dual)
-        for s in walk(kernel.body)
-    ):
+    extremes = (kernel.buffers[s.buffer] for s in find(kernel.body, N.Atomic) if s.op in N.MINMAX)
+    if any(buffer.grad or buffer.dual for buffer in extremes):
         return replace(options, fast_math=False, reproducible=True)
     return options

@@ -76,7 +76,7 @@ def _may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
     overwrote, the winners of atomic minima and maxima, the launch number that random draws depend on, gradients that
     the kernel itself reads or writes, shared memory of blocks, which cells a loop that activates cells has found."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
-    by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in N.MINMAX) for s in walk(kernel.body))
+    by_end = any(isinstance(s, N.Random) or s.atomic in N.MINMAX for s in walk(kernel.body))
     blocks = any(b.role in ("block", "kept") for b in kernel.buffers.values())
     if keeps or blocks or by_end or touched(kernel.body) & derivatives:
         raise C.TwoLaunchesError
