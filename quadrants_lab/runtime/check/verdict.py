@@ -317,8 +317,7 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
             return Verdict(name, "right", "is zero, and so is the slope of the loss where steps are narrow", found)
         if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
             return Verdict(name, "jumps", _JUMPS, found)
-        says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
-        return Verdict(name, "noisy", says, found)
+        return Verdict(name, "noisy", _scattered(scatter), found)
     worst, at = _worst(state, x, limit) if best.error > limit else (None, None)
     if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
@@ -341,8 +340,10 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
         says = "is too small to be seen in the loss" if x.gradient.any() else "is zero, and the loss does not move"
         return Verdict(name, "right", says, found)
     to = f"to {best.error:.0e}" if best.error else "within rounding error"
-    if tangent is None and unsure > _HIDDEN:
-        to += f", which hides {f'errors of less than {unsure:.0%}' if unsure < 0.5 else 'almost any error'}"
+    if tangent is None and x.gradient.any() and unsure > 0.5:
+        return Verdict(name, "noisy", _scattered(max(scatter, min(unsure, 1.0))), found)
+    if tangent is None and x.gradient.any() and unsure > _HIDDEN:
+        to += f", which hides errors of less than {unsure:.0%}"
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
 
@@ -354,6 +355,10 @@ def _measured(state: Check, x: differences.Input, found: Sequence[differences.Mo
         found = sorted((*found, *between), key=lambda m: -m.width)
     eps = float(np.finfo(state.loss.dtype.numpy).eps)
     return slopes.measured(found, 16 * eps * float(np.abs(x.gradient) @ np.abs(x.direction)))
+
+
+def _scattered(scatter: float) -> str:
+    return f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
 
 
 def _contradict(found: Sequence[differences.Move], tangent: Tangent, limit: float) -> bool:
