@@ -161,7 +161,7 @@ def test_an_error_that_all_of_many_elements_have_in_common_is_found(scatter, fac
     of it is within the tolerance of forward mode, and within the noise of so large a loss. By how much the slopes at
     two widths differ is chance, which the last bits of sines on a processor decide (``scatter``; None: as here)."""
     if scatter is not None:
-        monkeypatch.setattr(verdict, "_scatter", lambda found: scatter)
+        monkeypatch.setattr("quadrants_lab.runtime.check.slopes.scatter", lambda found: scatter)
     qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
     x, v = (qd.field(qd.f32, 40_000, needs_grad=True) for _ in range(2))
     y = qd.field(qd.f32, (), needs_grad=True)
@@ -206,3 +206,85 @@ def test_an_error_that_all_of_many_elements_have_in_common_is_found(scatter, fac
         (cause,) = found.causes
         assert cause.kind == "custom gradient"
         assert ("0.9 times what it should" if by == "a kernel" else "launches nothing") in cause.says
+
+
+@pytest.mark.parametrize("fp", ["f32", "f64"])
+@pytest.mark.parametrize("by", ["a kernel", "Python"])
+@pytest.mark.parametrize(("size", "high"), [(1, 0.0), (1000, 0.0), (1, 100.0)])
+@pytest.mark.parametrize("factor", [1.0, 1.01, 1.1, -1.0])
+def test_a_factor_of_a_custom_gradient_is_found(factor, size, high, by, fp) -> None:
+    """Narrow steps of an f32 show nothing of a factor of 1.01, and a wide step bends; ``high``: part of the loss."""
+    dtype = getattr(qd, fp)
+    qd.init(arch=qd.cpu, default_fp=dtype, offline_cache=False)
+    x, v = (qd.field(dtype, size, needs_grad=True) for _ in range(2))
+    y = qd.field(dtype, (), needs_grad=True)
+    x.from_numpy((np.random.default_rng(2).random(size) + 0.5).astype(dtype.numpy))
+
+    @qd.kernel
+    def waves():
+        for i in x:
+            v[i] = qd.sin(x[i]) * x[i]
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += v[i] * v[i] + high
+
+    @qd.kernel
+    def back():
+        for i in x:
+            x.grad[i] += factor * (qd.cos(x[i]) * x[i] + qd.sin(x[i])) * v.grad[i]
+
+    @qd.ad.grad_replaced
+    def forward():
+        if by == "Python":
+            v.from_numpy(np.sin(x.to_numpy()) * x.to_numpy())
+        else:
+            waves()
+
+    @qd.ad.grad_for(forward)
+    def given():
+        back()
+
+    def run():
+        forward()
+        total()
+
+    report = qd.ad.check(run, y, x)
+    assert report.right == (factor == 1.0), report
+    if factor != 1.0:
+        assert report["x"].causes[0].kind == "custom gradient"
+    if (factor, fp, by, size) == (1.01, "f32", "Python", 1000):
+        assert "along one direction it gives 1.01 times what finite differences give" in report["x"].says
+
+
+@pytest.mark.parametrize(("high", "says"), [
+    (0.0, "agrees with finite differences within rounding error"), (300.0, "which hides errors of less than"),
+    (1e5, "is too small to be seen in the loss"),
+])
+def test_what_rounding_hides_of_a_gradient_is_said(high, says) -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
+    bench = Bench(qd.f32)
+    x, y, w = bench.x, bench.y, bench.w
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += w[i] + high
+
+    @qd.ad.grad_replaced
+    def sines():
+        w.from_numpy(np.sin(x.to_numpy()))
+
+    @qd.ad.grad_for(sines)
+    def slopes():
+        x.grad.from_numpy(x.grad.to_numpy() + np.cos(x.to_numpy()) * w.grad.to_numpy())
+
+    def run():
+        sines()
+        total()
+
+    (verdict,) = qd.ad.check(run, y, x).verdicts
+    assert verdict.kind == "right"
+    assert says in verdict.says
+    assert ("hides" in verdict.says) == ("hides" in says)

@@ -262,6 +262,29 @@ def test_the_edge_of_a_jump_is_one(fp, steps) -> None:
     assert one_gradient(lambda v: qd.cast(steps * v, qd.i32) / steps, [0.3, 0.5], fp) == "jumps"
 
 
+@pytest.mark.parametrize("fp", ["f32", "f64"])
+@pytest.mark.parametrize("n", [1, 1000])
+@pytest.mark.parametrize("steps", [1e3, 1e5, 1e6])
+def test_a_staircase_is_one_however_fine_it_is(steps, n, fp) -> None:
+    """The narrowest steps of an f32 cross many of its jumps, so that differences show a slope."""
+    at = np.random.default_rng(0).random(n) + 0.2
+    assert one_gradient(lambda v: qd.floor(v * steps) / steps, at, fp) == "jumps"
+
+
+JUMPS = {
+    "what floor leaves, at a jump": (lambda v: v - qd.floor(v), [1.0], "jumps"),
+    "what floor leaves, at one of many": (lambda v: 100.0 * v - qd.floor(100.0 * v), [0.123, 0.345, 2.0], "jumps"),
+    "what floor leaves, between jumps": (lambda v: v - qd.floor(v), [0.25, 1.75], "right"),
+    "a slope and a staircase": (lambda v: v * v + qd.round(v * 1e5) / 1e5, [0.3, 0.7], "jumps"),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_a_slope_beside_a_jump_is_no_derivative(name) -> None:
+    term, at, want = JUMPS[name]
+    assert one_gradient(term, at) == want
+
+
 def test_a_derivative_that_no_step_can_resolve_is_noise() -> None:
     """The derivative of sixty turns of the logistic map is 1e14; forward mode agrees with it."""
     def turns(v):

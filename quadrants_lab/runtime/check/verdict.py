@@ -16,14 +16,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
-from quadrants_lab.runtime.check import SECONDS, differences, dot_product
+from quadrants_lab.runtime.check import SECONDS, differences, dot_product, slopes
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.first_difference import narrow
@@ -39,11 +38,11 @@ from quadrants_lab.runtime.observe.observers import unwatched
 from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
+_BETWEEN = tuple(3 * 10.0**-k for k in range(2, 5))
+_HIDDEN = 5e-3  # an error of a gradient that rounding hides is said from here on
 MOST_ALONE = 32  # elements that are moved one by one
 FOLLOWED = 10.0  # the most seconds for which the interpreter follows launches
-_CUSP = 5.0  # at a cusp: the most by which the bend shrinks slower than the step when the step becomes a tenth
 _JUDGED = ("right", "noisy")  # kinds of verdicts of differences that do not contradict the gradient
-_ROUND = 3e-7  # relative to the widest step: narrower steps resolve single roundings of an f32
 # Tolerances, by the number of bits of the loss, for relative differences:
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}  # from finite differences
 _AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}  # from forward mode
@@ -207,7 +206,7 @@ def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -
         if why is not None or trace.partial or not agrees:
             return seen, why
         why = why_jump(trace, seen.field)
-        if why is None or _best(seen.moves, _AGREES[state.bits]).error <= _AGREES[state.bits]:
+        if why is None or slopes.best_of(seen.moves, _AGREES[state.bits]).error <= _AGREES[state.bits]:
             says = "agrees with forward mode; the loss bends sharply close by, but no statement stands at a kink"
             return replace(seen, kind="right", says=says), None
         if x.gradient.any():
@@ -215,6 +214,10 @@ def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -
         seen = replace(seen, kind="jumps", says=_JUMPS)  # right at the edge of one
     if seen.kind == "wrong" and not state.tangents.possible:  # values in the trace may be old ones
         return seen, why_jump(trace, seen.field) or dot_product.why_in_python(state.launches)
+    jump = why_jump(trace, seen.field)
+    if seen.kind == "wrong" and agrees and jump is not None and jump.kind in ("jumps", "integer"):
+        says = "is the slope of the loss between jumps, which differences cross" if x.gradient.any() else _JUMPS
+        return replace(seen, kind="jumps", says=says), jump
     why = why_zero(trace, seen.field)
     if seen.kind == "jumps" and agrees and is_flat(trace):
         return replace(seen, kind="right", says="is zero, and the loss is flat here: only wide steps move it"), why
@@ -297,125 +300,73 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
     if not found:
         says = "cannot be compared with differences: a step of any width leads an index out of bounds"
         return Verdict(name, "noisy", says)
-    limit, scatter = _AGREES[state.bits], _scatter(found)
+    limit, scatter = _AGREES[state.bits], slopes.scatter(found)
     if tangent is None:  # nothing else shows a small difference, so use the least tolerance that the scatter allows
         limit = min(limit, max(_FINEST[state.bits], 4 * scatter))
-    best = _best(found, _AGREES[state.bits])
+    best = slopes.best_of(found, _AGREES[state.bits])
     still = max(abs(best.found), abs(best.expected)) <= best.noise
-    if _in_jumps(found):
+    if slopes.in_jumps(found):
         return Verdict(name, "jumps", _JUMPS, found)
+    if x.gradient.any() and slopes.at_a_jump(found):
+        return Verdict(name, "jumps", "is the slope beside a jump: the loss has another value to each side", found)
     agree = tangent is not None and tangent.error <= _AGREES_FORWARD[state.bits]
-    if limit < best.error <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
-        if not x.gradient.any() and _flattens(found):
+    measured, unsure = (1.0, math.inf) if tangent is not None else _measured(state, x, found)
+    differs = abs(measured - 1) > max(_FINEST[state.bits], 1.5 * unsure)
+    if limit < best.error <= 2 * scatter and (agree or tangent is None) and not slopes.kinked(found):
+        if not x.gradient.any() and slopes.flattens(found):
             return Verdict(name, "right", "is zero, and so is the slope of the loss where steps are narrow", found)
         if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
             return Verdict(name, "jumps", _JUMPS, found)
-        says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
-        return Verdict(name, "noisy", says, found)
+        return Verdict(name, "noisy", _scattered(scatter), found)
     worst, at = _worst(state, x, limit) if best.error > limit else (None, None)
     if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
         return Verdict(name, "wrong", says, found, worst=worst, at=at)
-    if at is not None or _kinked(found, wrong=best.error > limit):
+    if at is not None or slopes.kinked(found, wrong=best.error > limit):
         says = f"{'is zero' if still else 'is one of several'}, at a kink: the loss has another slope to each side"
         return Verdict(name, "kink", says, found, at=at)
-    if agree and _narrow(found).error <= limit < best.error:
+    if agree and slopes.narrowest(found).error <= limit < best.error:
         return Verdict(name, "right", "agrees with finite differences by narrow steps", found)
-    if best.error > limit and (agree or tangent is None) and _only_bends(found):
+    if best.error > limit and (agree or tangent is None) and slopes.only_bends(found):
         says = "cannot be judged by differences: the loss bends too much within each step that rounding does not hide"
         return Verdict(name, "noisy", says, found)
-    if best.error > limit:
+    if best.error > limit or (differs and not slopes.kinked(found)):
         says = "differs from finite differences, but in none of the elements that were moved alone"
+        if differs and measured:
+            says = f"is WRONG: along one direction it gives {1 / measured:.4g} times what finite differences give"
         return Verdict(name, "wrong", says, found)
     if still:
         says = "is too small to be seen in the loss" if x.gradient.any() else "is zero, and the loss does not move"
         return Verdict(name, "right", says, found)
     to = f"to {best.error:.0e}" if best.error else "within rounding error"
+    if tangent is None and x.gradient.any() and unsure > 0.5:
+        return Verdict(name, "noisy", _scattered(max(scatter, min(unsure, 1.0))), found)
+    if tangent is None and x.gradient.any() and unsure > _HIDDEN:
+        to += f", which hides errors of less than {unsure:.0%}"
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
+
+
+def _measured(state: Check, x: differences.Input, found: Sequence[differences.Move]) -> tuple[float, float]:
+    """`slopes.measured`. In f32 and f16 steps between those of ``found`` are tried, too, because fewer than three of
+    these may be narrow enough and not too narrow."""
+    if state.bits < 64:
+        between = differences.moves(state.launches, state.loss, x, x.direction, _BETWEEN)
+        found = sorted((*found, *between), key=lambda m: -m.width)
+    eps = float(np.finfo(state.loss.dtype.numpy).eps)
+    return slopes.measured(found, 16 * eps * float(np.abs(x.gradient) @ np.abs(x.direction)))
+
+
+def _scattered(scatter: float) -> str:
+    return f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
 
 
 def _contradict(found: Sequence[differences.Move], tangent: Tangent, limit: float) -> bool:
     """Whether differences that agree with the gradient contradict forward mode, beyond doubt: a function with a custom
     gradient may compute in Python, between its launches."""
-    best = _best(found, limit)
+    best = slopes.best_of(found, limit)
     size = max(abs(best.found), best.noise)
     return best.error <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
-
-
-def _scatter(found: Sequence[differences.Move]) -> float:
-    """The least relative difference between the slopes at two neighbouring widths: an estimate of their noise."""
-    slopes = [m.found / m.width for m in found if abs(m.found) > m.noise]
-    return min((abs(a - b) / max(abs(a), abs(b)) for a, b in pairwise(slopes)), default=1.0)
-
-
-def _flattens(found: Sequence[differences.Move]) -> bool:
-    """Whether the slope of the loss goes to 0 with the step, down to the narrowest step that shows one."""
-    slopes = [abs(m.found) / m.width for m in found if abs(m.found) > m.noise]
-    return len(slopes) > 2 and all(b < 0.5 * a for a, b in pairwise(slopes[-3:]))
-
-
-def _best(found: Sequence[differences.Move], limit: float) -> differences.Move:
-    """The step that agrees best, the widest one of equals, among the steps where rounding cannot hide a difference of
-    ``limit``; if there are fewer than two, among the steps that exceed rounding. How well the steps happen to agree
-    with each other must not decide which steps count: a limit from their scatter may leave one step and the steps
-    that are too narrow to show anything."""
-    sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
-    clear = [m for m, size in sizes if size * limit > m.noise]
-    if len(clear) < 2:
-        clear = [m for m, size in sizes if size > m.noise] or list(found)
-    return min(clear, key=lambda m: (m.error, -m.width))
-
-
-def _narrow(found: Sequence[differences.Move]) -> differences.Move:
-    """The narrowest step that clearly exceeds rounding."""
-    return next((m for m in reversed(found) if abs(m.found) > 8 * m.noise), found[0])
-
-
-def _only_bends(found: Sequence[differences.Move]) -> bool:
-    """Whether the loss's bend may explain the whole difference from the gradient. It may if the difference is less
-    than the bend in the narrowest step that clearly exceeds rounding, or if the difference is gone in a narrower
-    step, which would show it if it were a slope."""
-    step = _narrow(found)
-    off = abs(step.found - step.expected)
-    narrower = [m for m in found if m.width < step.width and off * m.width > 4 * m.noise * step.width]
-    return abs(step.bend) > off or any(abs(m.found - m.expected) <= m.noise for m in narrower)
-
-
-def _in_jumps(found: Sequence[differences.Move]) -> bool:
-    """Whether the gradient is zero and wide steps change the loss, but narrow steps, which would show a slope, do
-    not."""
-    if any(abs(m.expected) > m.noise for m in found):
-        return False
-    wide = next((m for m in found if abs(m.found) > m.noise), None)
-    if wide is None:
-        return False
-    slope = abs(wide.found) / wide.width
-    return any(abs(m.found) <= m.noise < 0.1 * slope * m.width for m in found)
-
-
-def _kinked(found: Sequence[differences.Move], wrong: bool = True) -> bool:
-    """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like the square of
-    the step. This must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly,
-    too), or, if no step agrees with the gradient (``wrong``), over two steps where the bend is a good part of the
-    change. The pattern must last down to the narrowest step at which the bend would show, except for steps of a few
-    roundings of an f32. A loss that is smooth below some larger width has no kink."""
-    bent = [m for m in found if abs(m.bend) > 8 * m.noise]
-    narrow = [m for m in found if m.width > _ROUND * found[0].width]
-
-    def lasts(b: differences.Move) -> bool:
-        least = ((m, abs(b.bend) * m.width / b.width) for m in narrow if m.width < b.width)
-        return not any(size > 8 * m.noise and abs(m.bend) < 0.7 * size for m, size in least)
-
-    def part(*two: differences.Move) -> float:
-        return min((abs(m.bend / m.found) for m in two if m.found), default=1.0)
-
-    pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
-    strong = wrong and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
-    lasting = [ratio if 0.7 < ratio < _CUSP and lasts(b) else math.nan for b, ratio, _ in pairs]
-    alike = [0.7 < b / a < 1.4 for a, b in pairwise(lasting)]
-    cusp = any(one and two for one, two in pairwise(alike))
-    return strong or cusp or any(one and b < 1.4 for one, b in zip(alike, lasting[1:], strict=True))
 
 
 def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | None, int | None]:
@@ -432,11 +383,11 @@ def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | No
         found = differences.moves(state.launches, state.loss, x, one, WIDTHS[1:6])
         if not found:
             continue
-        best = _best(found, _AGREES[state.bits])
+        best = slopes.best_of(found, _AGREES[state.bits])
         size = abs(best.found - best.expected) / best.width
-        if best.error > limit and (_kinked(found) or _on_one_side(found, limit)):
+        if best.error > limit and (slopes.kinked(found) or slopes.on_one_side(found, limit)):
             at = n if at is None else at
-        elif best.error > limit and size > worst[0] and not _only_bends(found):
+        elif best.error > limit and size > worst[0] and not slopes.only_bends(found):
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
             place = n
@@ -458,14 +409,3 @@ def _bent(state: Check, x: differences.Input, found: Sequence[differences.Move])
     while where.size > 1:
         where = max(np.array_split(where, 2), key=bend)
     return int(where[0])
-
-
-def _on_one_side(found: Sequence[differences.Move], limit: float) -> bool:
-    """Whether the gradient is the slope on one side of a kink, with another slope on the other side, at two
-    neighbouring widths."""
-
-    def fits(m: differences.Move, side: int) -> bool:
-        off = abs(m.found + side * m.bend - m.expected)
-        return abs(m.bend) > 4 * m.noise and off <= 2 * m.noise + limit * abs(m.expected)
-
-    return any(fits(a, side) and fits(b, side) for a, b in pairwise(found) for side in (1, -1))
