@@ -43,8 +43,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         array = "/".join(rest[:2])
         return heatmap.asked(known.get(array), f"{prefix}/{array}", rest[2:])
     shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
-    known = any(x.roofline for x in view.launches)
-    offer = near(view, f"{prefix}/near") if known else ()
+    offer = near(view, f"{prefix}/near") if any(x.roofline for x in view.launches) else ()
     return [shown, offer, foot(view.cost) if view.cost else ()]
 
 
