@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sessions import NIGHT
 
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.vulkan import api, executable
+from quadrants_lab.backends.vulkan import api, executable, queue
 from quadrants_lab.backends.vulkan.device import Device
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -244,10 +245,18 @@ def test_ctrl_c_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, array in arrays.items():
         bound.memory[name].write(array)
     assert bound.frame.launch() == 0
-    waiting, look = threading.Event(), own.logical.queue._fence_status
+    waiting, wait = threading.Event(), api.lib().vkWaitForFences
+
+    def not_yet(*args: Any) -> int:
+        """However fast the device is, it is not done before the interrupt."""
+        waiting.set()
+        wait(*args)
+        return queue._TIMEOUT
+
     interrupt_when(waiting.is_set)
     with monkeypatch.context() as patch:
-        patch.setattr(own.logical.queue, "_fence_status", lambda *fence: waiting.set() or look(*fence))
+        patch.setattr(own.logical.queue, "_fence_status", lambda *fence: queue._NOT_READY)
+        patch.setattr(api, "lib", lambda: SimpleNamespace(vkWaitForFences=not_yet))
         with pytest.raises(KeyboardInterrupt):
             own.finish()
     assert own.busy
