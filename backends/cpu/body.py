@@ -30,14 +30,6 @@ class CpuBody(Body):
         self.scratch = ""  # room for the values that an assert or a print reports
         self.lane = "0"  # the lane whose values are reported
 
-    def begin_chunk(self, task: N.Offload, number: int) -> None:
-        """Begins a chunk function of the parallel task with that number, which has a parameter %worker."""
-        fn = self.fn
-        self.alone = fn.let("icmp slt i64 %worker, 0")
-        self.worker = fn.extreme("smax", "%worker", "0")
-        self.indices, self.bounds_at = task.indices, self.frame.bounds[number]
-        self.device = fn.let("load ptr, ptr %frame")
-
     def open(self, *blocks: N.Block) -> None:
         super().open(*blocks)
         reports = (s for block in blocks for s in find(block, (N.Assert, N.Print)))

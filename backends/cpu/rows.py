@@ -87,26 +87,22 @@ def adaptive(
     assert found is not None
     (block, loop), p, fn = found, task.indices[0], wide.fn
     narrow.types[p.id] = p.type
-    trips, most = fn.let("alloca i64"), fn.let("alloca i64")
-    weigh, together, apart, on = (fn.label(name) for name in ("weigh", "together", "apart", "on"))
+    look, weigh, together, apart, on = (fn.label(name) for name in ("trips", "weigh", "together", "apart", "on"))
     with fn.loop("group", "i64", begin, end, done, wide.stride) as at:
         high = fn.extreme("smin", fn.let(f"add i64 {at}, {wide.stride}"), end)
-        for place in (trips, most):
-            fn.put(f"store i64 0, ptr {place}")
         outer, narrow.offsets = narrow.offsets, dict(narrow.offsets)
-        with fn.loop("trips", "i64", at, high, weigh) as i:
-            narrow.define(p.id, p.type, fn.narrowed(i, p.type))
-            narrow.block(block)
-            made = fn.let(f"sub i64 {memory.widen(narrow, loop.end)}, {memory.widen(narrow, loop.begin)}")
-            made = fn.extreme("smax", made, "0")
-            longest = fn.extreme("smax", fn.let(f"load i64, ptr {most}"), made)
-            fn.put(f"store i64 {longest}, ptr {most}")
-            before = fn.let(f"load i64, ptr {trips}")
-            fn.put(f"store i64 {fn.let(f'add i64 {before}, {made}')}, ptr {trips}")
+        (i, before, longest), again = fn.cycle(look, ("i64", at), ("i64", "0"), ("i64", "0"))
+        narrow.define(p.id, p.type, fn.narrowed(i, p.type))
+        narrow.block(block)
+        made = fn.let(f"sub i64 {memory.widen(narrow, loop.end)}, {memory.widen(narrow, loop.begin)}")
+        made = fn.extreme("smax", made, "0")
+        following, trips = fn.let(f"add i64 {i}, 1"), fn.let(f"add i64 {before}, {made}")
+        most = fn.extreme("smax", longest, made)
+        again(following, trips, most)
+        fn.branch(fn.let(f"icmp slt i64 {following}, {high}"), look, weigh)
         narrow.offsets = outer
         fn.start(weigh)
-        all_ = fn.let(f"mul i64 {fn.let(f'load i64, ptr {trips}')}, 16")
-        waiting = fn.let(f"mul i64 {fn.let(f'load i64, ptr {most}')}, {task.wait}")
+        all_, waiting = fn.let(f"mul i64 {trips}, 16"), fn.let(f"mul i64 {most}, {task.wait}")
         fn.branch(fn.let(f"icmp sge i64 {all_}, {waiting}"), together, apart)
         fn.start(together)
         group(wide, p, task.body, at, end)
