@@ -102,9 +102,8 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
     fn = b.fn
     word, element = f"i{t.bits}", ty(t).text
     first = fn.let(f"load {word}, ptr {ptr}")
-    before, loop, done = fn.block, fn.label("try"), fn.label("done")
-    fn.enter(loop)
-    seen, at = fn.hole()
+    loop, done = fn.label("try"), fn.label("done")
+    (seen,), again = fn.cycle(loop, (word, first))
     old = fn.let(f"bitcast {word} {seen} to {element}") if t.is_float else seen
     new = combine(b, op, t, old, value)
     if t.is_float:
@@ -112,7 +111,7 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
     pair = fn.atomic(f"cmpxchg ptr {ptr}, {word} {seen}, {word} {new}", "monotonic monotonic")
     now = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 0")
     same = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 1")
-    fn.patch(at, f"{seen} = phi {word} [{first}, %{before}], [{now}, %{fn.block}]")
+    again(now)
     fn.branch(same, done, loop)
     fn.start(done)
     return old
@@ -230,16 +229,13 @@ def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, s
     fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
     todo = fn.let(f"bitcast {b.truth} {b.mask} to i{w}")
-    before, loop, done = fn.block, fn.label("lane"), fn.label("done")
-    fn.enter(loop)
-    left, hole = fn.hole()
+    loop, done = fn.label("lane"), fn.label("done")
+    (left,), again = fn.cycle(loop, (f"i{w}", todo))
     n = b.lowest(left)
     place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
     one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
     change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
-    after = fn.label("next")
-    fn.enter(after)
     rest = fn.let(f"and i{w} {left}, {fn.let(f'sub i{w} {left}, 1')}")
-    fn.patch(hole, f"{left} = phi i{w} [{todo}, %{before}], [{rest}, %{after}]")
+    again(rest)
     fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)
     fn.start(done)

@@ -86,33 +86,26 @@ def while_(b: Body, s: N.While) -> None:
     together = b.uniform(owner)  # all lanes leave in the same trip
     rarely = together and b.polls and not any(find((*s.cond, *s.body), N.Loop))
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
-    inits = b.given(s.carried, s.inits)
-    before = fn.block
-    fn.enter(head)
-    going, going_line = ("", 0) if together else fn.hole()
-    phis = _open_phis(b, s.carried)
-    left, left_line = fn.hole() if rarely else ("", 0)
-    b.mask = going or outer
+    first = [("i32", str(STRIP))] if rarely else [] if together else [(b.truth, outer)]  # trips left, or who goes on
+    phis, again = fn.cycle(head, *_carried(b, s.carried, b.given(s.carried, s.inits)), *first)
+    _define(b, s.carried, phis[: len(s.carried)])
+    if not together:
+        b.mask = phis[-1]
     (more,) = b.block(s.cond)
     if not together:
-        b.mask = b.masked(going, b.vector(owner))
+        b.mask = b.masked(phis[-1], b.vector(owner))
         more = b.any(b.mask)
     fn.branch(more, body, done)
     fn.start(body)
     nexts = _kept(b, s.carried, b.block(s.body, s.carried), together)
-    if rarely:
-        again = _poll_rarely(b, left)
-        fn.patch(left_line, f"{left} = phi i32 [{STRIP}, %{before}], [{again}, %{fn.block}]")
-    else:
+    if not rarely:
         b.poll()
-    if not together:
-        fn.patch(going_line, f"{going} = phi {b.truth} [{outer}, %{before}], [{b.mask}, %{fn.block}]")
-    _close_phis(b, s.carried, phis, inits, before, nexts)
+    last = [_poll_rarely(b, phis[-1])] if rarely else [] if together else [b.mask]
+    again(*nexts, *last)
     fn.jump(head)
     fn.start(done)
     b.mask = outer
-    for result, param in zip(s.results, s.carried, strict=True):
-        b.define(result.id, result.type, b.values[param.id])
+    _define(b, s.results, [b.values[p.id] for p in s.carried])
 
 
 def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
@@ -201,11 +194,9 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
     fn, t = b.fn, ty(s.index.type).text
     begin, end, sign, reverse, wraps, step, takes_part = over
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
-    head, before = fn.label("for"), fn.block
-    fn.enter(head)
-    index, at = fn.hole()
-    phis = _open_phis(b, s.carried)
-    b.define(s.index.id, s.index.type, index)
+    head = fn.label("for")
+    (index, *phis), again = fn.cycle(head, (t, start), *_carried(b, s.carried, inits))
+    _define(b, (s.index, *s.carried), [index, *phis])
     if takes_part:
         b.mask = b.masked(b.mask, takes_part(index))
     nexts = _kept(b, s.carried, b.block(s.body, s.carried), not takes_part)
@@ -213,8 +204,7 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
         b.poll()
     following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {step}")
     more = fn.let(f"icmp {sign}gt {t} {index}, {begin}" if reverse else f"icmp {sign}lt {t} {following}, {end}")
-    fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{following}, %{fn.block}]")
-    _close_phis(b, s.carried, phis, inits, before, nexts)
+    again(following, *nexts)
     last = fn.block
     fn.branch(more, head, done)
     return nexts, last
@@ -225,22 +215,18 @@ def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[V
     fn, t = b.fn, ty(s.index.type).text
     begin, end, sign, reverse, wraps, *_ = over
     strip, latch = fn.label("strip"), fn.label("latch")
-    before = fn.block
-    fn.enter(strip)
-    at, at_line = fn.hole()
-    outer = _open_phis(b, s.carried)
+    (at, *outer), again = fn.cycle(strip, (t, end if reverse else begin), *_carried(b, s.carried, inits))
     left = fn.let(f"sub {t} {at}, {begin}" if reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
     n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
     edge = fn.let(f"{'sub' if reverse else 'add'} {wraps}{t} {at}, {n}")
     inner = over._replace(begin=edge, end=at) if reverse else over._replace(begin=at, end=edge)
-    last, last_block = _loop(b, s, inner, tuple(v for v, _ in outer), latch, poll=False)
+    last, last_block = _loop(b, s, inner, tuple(outer), latch, poll=False)
     fn.start(latch)
     finals = tuple(fn.phi(b.type_of_param(p), (v, last_block)) for p, v in zip(s.carried, last, strict=True))
     b.poll()
     more = fn.let(f"icmp {sign}gt {t} {edge}, {begin}" if reverse else f"icmp {sign}lt {t} {edge}, {end}")
-    fn.patch(at_line, f"{at} = phi {t} [{end if reverse else begin}, %{before}], [{edge}, %{fn.block}]")
-    _close_phis(b, s.carried, outer, inits, before, finals)
+    again(edge, *finals)
     last_block = fn.block
     fn.branch(more, strip, done)
     return finals, last_block
@@ -283,20 +269,14 @@ def _trips(b: Body, s: N.For) -> Range:
     return Range("0", b.reduce("umax", t, trips), "u", False, takes_part=own)
 
 
-# --- phis -------------------------------------------------------------------------------------------------------
+# --- what loops carry -------------------------------------------------------------------------------------------
 
 
-def _open_phis(b: Body, params: tuple[N.Param, ...]) -> list[tuple[str, int]]:
-    """Reserves a phi for each value that a loop carries, for `_close_phis`."""
-    holes = [b.fn.hole() for _ in params]
-    for p, (name, _) in zip(params, holes, strict=True):
-        b.define(p.id, p.type, name)
-    return holes
+def _carried(b: Body, params: tuple[N.Param, ...], inits: Values) -> list[tuple[str, str]]:
+    """The types of what a loop carries, with the first values, for `Function.cycle`."""
+    return [*zip(map(b.type_of_param, params), inits, strict=True)]
 
 
-def _close_phis(
-    b: Body, params: tuple[N.Param, ...], holes: list[tuple[str, int]], inits: Values, before: str, nexts: Values
-) -> None:
-    """Writes the reserved phis: values come from the block ``before`` the loop and from the one that ends now."""
-    for p, (name, line), init, value in zip(params, holes, inits, nexts, strict=True):
-        b.fn.patch(line, f"{name} = phi {b.type_of_param(p)} [{init}, %{before}], [{value}, %{b.fn.block}]")
+def _define(b: Body, params: tuple[N.Param, ...], values: list[str]) -> None:
+    for p, value in zip(params, values, strict=True):
+        b.define(p.id, p.type, value)

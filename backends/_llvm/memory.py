@@ -38,35 +38,31 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
     """Where the lanes' elements are: (the address of the first, True) if they lie in a row, else (a vector of
     addresses, False). They are valid in the lanes that take part. ``base``: see `address`."""
     base = base or b.pointer(buffer.name)
-    if buffer.kind == "private":
-        return _of_arrays(b, buffer, index, base)
-    if buffer.kind == "heap" and b.uniform(index[0]):
-        return address(b, buffer, index, base), True
-    if buffer.kind == "heap":
-        v = ty(i64, b.width).text
-        at = b.fn.let(f"mul {v} {b.vector(index[0])}, {b.splat(b.stride, i64)}")
-        at = b.fn.let(f"add {v} {at}, {b.numbers(i64)}")
-        return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}"), False
+    if buffer.kind in ("heap", "private"):
+        return _of_lanes(b, buffer, index, base)
     if index and _in_a_row(b, buffer, index):
-        offset = _row if is_row_major(buffer.order) else _first_of_row
-        at = b.once(("row", _layout(buffer), index), lambda: offset(b, buffer, index))
+        at = b.once(("row", _layout(buffer), index), lambda: _row(b, buffer, index))
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
     if b.uniform(*index):
         return b.spread(address(b, buffer, index, base), "ptr"), False
     return each_address(b, buffer, index, base), False
 
 
-def _of_arrays(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> tuple[str, bool]:
-    """Where the lanes' elements of their local arrays are, of which those of one index lie in a row."""
-    element = memory_type(buffer.dtype)
-    if b.uniform(*index):
-        at = b.fn.let(f"mul i64 {widen(b, index[0])}, {b.width}")
-        return b.fn.let(f"getelementptr inbounds {element}, ptr {base}, i64 {at}"), True
-    t, at = places(b, buffer, index)
+def _of_lanes(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> tuple[str, bool]:
+    """Where the lanes' slots or elements of local arrays are, of which each lane has its own: those of one index lie in
+    a row."""
+    if b.uniform(index[0]):
+        return _slot(b, buffer, base, index), True
+    t, at = places(b, buffer, index[:1])
     v = ty(t, b.width).text
-    at = b.fn.let(f"mul {v} {at}, {b.splat(str(b.width), t)}")
+    at = b.fn.let(f"mul {v} {at}, {b.splat(_stride(b, buffer), t)}")
     at = b.fn.let(f"add {v} {at}, {b.numbers(t)}")
-    return b.fn.let(f"getelementptr {element}, ptr {base}, {v} {at}"), False
+    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}"), False
+
+
+def _stride(b: Body, buffer: N.Buffer) -> str:
+    """Elements from one slot, or element of a local array, to the next."""
+    return b.stride if buffer.kind == "heap" else str(b.width)
 
 
 def each_address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
@@ -83,11 +79,11 @@ def places(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[DType, st
 
 
 def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
-    """Address of a slot of an adstack; ``base`` is that of this thread's first slot. Devices with 32-bit slot numbers
-    keep the offset of an element below 2**31."""
+    """Address of a slot of an adstack, or of an element of local arrays in lanes; ``base`` is that of this thread's
+    first one. Devices with 32-bit slot numbers keep the offset of an element below 2**31."""
     place, t = b.values[index[0]], b.types[index[0]]
-    if len(index) > 1:
-        place = b.fn.let(f"mul nuw nsw {ty(t).text} {place}, {b.stride}")
+    if len(index) > 1 or buffer.kind == "private":
+        place = b.fn.let(f"mul nuw nsw {ty(t).text} {place}, {_stride(b, buffer)}")
     if t.bits < 64:
         place = b.fn.let(f"zext nneg {ty(t).text} {place} to i64")
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {place}")
@@ -99,10 +95,6 @@ def _in_a_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> bool:
         return index[-1] in b.linear and b.uniform(*index[:-1])
     *outer, (_, last, by, modulo) = places_of(buffer.order, index, b.splits)
     return last in b.linear and (by, modulo) == (1, 0) and b.uniform(*(i for _, i, _, _ in outer))
-
-
-def _first_of_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
-    return _ordered_offset(b, buffer.order, index, i64, 1)
 
 
 def _layout(buffer: N.Buffer) -> Any:
@@ -156,6 +148,8 @@ def _operand(op: str, by: int) -> int:
 
 def _row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
     """Offset of the first lane's element, an i64. It may lie outside of the buffer where that lane takes no part."""
+    if not is_row_major(buffer.order):
+        return _ordered_offset(b, buffer.order, index, i64, 1)
     last, t = b.values[index[-1]], b.types[index[-1]]
     total = last if t.bits == 64 else b.fn.let(f"sext {ty(t).text} {last} to i64")
     scale = ""
@@ -176,10 +170,7 @@ def extent(b: Body, buffer: N.Buffer, axis: int) -> str:
 def widen(b: Body, id: int) -> str:
     """A uniform integer as an i64."""
     value, t = b.values[id], b.types[id]
-    if t.bits == 64 or value[0] != "%":
-        return value if value not in ("true", "false") else str(int(value == "true"))
-    op = "sext" if t.kind == "i" else "zext"
-    return b.once(("wide", id), lambda: b.fn.let(f"{op} {ty(t).text} {value} to i64"))
+    return value if t.bits == 64 else b.once(("wide", id), lambda: b.fn.widened(value, t))
 
 
 def _resized(b: Body, id: int, t: DType) -> str:

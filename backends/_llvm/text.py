@@ -91,14 +91,6 @@ class Function:
         self.ids.append(self.stmt)
         return name
 
-    def hole(self) -> tuple[str, int]:
-        """Reserves a line for a phi whose operands are not known yet. Returns its name and the line, for `patch`."""
-        return self.let(""), len(self.lines) - 1
-
-    def patch(self, line: int, text: str) -> None:
-        """Writes the instruction of a line that `hole` reserved."""
-        self.lines[line] = "  " + text
-
     def label(self, hint: str) -> str:
         self.count += 1
         return f"{hint}{self.count}"
@@ -124,6 +116,24 @@ class Function:
         """``incoming``: each a value and the label of the block that it comes from."""
         return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in incoming))
 
+    def cycle(
+        self, head: str, *first: tuple[str, str], entered: bool = False
+    ) -> tuple[list[str], Callable[..., None]]:
+        """Goes on in the basic block ``head``, with which each trip of a loop begins, and with a phi for each type and
+        value of ``first``. Returns the names of the phis, and what is to be called in the block that jumps back, with
+        the values for the next trip. ``entered``: the block before has its jump to the head."""
+        if not entered:
+            self.jump(head)
+        before, at = self.block, len(self.lines) + 1
+        self.start(head)
+        names = [self.let("") for _ in first]
+
+        def again(*values: str) -> None:
+            for n, (name, (type, init), value) in enumerate(zip(names, first, values, strict=True)):
+                self.lines[at + n] = f"  {name} = phi {type} [{init}, %{before}], [{value}, %{self.block}]"
+
+        return names, again
+
     def read(self, t: DType, ptr: str, tag: str = "", lanes: int = 1) -> str:
         """The value at an address, or of a variable with ``lanes``. A u1 is a byte in memory, and true where that is
         not 0."""
@@ -147,23 +157,20 @@ class Function:
         """
         head, before = self.label(hint), self.block
         latch, last = "", ""
-        if hoisting:
-            self.jump(head)
-        else:
+        if not hoisting:
             latch, last = self.label("next"), self.let(f"sub {type} {begin}, {step}")
             self.branch(self.let(f"icmp {less} {type} {begin}, {end}"), head, latch)
-        self.start(head)
-        index, line = self.hole()
+        (index,), again = self.cycle(head, (type, begin), entered=not hoisting)
         yield index
         at, inside = index, self.block
         if latch:
             self.enter(latch)
             at = self.phi(type, (index, inside), (last, before))
         after = self.let(f"{add} {type} {at}, {step}")
-        self.patch(line, f"{index} = phi {type} [{begin}, %{before}], [{after}, %{self.block}]")
+        again(after)
         self.branch(self.let(f"icmp {less} {type} {after}, {end}"), head, done)
 
-    def at(self, offset: int, base: str = "%frame") -> str:
+    def at(self, offset: int | str, base: str = "%frame") -> str:
         """The address ``offset`` bytes behind ``base``."""
         return self.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
@@ -196,6 +203,17 @@ class Function:
     def extreme(self, which: str, a: str, b: str) -> str:
         """The smin, smax, umin or umax of two i64."""
         return self.call("i64", f"llvm.{which}.i64", ("i64", a), ("i64", b))
+
+    def widened(self, value: str, t: DType) -> str:
+        """An integer of that dtype as an i64."""
+        if value in ("true", "false"):
+            return str(int(value == "true"))
+        op = "sext" if t.kind == "i" else "zext"
+        return value if t.bits == 64 or value[0] != "%" else self.let(f"{op} {ty(t).text} {value} to i64")
+
+    def narrowed(self, value: str, t: DType) -> str:
+        """An i64 as an integer of that dtype."""
+        return value if t.bits == 64 else self.let(f"trunc i64 {value} to {ty(t).text}")
 
     def divided_up(self, n: str, by: str) -> str:
         """The quotient of two i64, which are not negative, rounded up."""

@@ -30,14 +30,6 @@ class CpuBody(Body):
         self.scratch = ""  # room for the values that an assert or a print reports
         self.lane = "0"  # the lane whose values are reported
 
-    def begin_chunk(self, task: N.Offload, number: int) -> None:
-        """Begins a chunk function of the parallel task with that number, which has a parameter %worker."""
-        fn = self.fn
-        self.alone = fn.let("icmp slt i64 %worker, 0")
-        self.worker = fn.extreme("smax", "%worker", "0")
-        self.indices, self.bounds_at = task.indices, self.frame.bounds[number]
-        self.device = fn.let("load ptr, ptr %frame")
-
     def open(self, *blocks: N.Block) -> None:
         super().open(*blocks)
         reports = (s for block in blocks for s in find(block, (N.Assert, N.Print)))
@@ -54,12 +46,11 @@ class CpuBody(Body):
         place = self.word(at)  # in the slab of one iteration
         if self.width > 1:
             place = self.fn.let(f"mul i64 {place}, {self.stride}")
-        return self.fn.let(f"getelementptr inbounds i8, ptr {self.opened('slab', self._slab)}, i64 {place}")
+        return self.fn.at(place, self.opened("slab", self._slab))
 
     def _slab(self) -> str:
         base = self.fn.word(L.HEAP, "ptr", self.device)
-        offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
-        return self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+        return self.fn.at(self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}"), base)
 
     def sums(self, buffer: str) -> tuple[str, str]:
         return self.copies.get(buffer, (self.alone, ""))
@@ -102,14 +93,10 @@ class CpuBody(Body):
 
     def overflow(self, stmt: N.Overflow) -> None:
         """Records that a stack, by its number in the kernel, went over capacity, in the first lane that did."""
-        if self.uniform(stmt.stack, stmt.depth):
-            stack, depth = memory.widen(self, stmt.stack), memory.widen(self, stmt.depth)
-        else:
+        if not self.uniform(stmt.stack, stmt.depth):
             self.lane = self.first(self.mask)
-            stack = self.reported(stmt.stack)
-            stack = stack if stack[0] != "%" else self.fn.let(f"zext i32 {stack} to i64")
-            depth = self.reported(stmt.depth)
-        self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
+        both = (self.fn.widened(self.reported(i), self.types[i]) for i in (stmt.stack, stmt.depth))
+        self.fn.call("void", "qd_overflow", ("ptr", "%frame"), *(("i64", value) for value in both))
 
     def builtin(self, what: str) -> str:
         if what == "seed":
@@ -124,11 +111,8 @@ class CpuBody(Body):
         for n, p in enumerate(self.indices):
             at = self.bounds_at + 2 * n * L.WORD
             place = self.fn.let(f"sub i64 {memory.widen(self, p.id)}, {self.word(at)}")
-            if n:
-                number = self.fn.let(f"mul i64 {number}, {self.word(at + L.WORD)}")
-                number = self.fn.let(f"add i64 {number}, {place}")
-            else:
-                number = place
+            scaled = self.fn.let(f"mul i64 {number}, {self.word(at + L.WORD)}") if n else ""
+            number = self.fn.let(f"add i64 {scaled}, {place}") if n else place
         return number
 
     def reported(self, id: int) -> str:

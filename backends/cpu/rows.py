@@ -28,8 +28,7 @@ def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, 
         with fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(block)) as at:
             group(body, p, block, at, end)
         return
-    if p.type.bits < 64:
-        begin, end = fn.let(f"trunc i64 {begin} to {t}"), fn.let(f"trunc i64 {end} to {t}")
+    begin, end = fn.narrowed(begin, p.type), fn.narrowed(end, p.type)
     add, less = ("add nsw", "slt") if signed else ("add nuw", "ult")
     with fn.loop("iteration", t, begin, end, done, add=add, less=less, hoisting=not large(block)) as index:
         body.define(p.id, p.type, index)
@@ -44,7 +43,7 @@ def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
     lanes = fn.extreme("umin", left, body.stride)
     few = body.splat(fn.let(f"trunc i64 {lanes} to i32"), i32)
     body.mask = fn.let(f"icmp ult {ty(i32, body.width).text} {body.numbers(i32)}, {few}")
-    body.define(p.id, p.type, at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {ty(p.type).text}"))
+    body.define(p.id, p.type, fn.narrowed(at, p.type))
     body.linear.add(p.id)
     body.block(block)
     body.offsets = outer
@@ -61,10 +60,9 @@ def aggregated(
     fn = body.fn
     for p in task.indices[:-1]:
         wide.define(p.id, p.type, body.values[p.id])
-    head, wide.scattered, after, before = fn.label("group"), fn.label("apart"), fn.label("next"), fn.block
-    apart = wide.scattered
-    fn.enter(head)
-    at, line = fn.hole()
+    head, after = fn.label("group"), fn.label("next")
+    apart = wide.scattered = fn.label("apart")
+    (at,), again = fn.cycle(head, ("i64", begin))
     group(wide, task.indices[-1], task.body, at, end)
     behind, together = fn.let(f"add i64 {at}, {wide.stride}"), fn.block
     fn.jump(after)
@@ -75,7 +73,7 @@ def aggregated(
     fn.start(single)
     fn.enter(after)
     then = fn.phi("i64", (behind, together), (far, single))
-    fn.patch(line, f"{at} = phi i64 [{begin}, %{before}], [{then}, %{after}]")
+    again(then)
     fn.branch(fn.let(f"icmp slt i64 {then}, {end}"), head, done)
 
 
@@ -89,26 +87,22 @@ def adaptive(
     assert found is not None
     (block, loop), p, fn = found, task.indices[0], wide.fn
     narrow.types[p.id] = p.type
-    trips, most = fn.let("alloca i64"), fn.let("alloca i64")
-    weigh, together, apart, on = (fn.label(name) for name in ("weigh", "together", "apart", "on"))
+    look, weigh, together, apart, on = (fn.label(name) for name in ("trips", "weigh", "together", "apart", "on"))
     with fn.loop("group", "i64", begin, end, done, wide.stride) as at:
         high = fn.extreme("smin", fn.let(f"add i64 {at}, {wide.stride}"), end)
-        for place in (trips, most):
-            fn.put(f"store i64 0, ptr {place}")
         outer, narrow.offsets = narrow.offsets, dict(narrow.offsets)
-        with fn.loop("trips", "i64", at, high, weigh) as i:
-            narrow.define(p.id, p.type, i if p.type.bits == 64 else fn.let(f"trunc i64 {i} to {ty(p.type).text}"))
-            narrow.block(block)
-            made = fn.let(f"sub i64 {memory.widen(narrow, loop.end)}, {memory.widen(narrow, loop.begin)}")
-            made = fn.extreme("smax", made, "0")
-            longest = fn.extreme("smax", fn.let(f"load i64, ptr {most}"), made)
-            fn.put(f"store i64 {longest}, ptr {most}")
-            before = fn.let(f"load i64, ptr {trips}")
-            fn.put(f"store i64 {fn.let(f'add i64 {before}, {made}')}, ptr {trips}")
+        (i, before, longest), again = fn.cycle(look, ("i64", at), ("i64", "0"), ("i64", "0"))
+        narrow.define(p.id, p.type, fn.narrowed(i, p.type))
+        narrow.block(block)
+        made = fn.let(f"sub i64 {memory.widen(narrow, loop.end)}, {memory.widen(narrow, loop.begin)}")
+        made = fn.extreme("smax", made, "0")
+        following, trips = fn.let(f"add i64 {i}, 1"), fn.let(f"add i64 {before}, {made}")
+        most = fn.extreme("smax", longest, made)
+        again(following, trips, most)
+        fn.branch(fn.let(f"icmp slt i64 {following}, {high}"), look, weigh)
         narrow.offsets = outer
         fn.start(weigh)
-        all_ = fn.let(f"mul i64 {fn.let(f'load i64, ptr {trips}')}, 16")
-        waiting = fn.let(f"mul i64 {fn.let(f'load i64, ptr {most}')}, {task.wait}")
+        all_, waiting = fn.let(f"mul i64 {trips}, 16"), fn.let(f"mul i64 {most}, {task.wait}")
         fn.branch(fn.let(f"icmp sge i64 {all_}, {waiting}"), together, apart)
         fn.start(together)
         group(wide, p, task.body, at, end)
@@ -136,29 +130,23 @@ def rows(body: CpuBody, task: N.Offload, begin: str, end: str, row_of: Row) -> N
         starts[n] = fn.let(f"urem i64 {rest}, {extents[n]}")
         rest = fn.let(f"udiv i64 {rest}, {extents[n]}")
     starts[0] = rest
-    before, row, after = fn.block, "row", "row_end"
-    fn.enter(row)
-    done, done_line = fn.hole()
-    places = [fn.hole() for _ in range(k)]
+    row, after = "row", "row_end"
+    (done, *places), again = fn.cycle(row, ("i64", begin), *(("i64", start) for start in starts))
     for n in range(k - 1):
         p = task.indices[n]
-        wide = fn.let(f"add i64 {begins[n]}, {places[n][0]}")
-        value = wide if p.type.bits == 64 else fn.let(f"trunc i64 {wide} to {ty(p.type).text}")
-        body.define(p.id, p.type, value)
+        body.define(p.id, p.type, fn.narrowed(fn.let(f"add i64 {begins[n]}, {places[n]}"), p.type))
     left = fn.let(f"sub i64 {end}, {done}")
-    of_row = fn.let(f"sub i64 {extents[-1]}, {places[-1][0]}")
+    of_row = fn.let(f"sub i64 {extents[-1]}, {places[-1]}")
     n_row = fn.extreme("umin", left, of_row)
-    start = fn.let(f"add i64 {begins[-1]}, {places[-1][0]}")
+    start = fn.let(f"add i64 {begins[-1]}, {places[-1]}")
     row_of(body, task, start, fn.let(f"add i64 {start}, {n_row}"), after)
     fn.start(after)
     new_done = fn.let(f"add i64 {done}, {n_row}")
     carry, nexts = "true", [""] * k
     nexts[-1] = "0"
     for n in reversed(range(k - 1)):
-        step = fn.let(f"add i64 {places[n][0]}, {fn.let(f'zext i1 {carry} to i64')}")
+        step = fn.let(f"add i64 {places[n]}, {fn.let(f'zext i1 {carry} to i64')}")
         carry = fn.let(f"icmp eq i64 {step}, {extents[n]}")
         nexts[n] = fn.let(f"select i1 {carry}, i64 0, i64 {step}")
-    fn.patch(done_line, f"{done} = phi i64 [{begin}, %{before}], [{new_done}, %{after}]")
-    for (name, line), start, step in zip(places, starts, nexts, strict=True):
-        fn.patch(line, f"{name} = phi i64 [{start}, %{before}], [{step}, %{after}]")
+    again(new_done, *nexts)
     fn.branch(fn.let(f"icmp ult i64 {new_done}, {end}"), row, "leave")

@@ -55,8 +55,7 @@ class Shares:
         if not self.found:
             return "0"
         fn = self.entry.fn
-        up = fn.let(f"udiv i64 {fn.let(f'add i64 {total}, {MOST - 1}')}, {MOST}")
-        unit = fn.extreme("umax", up, str(least))
+        unit = fn.extreme("umax", fn.divided_up(total, str(MOST)), str(least))
         fn.put(f"store ptr {self.at}, ptr {self.entry.at(L.SHARES_AT)}")
         fn.put(f"store i64 {fn.let(f'mul i64 {unit}, {apart}')}, ptr {self.entry.at(L.SHARE)}")
         for n, op in enumerate(self.found.values()):

@@ -137,9 +137,6 @@ class _Maker:
             total = saturated_product(fn, total, extent) if axis else extent
         return body, total
 
-    def _chunk(self, number: int, way: str = "") -> Function:
-        return _chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
-
     def _range(self, task: N.Offload, number: int) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order, in lanes groups of these. Each
         row runs the steps one after the other. Sums at places from data may have a function of their own for each way,
@@ -147,7 +144,7 @@ class _Maker:
         ways = ("plain", "atomic") if task.sums == "versioned" else (task.sums,)
         steps = parts(task.body) if task.fission else (task.body,)
         for way in ways:
-            fn = self._chunk(number, way if len(ways) > 1 else "")
+            fn = _chunk_function(self.mod, f"task{number}_{way}" if len(ways) > 1 else f"task{number}")
             body = self._body(fn, task, task.lanes)
             if len(steps) == 1:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
@@ -167,7 +164,7 @@ class _Maker:
             shares.close(body, task)
             fn.end()
         if len(ways) > 1:
-            copies.choose(self._chunk(number), number)
+            copies.choose(_chunk_function(self.mod, f"task{number}"), number)
 
     def _body(self, fn: Function, task: N.Offload, lanes: int) -> CpuBody:
         variables = {b.name for b in self.kernel.buffers.values() if b.kind == "local"}
@@ -182,7 +179,10 @@ class _Maker:
         """Reads what a chunk function needs from the frame. Returns its first iteration, and the one behind its
         last."""
         fn, begin, end = body.fn, "%begin", "%end"
-        body.begin_chunk(task, number)
+        body.alone = fn.let("icmp slt i64 %worker, 0")
+        body.worker = fn.extreme("smax", "%worker", "0")
+        body.indices, body.bounds_at = task.indices, self.unit.frame.bounds[number]
+        body.device = fn.let("load ptr, ptr %frame")
         if task.lanes:
             total = "1"
             for axis in range(len(task.indices)):
@@ -271,8 +271,7 @@ def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str
         row = fn.let(f"mul i64 {row}, {extent}")
     first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")  # no rows without iterations
     row = fn.extreme("umax", row, "1")
-    wanted = fn.let(f"udiv i64 {fn.let(f'add i64 {row}, {grain - 1}')}, {row}")
-    high = fn.extreme("umax", wanted, str(rows))
+    high = fn.extreme("umax", fn.divided_up(str(grain), row), str(rows))
     blocks = fn.divided_up(first, high)
     return fn.let(f"mul i64 {first}, {row}"), fn.let(f"mul i64 {high}, {row}"), blocks
 

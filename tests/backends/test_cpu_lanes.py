@@ -38,7 +38,7 @@ def wherever_possible(size: int) -> Any:
     """In place of `lanes_of`, which also asks whether it pays."""
 
     def lanes(kernel: N.Kernel, task: N.Offload, *_: Any) -> tuple[int, str]:
-        return choose.width(task, size) if choose.can(task) else 0, ""
+        return 0 if choose.hindrance(task) else choose.width(task, size), ""
 
     return lanes
 

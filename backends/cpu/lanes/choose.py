@@ -31,7 +31,7 @@ def lanes_of(
     itself; and the reason. ``reduced``, ``copied``: buffers that the task reduces into, or only adds to at places from
     data. Left to LLVM's own vectoriser are rows of cells of a sparse layout, the threads of blocks, and straight code
     without elementary functions and draws, unless it sums into neighbours' elements, which LLVM does not vectorise."""
-    if not vector_bytes or not can(task) or with_local_array(kernel, task):
+    if not vector_bytes or hindrance(task) or with_local_array(kernel, task):
         return 0, ""
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
     in_rows = inner and any(s.buffer in inner for s in find(task.body, N.Load))
@@ -143,11 +143,6 @@ def _pays(s: N.Stmt) -> bool:
     return is_math(s) or _reaches(s) or isinstance(s, N.Random)
 
 
-def can(task: N.Offload) -> bool:
-    """Whether the task can run in lanes at all."""
-    return not hindrance(task)
-
-
 def hindrance(task: N.Offload) -> str:
     """Why the task cannot run in lanes at all, "" where it can."""
     if task.kind == "serial":
@@ -182,7 +177,7 @@ def lanes_to_aggregate(task: N.Offload, copied: Collection[str], vector_bytes: i
     """How many iterations make a group whose sums into one element are added at once (`rows.aggregated`); 0 where the
     task does anything but add at places from data. ``copied``: see `lanes_of`."""
     index = task.indices[-1].id
-    if not vector_bytes or not can(task):
+    if not vector_bytes or hindrance(task):
         return 0
     divergent = divergence(task.body, [index]).divergent
     up = counting(task.body, index, divergent)  # no two iterations have the same one of these

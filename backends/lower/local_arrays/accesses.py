@@ -170,20 +170,18 @@ def _adds(here: _Here) -> list[Group]:
     for chain in chains:
         index = here.equal[chain[0].args[0]][0]
         g = Group("add", index, {}, [], {}, chain[0].args[2])
-        for s in (*chain, None):
-            if s is None:
-                term, place = chain[-1], _beyond(g.elements)
-            else:
-                term, (now, place) = first.get((s.args[0], s.args[2])), here.equal[s.args[0]]
-                if term is None or now != index:
-                    break
+        parts = [first[k] for s in chain if (k := (s.args[0], s.args[2])) in first]
+        places = [place for now, place in (here.equal[s.args[0]] for s in chain) if now == index]
+        if len(parts) < len(chain) or len(places) < len(chain):
+            continue
+        for term, place in zip((*parts, chain[-1]), (*places, _beyond(places)), strict=True):
             sum_ = added.get(term.id)
             if sum_ is None or here.used[term.id] != 1 or place in g.elements:
                 break
             g.elements[place], g.made[place] = sum_.args[sum_.args[0] == term.id], sum_.id
-            g.parts += [sum_] if s is None else [term, s, sum_]
+            g.parts += [term, sum_]
         else:
-            g.parts.sort(key=lambda s: here.position[s.id])
+            g.parts = sorted((*g.parts, *chain[:-1]), key=lambda s: here.position[s.id])
             if _whole(g) and here.at_once(g):
                 made.append(g)
     return made
