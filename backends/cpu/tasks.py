@@ -172,7 +172,7 @@ class _Maker:
         found = divergence(task.body, [task.indices[-1].id], variables, arrays) if lanes else None
         body = CpuBody(fn, self.unit, True, max(1, lanes), found)
         if any(buffer.order for buffer in self.kernel.buffers.values()):
-            body.splits = splits(task)
+            body.splits = splits(task, self.unit.ranges)
         return body
 
     def _open(self, body: CpuBody, task: N.Offload, number: int, way: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.lower.digits import places, splits
 from quadrants_lab.backends.lower.expression import X
@@ -44,8 +45,9 @@ class LowerCells(Parametrised):
             return kernel
         b, made = Builder(kernel.next_id, types_of(kernel.body)), dict[str, N.Buffer]()
         body = []
+        ranges = Ranges(kernel)
         for task in kernel.tasks:
-            lowered, pair = _Task(b, kernel, found, made, self.wide, task), copied(kernel, task)
+            lowered, pair = _Task(b, kernel, ranges, found, made, self.wide, task), copied(kernel, task)
             if pair is None or not slots_of(pair[0]):
                 body.append(lowered.lowered())
             else:
@@ -57,11 +59,12 @@ class _Task:
     """Lowers the accesses of a task to the buffers ``found``. ``made`` gets the views of them that are used."""
 
     def __init__(
-        self, b: Builder, kernel: N.Kernel, found: set[str], made: dict[str, N.Buffer], wide: bool, task: N.Offload
-    ) -> None:
+        self, b: Builder, kernel: N.Kernel, ranges: Ranges, found: set[str], made: dict[str, N.Buffer], wide: bool,
+        task: N.Offload,
+    ) -> None:  # fmt: skip
         self.b, self.buffers, self.found, self.made = b, kernel.buffers, found, made
         self.wide, self.task = wide, task
-        self.known = splits(task)
+        self.known = splits(task, ranges)
         consts = {s.id: s for s in find(task.body, N.Const)}
         self.zeros = {i for i, s in consts.items() if s.value == 0 and str(s.value)[0] != "-"}
         self.trips = {i: s.value for i, s in consts.items() if s.type.is_int}

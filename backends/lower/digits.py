@@ -3,6 +3,7 @@ make them, or quotients of such a sum: an address in an order of cells then need
 
 from collections.abc import Iterator
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order, digits
 from quadrants_lab.ir.walk import find, walk
@@ -11,22 +12,18 @@ from quadrants_lab.ir.walk import find, walk
 Splits = dict[int, tuple[int, int, int, int]]
 
 
-def splits(task: N.Offload) -> Splits:
+def splits(task: N.Offload, ranges: Ranges) -> Splits:
     """The values of the task that are a number times a constant plus an index below that constant, and quotients."""
-    consts: dict[int, int] = {s.id: s.value for s in find(task.bounds, N.Const) if s.type.is_int}
-    below = {p.id: consts[e] for p, b, e in task.box() if consts.get(b) == 0 and e in consts} if task.indices else {}
+    consts = {s.id: s.value for s in find(task.body, N.Const) if s.type.is_int}
     products: dict[int, tuple[int, int]] = {}
     found: Splits = {}
     for s in walk(task.body):
-        if isinstance(s, N.Const) and s.type.is_int:
-            consts[s.id] = s.value
-        elif isinstance(s, N.For) and consts.get(s.begin) == 0 and s.end in consts:
-            below[s.index.id] = consts[s.end]
-        elif isinstance(s, N.Op) and s.prim == "mul" and s.args[1] in consts:
+        if isinstance(s, N.Op) and s.prim == "mul" and s.args[1] in consts:
             products[s.id] = s.args[0], consts[s.args[1]]
         elif isinstance(s, N.Op) and s.prim == "add" and s.args[0] in products:
             cell, n = products[s.args[0]]
-            if below.get(s.args[1], n + 1) <= n:
+            low, high = ranges.range(s.args[1]) or (-1, n)
+            if low >= 0 and high < n:
                 found[s.id] = cell, n, s.args[1], 1
         elif isinstance(s, N.Op) and s.prim == "floordiv" and consts.get(s.args[1], 0) > 0:
             found[s.id] = s.args[0], 1, N.NO_ID, consts[s.args[1]]

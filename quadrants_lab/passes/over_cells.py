@@ -5,10 +5,11 @@ from math import prod
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import constants, emit_copy, of_kind, rewrite_in, substitute, types_of, walk
+from quadrants_lab.ir.walk import constants, emit_copy, find, of_kind, rewrite_in, substitute, types_of, walk
 from quadrants_lab.passes.merged_branches import merged, written
 
 FEWEST = 64  # fewest iterations of a task, so that all threads of the host have work
@@ -22,7 +23,8 @@ _PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # depend on what one it
 def over_cells(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that a parallel task whose iterations do nothing unless a cell of a sparse layout is active runs over
     the cells, with serial loops over the cells in an active cell, and over the elements of these. A task with adstacks,
-    which are those of one element, runs over the elements of the active cells, of which tasks in front make a list."""
+    which are those of one element, or with elementary functions, which lanes compute, runs over the elements of the
+    active cells, of which tasks in front make a list."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     body: list[N.Stmt] = []
@@ -230,11 +232,13 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
 
 
 def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.Buffer]) -> list[N.Stmt]:
-    """A task with adstacks as one over the elements of a list of cells, with the tasks before it that make the list;
-    nothing where there is no such list. The list's buffers are added to ``buffers``."""
+    """A task as one over the elements of a list of cells, with the tasks before it that make the list; nothing where
+    there is no such list. The list's buffers are added to ``buffers``."""
     ends = _ends(task)
-    alone = {type(s) for s in walk(task.body) if isinstance(s, _PER_ITERATION)} == {N.AdStackAlloca}
-    if ends is None or not alone or any(p.type is not i32 for p in task.indices):
+    alone = {type(s) for s in walk(task.body) if isinstance(s, _PER_ITERATION)}
+    if ends is None or any(p.type is not i32 for p in task.indices):
+        return []
+    if alone != {N.AdStackAlloca} and (alone or not _in_vectors(task)):
         return []
     b.span, b.adjoint_of = task.span, N.NO_ID
     nest = _Nest(kernel, task, b, [low for low, _ in ends])
@@ -276,6 +280,13 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
     body = (*stacks, *indices, *(s for s in task.body if not isinstance(s, N.AdStackAlloca)))
     tasks.append(replace(task, bounds=tuple(bounds), indices=(place, *within.values()), body=body))
     return tasks
+
+
+def _in_vectors(task: N.Offload) -> bool:
+    """Whether iterations side by side gain more than serial loops: they compute elementary functions. Sums would get
+    another order each time."""
+    sums = any(not s.private for s in find(task.body, N.Atomic))
+    return not sums and any(s.type.is_float and "@math" in PRIMS[s.prim].llvm for s in find(task.body, N.Op))
 
 
 def _levels(nest: _Nest, block: N.Block, outer: N.Block = ()) -> list[_Level]:

@@ -49,6 +49,7 @@ from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells
+from quadrants_lab.passes.peel_edges import peel_edges
 from quadrants_lab.passes.spare_pages import spare_pages
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
@@ -90,8 +91,8 @@ PASSES: dict[str, Pass] = {
     for fn in (
         check_bounds, trust_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
         unroll_local_arrays, licm, plain_atomics, SaveOverwritten(), WatchRaces(),
-        lower_custom_jvp, privatize_atomics, mark_distances, over_cells, spare_pages, unroll_whiles, thread_rows,
-        with_tangents, forward, to_be_differentiated,
+        lower_custom_jvp, privatize_atomics, mark_distances, over_cells, spare_pages, peel_edges, unroll_whiles,
+        thread_rows, with_tangents, forward, to_be_differentiated,
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,

@@ -40,6 +40,7 @@ structure_exits = _where(lambda s: isinstance(s, Exit), "structure_exits", "stru
 unroll_local_arrays = _where(lambda s: s.prim == "select", "unroll_local_arrays", "unroll_local_arrays")
 over_cells = _where(lambda s: isinstance(s, If), "over_cells", "over_cells")
 spare_pages = _where(lambda s: isinstance(s, Store), "spare_pages", "spare_pages")
+peel_edges = _where(lambda s: isinstance(s, For), "peel_edges", "peel_edges")
 unroll_whiles = _where(lambda s: isinstance(s, While), "host_loops", "unroll_whiles")
 thread_rows = _where(lambda s: isinstance(s, For) and s.threads, "host_loops", "thread_rows")
 
@@ -61,7 +62,7 @@ TASKS: Passes = (plain_atomics,)
 MARKS: Passes = (privatize_atomics, mark_distances)
 
 # The last passes for backends of the host: they lower sparse layouts and blocks of threads.
-ON_HOST: Passes = (over_cells, spare_pages, unroll_whiles, thread_rows)
+ON_HOST: Passes = (over_cells, spare_pages, peel_edges, unroll_whiles, thread_rows)
 
 
 def for_host(buffers: dict[str, Buffer]) -> Passes:

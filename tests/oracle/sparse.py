@@ -96,6 +96,7 @@ LAYOUTS = {
     "pointer, dense, bitmasked, dense": Layout(
         ("pointer", "ij", (3, 2)), ("dense", "j", 2), ("bitmasked", "ij", (2, 3)), ("dense", "i", 2)
     ),
+    "cells with slots": Layout(("pointer", "ij", (3, 2)), ("dense", "ij", (16, 8))),
     "groups": Layout(("bitmasked", "ij", (80, 66))),
     "groups of pointers": Layout(("pointer", "i", 4), ("pointer", "ij", (31, 160)), ("dense", "j", 2)),
     "one axis": Layout(("pointer", "i", 5000), ("dense", "i", 3)),
