@@ -14,6 +14,7 @@ from quadrants_lab.widgets.tree import (
     bold,
     button,
     foot,
+    head,
     seconds,
     size,
 )
@@ -37,7 +38,8 @@ def limits(view: KernelView) -> Tree:
     points = [(f"{mode} before", x, GREY) for mode, x in past.items() if not x.problem]
     points += [(m, x, COLOURS[n % len(COLOURS)]) for n, (m, x) in enumerate(now.items()) if not x.problem]
     said = [sentence(x, f"{mode}: ") for mode, x in now.items()]
-    return [chart(points), said] if any(colour != GREY for _, _, colour in points) else said
+    drawn = chart(points) if any(colour != GREY for _, _, colour in points) else ()
+    return [head("How near the launches are to the device's limits"), drawn, said]
 
 
 def sentence(view: RooflineView, what: str = "") -> Block:
@@ -98,7 +100,7 @@ def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
         parts.append(_text(cx + (9 if right else -9), ly, f"{name} {view.share:.1%}", "" if right else "end"))
     alt = "roofline: " + "; ".join(f"{name} reaches {x.share:.1%} of the device's limit" for name, x, _ in points)
     body = f'<g font-family="sans-serif" font-size="12" fill="{GREY}">{"".join(parts)}</g>'
-    return Picture.drawn(alt, LEFT + WIDTH + 12, TOP + HEIGHT + BELOW, body)
+    return Picture.drawn(alt, LEFT + WIDTH + 28, TOP + HEIGHT + BELOW, body)
 
 
 def _of(value: float) -> str:

@@ -118,8 +118,8 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = (), reques
     """A table with a row for each array and, below it, for each further backend. ``request``: see `launch`."""
 
     def drawn(a: ArrayView) -> Tree:
-        live = request and a.dtype
-        return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}") if live else heatmap.still(a)
+        live, same = request and a.dtype, muted("the same") if a.difference == "equal" else ""
+        return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}") if live else same or heatmap.still(a)
 
     columns: list[tuple[str, Callable[[ArrayView], Tree]]] = [
         ("array", lambda a: [code(a.name), _note(a)] if a.dtype else Word(a.name, "sub")),

@@ -85,6 +85,20 @@ class Verdict:
         """How bad it is: "good", "bad", or "warning" where nothing can be said."""
         return LOOKS[self.found][1]
 
+    @property
+    def telling(self) -> Move | None:
+        """The differences at the step size that tells most: where they are nearest to the gradient, of a gradient that
+        is not good the nearest that are apart beyond noise."""
+        apart = [] if self.good else [m for m in self.moves if m.error]
+        return min(apart or self.moves, key=lambda m: m.error, default=None)
+
+    @property
+    def error(self) -> float | None:
+        """The relative error of the gradient, by forward mode if it is not good; None if none was measured."""
+        if self.tangent is not None and not self.good:
+            return self.tangent.error
+        return None if self.telling is None else self.telling.error
+
     def beside(self, python: Cause | None) -> Verdict:
         """The verdict where the program does more than its launches, see `recording.beside_launches`: if a part of the
         derivative is lost in Python, a gradient that is good for the launches is wrong for the program."""
@@ -152,11 +166,12 @@ class Card:
     def summary(self) -> str:
         """The table of step sizes in one line."""
         v = self.verdict
-        if v is None or not v.moves:
+        told = v.telling if v else None
+        if v is None or told is None:
             return "no step sizes"
-        of, told = f"{len(v.moves)} step size{'s' * (len(v.moves) != 1)}", max(v.moves, key=lambda m: m.error)
+        of = f"{len(v.moves)} step size{'s' * (len(v.moves) != 1)}"
         if v.good:
-            return f"{of}: {f'at most {told.error:.1e} apart' if told.error else 'equal within the noise'}"
+            return f"{of}: {f'at best {told.error:.1e} apart' if told.error else 'equal within the noise'}"
         return f"{of}: at {told.width:.0e} the loss changes by {told.found:.6g}, by the gradient by {told.expected:.6g}"
 
     def __str__(self) -> str:
