@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
+from quadrants_lab.widgets.source import listing
 from quadrants_lab.widgets.tree import (
     Block,
     Control,
-    Lines,
     Slot,
     Tree,
     choices,
@@ -138,7 +138,6 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
         for n, (name, _, dtype) in enumerate(trace.stacks)
     ]
     stacks: Tree = [head("Stacks"), div("stks", *columns)] if trace.stacks else ()
-    source = Lines(view.source, "python", f"Source of {view.name}", short=True)
     right = div("", head("Values"), div("vals"), stacks, head("Written to memory"), div("mem code"))
     data = _json({**_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"})
     about = {"role": "group", "tabindex": "0", "aria_label": "Stepper", "data_stepper": data}
@@ -149,7 +148,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
         div("drive more", role="group", aria_label="Play, go to, predict"),
         Control("p", {"class": "now", "role": "status", "aria-live": "polite"}),
         div("quiz", hidden=""),
-        div("two", div("", source), right),
+        div("two", div("", listing(view)), right),
         div("plot"),
         **about,
     )

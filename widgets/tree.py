@@ -60,7 +60,7 @@ class Table:
 class Lines:
     """A listing. ``numbers``: "source" shows each line's source line, "count" counts from 1. ``notes``: source line ->
     words that stand in the gutter beside it. ``folds``: (begin, end, text) of lines that are shown as one until they
-    are opened. ``top``: the line that is shown first. ``short``: every line is an element of its own."""
+    are opened. ``top``: the line that is shown first."""
 
     lines: Sequence[Line]
     language: str
@@ -69,7 +69,6 @@ class Lines:
     notes: Mapping[int, Sequence[Word]] = field(default_factory=dict)
     folds: Sequence[tuple[int, int, str]] = ()
     top: int = 0
-    short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
