@@ -39,9 +39,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     if rest == ["near"]:
         return limits(view)
     if rest:
-        known = {f"{n}/{a.name}": a for n, x in enumerate(view.launches) for a in x.arrays}
-        array = "/".join(rest[:2])
-        return heatmap.asked(known.get(array), f"{prefix}/{array}", rest[2:])
+        pictured = {f"{n}/{a.name}": a for n, x in enumerate(view.launches) for a in x.arrays}
+        asked = "/".join(rest[:2])
+        return heatmap.asked(pictured.get(asked), f"{prefix}/{asked}", rest[2:])
     shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
     known = any(x.roofline for x in view.launches)
     offer = near(view, f"{prefix}/near") if known else ()

@@ -115,6 +115,17 @@ class Picture:
     style: str = ""
 
     @staticmethod
+    def words(x: float, y: float, text: str, anchor: str = "start") -> str:
+        """Text in a drawing, in the font of all of them; ``anchor``: "start", "middle" or "end"."""
+        font = f'font-family="sans-serif" font-size="12" fill="{GREY}" text-anchor="{anchor}"'
+        return f'<text x="{x:.1f}" y="{y:.1f}" {font}>{escape(text)}</text>'
+
+    @staticmethod
+    def polyline(points: Sequence[tuple[float, float]], stroke: str, more: str = "") -> str:
+        at = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        return f'<polyline fill="none" stroke="{stroke}" {more} points="{at}"/>'
+
+    @staticmethod
     def drawn(alt: str, width: float, height: float, parts: str, caption: Tree = "", wide: bool = False) -> Picture:
         """A drawing of SVG elements; ``wide``: as wide as its place."""
         room = 'width="100%"' if wide else f'width="{width}" height="{height}"'
