@@ -353,9 +353,9 @@ def screenshots(folder: Path) -> None:
                 page.wait_for_timeout(150)
                 name = tab.inner_text().lower().replace(" ", "_").replace("(", "").replace(")", "")
                 page.screenshot(path=folder / f"{theme}_{width}_{name}.png")
-                if page.evaluate("() => { const x = document.querySelector('[role=tabpanel]'), y = x.scrollTop;"
-                                 "x.scrollTop = 1e9; return x.scrollTop > y }"):  # fmt: skip
+                if page.evaluate("() => { scrollTo(0, 1e9); return scrollY > 0 }"):
                     page.screenshot(path=folder / f"{theme}_{width}_{name}_end.png")
+                    page.evaluate("() => scrollTo(0, 0)")
             page.goto(f"file://{folder / 'static.html'}")
             page.screenshot(path=folder / f"{theme}_{width}_static.png")
         chromium.close()

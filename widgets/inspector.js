@@ -140,10 +140,7 @@ export function mount(host, shape, ask) {
   /** Marks all lines that belong to the mark; `reveal` scrolls everything but `from` to the first of them. */
   function paint(mark, reveal, from) {
     const count = [0, 0];
-    for (const x of state.painted) {
-      x.classList.remove("mark", "twin", "near");
-      if (x.getAttribute("role") === "option") x.setAttribute("aria-selected", false);
-    }
+    for (const x of state.painted) x.classList.remove("mark", "twin", "near");
     state.painted = [];
     let first = null;
     if (mark) for (const x of panel.querySelectorAll(`[data-span-line="${Number(mark.line)}"]`)) {
@@ -152,7 +149,6 @@ export function mount(host, shape, ask) {
       x.classList.add(is);
       state.painted.push(x);
       if (is !== "near") { count[is === "twin" ? 1 : 0]++; first ??= x; }
-      if (is !== "near" && x.getAttribute("role") === "option") x.setAttribute("aria-selected", true);
     }
     if (first && reveal && from?.host !== panel) first.scrollIntoView?.({ block: "nearest",
       inline: "nearest" });

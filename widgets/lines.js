@@ -11,6 +11,8 @@ const withAttributes = (x, attributes) => {
   for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v);
   return x;
 };
+const inBytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576
+  ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
 /** An element with these attributes, and this text in it. */
 const element = (tag, attributes = {}, text = "") => {
   const x = withAttributes(document.createElement(tag), attributes);
@@ -114,7 +116,7 @@ function lines(host, hooks) {
   const longest = (d) => d.t.reduce((w, x) =>
     Math.max(w, x.replace(/<[^>]*>|&\w+;/g, (m) => m[0] === "&" ? "." : "").length), 0);
   const self = { host, label, unified: false, open: new Set(), rows: [], at: -1, mark: null,
-    hits: new Set() };
+    hits: new Set(), here: 0 };
   const side = (right) => right && two ? data.r : data;
   const cell = (row) => row[0] >= 0 ? [data, row[0]] : row[1] >= 0 ? [side(true), row[1]] : null;
   const who = (row) => {
@@ -202,6 +204,7 @@ function lines(host, hooks) {
       showRelation(x, is);
       x.classList.toggle("hit", self.hits.has(n));
       x.classList.toggle("at", n === self.at);
+      x.classList.toggle("here", self.here > 0 && x.dataset.spanLine === String(self.here));
       x.setAttribute("aria-selected", is === "mark" || is === "twin");
     }
     host.querySelector(".at") ? host.setAttribute("aria-activedescendant", `${id}-${self.at}`)
@@ -233,6 +236,12 @@ function lines(host, hooks) {
     if (top < scroller.scrollTop + ROW || top > scroller.scrollTop
       + height - 2 * ROW) scroller.scrollTop = Math.max(0, top - height / 3);
     self.draw();
+  };
+  /** Marks a source line as the one where something is, and scrolls to it. */
+  host.point = (line) => {
+    self.here = line;
+    const n = self.rows.findIndex((row) => row[0] >= 0 && data.l[row[0]] === line);
+    n >= 0 ? self.reveal(n) : tint();
   };
   self.go = (n) => { self.at = Math.min(Math.max(n, 0), self.rows.length - 1); self.reveal(self.at); tint();
     };

@@ -105,8 +105,6 @@ class Html:
     def lines(self, x: Lines) -> str:
         """A listing as data, of which the browser (`lines.js`) only draws the visible rows. Each entry of t is "source
         line, statement, statement whose adjoint it computes, HTML"; 0, -1 and -1 mean none."""
-        if x.short:
-            return self.short(x)
         told = {line: self.write(words).replace('"', "'") for line, words in x.notes.items()}
         more = data({"n": x.numbers, "notes": told, "folds": x.folds, "top": x.top})
         rows = ",\n".join(map(data, listed(x)))
@@ -114,20 +112,6 @@ class Html:
         return (
             f'\n<div class="code lines" {attributes} data-lines="{more[:-1]},&quot;t&quot;:[\n{rows}\n]}}"></div>'
         )
-
-    def short(self, x: Lines) -> str:
-        """A short listing of which every line is an element. Arrow keys move in it, Enter marks a line."""
-        item = {"class": "ln", "data-item": "", "tabindex": "-1", "role": "option", "aria-selected": "false"}
-        rows = (
-            element(
-                "div",
-                item | ties(line),
-                f'<span class="no">{line.span_line or ""}</span><span class="tx">{t}</span>',
-            )
-            for line, t in zip(x.lines, highlight([line.text for line in x.lines], x.language), strict=True)
-        )
-        box = {"class": "code", "data-roving": "", "role": "listbox", "aria-label": x.label}
-        return "\n" + element("div", box, "\n" + "\n".join(rows))
 
     def difference(self, x: Difference) -> str:
         """Where the browser gets the two listings, and what differs: hunks, and lines whose words are marked."""

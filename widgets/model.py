@@ -233,8 +233,8 @@ class BackendRun:
     """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there
     were none). ``lane_bytes``: bytes of adstacks for one running iteration; ``heap_bytes``: bytes of all adstacks.
     ``greatest``: the greatest difference from the home backend and its place, "" for the home backend. ``apart``: the
-    greatest of an array's differences relative to its greatest value. ``note``: what
-    the times mean on a simulation, and what ran otherwise in the cell. ``problem``: why it did not run."""
+    greatest of an array's differences relative to its greatest value. ``note``: what the times mean on a simulation,
+    and what ran otherwise in the cell. ``problem``: why it did not run."""
 
     name: str
     first: float = 0.0
@@ -281,10 +281,10 @@ class RooflineView:
 @dataclass(slots=True)
 class LaunchView:
     """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``warm``: the median of the
-    warm launches, if there were some, else ``seconds``. ``times``: the known times of
-    compilation and launches, by one clock. ``place``: the backend. ``compared``: the same launch on several backends,
-    first on its own; empty without --arch. ``roofline``: None if the launch failed. ``schedule``: where each task
-    stands, and what the device does with it and why."""
+    warm launches, if there were some, else ``seconds``. ``times``: of compilation and launches, by one clock.
+    ``place``: the backend. ``compared``: the same launch on several backends, first on its own; empty without --arch.
+    ``roofline``: None if the launch failed. ``schedule``: where each task stands, and what the device does with it and
+    why."""
 
     mode: str
     seconds: float
@@ -488,19 +488,12 @@ def span_line(span: Span | None, file: str) -> int:
     return 0
 
 
-def kernel_lines(kernel: Kernel | None, file: str) -> list[Line]:
-    """The kernel's IR text with the source line and statement of each line."""
-    if kernel is None:
-        return []
+def view_lines(view: KernelView, kernel: Kernel | None) -> list[Line]:
+    """The IR text of a kernel of the view's traces, with the source line and statement of each line; cached."""
 
     def line(text: str, stmt: Stmt | None) -> Line:
-        return Line(text) if stmt is None else Line(text, span_line(stmt.span, file), stmt.id, stmt.adjoint_of)
+        return Line(text) if stmt is None else Line(text, span_line(stmt.span, view.file), stmt.id, stmt.adjoint_of)
 
-    return [line(text, stmt) for text, stmt in statement_lines(kernel)]
-
-
-def view_lines(view: KernelView, kernel: Kernel | None) -> list[Line]:
-    """`kernel_lines` of a kernel of the view's traces, cached."""
     if id(kernel) not in view.texts:
-        view.texts[id(kernel)] = kernel_lines(kernel, view.file)
+        view.texts[id(kernel)] = [line(*row) for row in statement_lines(kernel)] if kernel is not None else []
     return view.texts[id(kernel)]

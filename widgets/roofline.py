@@ -14,6 +14,7 @@ from quadrants_lab.widgets.tree import (
     bold,
     button,
     foot,
+    head,
     seconds,
     size,
 )
@@ -37,7 +38,8 @@ def limits(view: KernelView) -> Tree:
     points = [(f"{mode} before", x, GREY) for mode, x in past.items() if not x.problem]
     points += [(m, x, COLOURS[n % len(COLOURS)]) for n, (m, x) in enumerate(now.items()) if not x.problem]
     said = [sentence(x, f"{mode}: ") for mode, x in now.items()]
-    return [chart(points), said] if any(colour != GREY for _, _, colour in points) else said
+    drawn = chart(points) if any(colour != GREY for _, _, colour in points) else ()
+    return [head("How near the launches are to the device's limits"), drawn, said]
 
 
 def sentence(view: RooflineView, what: str = "") -> Block:
@@ -73,19 +75,18 @@ def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
 
     low = max(10.0**x0, 10.0**y0 / bandwidth)
     roof = [at(low, bandwidth * low), at(ridge, rate), at(10.0**x1, rate)]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in roof)
-    parts = [f'<polyline fill="none" stroke="{GREY}" stroke-width="2" points="{line}"/>']
+    parts = [Picture.polyline(roof, GREY, 'stroke-width="2"')]
     parts.append(f'<path fill="none" stroke="{GREY}" d="M{LEFT},{TOP}v{HEIGHT}h{WIDTH}"/>')
-    parts.append(_text(roof[1][0] + 6, roof[1][1] - 6, f"computing, {_of(rate)}op/s"))
+    parts.append(Picture.words(roof[1][0] + 6, roof[1][1] - 6, f"computing, {_of(rate)}op/s"))
     tx, ty = (0.4 * a + 0.6 * b for a, b in zip(roof[0], roof[1], strict=True))
     over = tx > LEFT + 130  # the line rises: its text stands above it, or, without room there, below
     place = (tx - 8, ty - 4) if over else (tx + 14, ty + 12)
-    parts.append(_text(*place, f"memory, {_of(bandwidth)}B/s", "end" if over else ""))
+    parts.append(Picture.words(*place, f"memory, {_of(bandwidth)}B/s", "end" if over else "start"))
     for k in range(x0, x1 + 1):
-        parts.append(_text(at(10.0**k, 1.0)[0], TOP + HEIGHT + 16, f"{10.0**k:g}", "middle"))
+        parts.append(Picture.words(at(10.0**k, 1.0)[0], TOP + HEIGHT + 16, f"{10.0**k:g}", "middle"))
     for k in range(y0, y1 + 1, 1 + (y1 - y0) // 6):
-        parts.append(_text(LEFT - 6, at(1.0, 10.0**k)[1] + 4, f"{_of(10.0**k)}op/s", "end"))
-    parts.append(_text(LEFT + WIDTH / 2, TOP + HEIGHT + 34, "operations a byte", "middle"))
+        parts.append(Picture.words(LEFT - 6, at(1.0, 10.0**k)[1] + 4, f"{_of(10.0**k)}op/s", "end"))
+    parts.append(Picture.words(LEFT + WIDTH / 2, TOP + HEIGHT + 34, "operations a byte", "middle"))
     taken: list[tuple[float, float]] = []
     for name, view, colour in points:
         cx, cy = at(dense[name], fast[name])
@@ -94,19 +95,13 @@ def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
             ly += 14
         taken.append((cx, ly))
         parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="5" fill="{colour}"/>')
-        right = cx < LEFT + WIDTH - 150
-        parts.append(_text(cx + (9 if right else -9), ly, f"{name} {view.share:.1%}", "" if right else "end"))
+        side, anchor = (9, "start") if cx < LEFT + WIDTH - 150 else (-9, "end")
+        parts.append(Picture.words(cx + side, ly, f"{name} {view.share:.1%}", anchor))
     alt = "roofline: " + "; ".join(f"{name} reaches {x.share:.1%} of the device's limit" for name, x, _ in points)
-    body = f'<g font-family="sans-serif" font-size="12" fill="{GREY}">{"".join(parts)}</g>'
-    return Picture.drawn(alt, LEFT + WIDTH + 12, TOP + HEIGHT + BELOW, body)
+    return Picture.drawn(alt, LEFT + WIDTH + 28, TOP + HEIGHT + BELOW, "".join(parts))
 
 
 def _of(value: float) -> str:
     """A number with the prefix of its unit: 27.5 G."""
     scale, unit = next(((s, u) for s, u in _UNITS if value >= s), _UNITS[-1])
     return f"{value / scale:.3g} {unit}"
-
-
-def _text(x: float, y: float, words: str, anchor: str = "") -> str:
-    where = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{where}>{words}</text>'

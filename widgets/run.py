@@ -39,9 +39,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     if rest == ["near"]:
         return limits(view)
     if rest:
-        known = {f"{n}/{a.name}": a for n, x in enumerate(view.launches) for a in x.arrays}
-        array = "/".join(rest[:2])
-        return heatmap.asked(known.get(array), f"{prefix}/{array}", rest[2:])
+        pictured = {f"{n}/{a.name}": a for n, x in enumerate(view.launches) for a in x.arrays}
+        asked = "/".join(rest[:2])
+        return heatmap.asked(pictured.get(asked), f"{prefix}/{asked}", rest[2:])
     shown = [launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)]
     offer = near(view, f"{prefix}/near") if any(x.roofline for x in view.launches) else ()
     return [shown, offer, foot(view.cost) if view.cost else ()]
@@ -117,8 +117,8 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = (), reques
     """A table with a row for each array and, below it, for each further backend. ``request``: see `launch`."""
 
     def drawn(a: ArrayView) -> Tree:
-        live = request and a.dtype
-        return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}") if live else heatmap.still(a)
+        live, same = request and a.dtype, muted("the same") if a.difference == "equal" else ""
+        return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}") if live else same or heatmap.still(a)
 
     columns: list[tuple[str, Callable[[ArrayView], Tree]]] = [
         ("array", lambda a: [code(a.name), _note(a)] if a.dtype else Word(a.name, "sub")),

@@ -69,8 +69,6 @@ function whatIf(host) {
   const data = JSON.parse(host.dataset.sizes), given = { leaf: {}, arrays: data.arrays };
   host.removeAttribute("data-sizes");
   const text = (n) => Number.isNaN(n) ? "?" : n.toLocaleString("en");
-  const bytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576
-    ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
   const holds = (s, depth) => s.bits ? Math.ceil(depth / 32) * 4 : depth * s.width;
   // no value of a leaf is known: what the launch had stands there
   const fixed = !host.querySelector("input[data-leaf]");
@@ -113,7 +111,7 @@ function whatIf(host) {
       };
       follow(s.tree, "0");
       const most = Math.max(depth || 0, s.depth ?? 0, s.seen ?? 0, 1);
-      part.querySelector(".depth").textContent = `depth ${text(depth)}, ${bytes(held)} per thread`;
+      part.querySelector(".depth").textContent = `depth ${text(depth)}, ${inBytes(held)} per thread`;
       for (const [name, n] of [["now", depth || 0], ["launch", s.depth ?? 0], ["seen", s.seen ?? 0]]) {
         const bar = part.querySelector(`[data-bar="${name}"]`);
         if (!bar) continue;
@@ -122,8 +120,8 @@ function whatIf(host) {
         bar.querySelector("b").textContent = text(n);
       }
     });
-    const launched = lane === before ? "" : `; the launch: ${bytes(before)}`;
-    host.querySelector(".total").textContent = `${bytes(lane)} per thread${launched}`;
+    const launched = lane === before ? "" : `; the launch: ${inBytes(before)}`;
+    host.querySelector(".total").textContent = `${inBytes(lane)} per thread${launched}`;
     let at = 0;
     host.querySelector(".heap")?.replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
       const part = Object.assign(document.createElement("span"), {

@@ -219,7 +219,7 @@ function stepper(root, ask) {
     }, 1000 / speed);
   }
   function stop() { clearInterval(playing); playing = 0; play.textContent = "play"; }
-  const source = find(".code");
+  const source = find(".lines");
   const into = (field) => { field?.focus(); field?.select?.(); };
   const toLine = (x) => { if (x) move("line", Number(x.dataset.spanLine)); };
   source.addEventListener("click", (e) => {
@@ -228,8 +228,8 @@ function stepper(root, ask) {
   root.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey
       || e.target.matches("input:not([type=range]):not([type=checkbox]), select")) return;
-    const listed = e.target.closest("[data-roving]"), arrow = e.key.length > 1;
-    if (listed && e.key === "Enter") { toLine(e.target.closest(".ln")); return; }
+    const listed = source.contains(e.target), arrow = e.key.length > 1;
+    if (listed && e.key === "Enter") { toLine(source.querySelector(".at")); return; }
     if (listed && arrow) return;
     const id = MOVE_OF[e.key],
       keys = { p: () => play.click(), g: () => into(jump), i: () =>
@@ -262,11 +262,7 @@ function stepper(root, ask) {
     now.replaceChildren(bit("span", `step ${(at + 1).toLocaleString("en")} of ${of}, `, "muted"),
       bit("b", back(at) ? "backwards" : "forwards"), bit("span", loops ? `, ${loops}` : "", "muted"),
       bit("code", plain(kind === "end" ? `end of: ${text}` : text), "stmt"), bit("span", result, "val"));
-    for (const x of source.querySelectorAll(".ln")) {
-      const here = x.dataset.spanLine === String(line(at));
-      x.classList.toggle("here", here);
-      if (here) reveal(x);
-    }
+    source.point(line(at));
     drawValues();
     root.querySelectorAll(".stk").forEach((column, k) => {
       const slots = frame.stacks[k], height = slots.length + data.below[k], shown = slots.slice(-MOST_SLOTS);

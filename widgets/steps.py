@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
+from quadrants_lab.widgets.source import listing
 from quadrants_lab.widgets.tree import (
     Block,
     Control,
-    Lines,
     Slot,
     Tree,
     choices,
@@ -129,12 +129,11 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     steps_known = f"{trace.first + len(trace.events):,}{' and more' if trace.cut else ''} steps"
     box = muted(f"; the iterations are {trace.box}") if trace.box else ""
     turn = f", the reverse begins at step {trace.turn + 1:,}" if trace.turn > 0 else ""
-    source = Lines(view.source, "python", f"Source of {view.name}", short=True)
     data = _json({**step_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"})
-    return stepper([f"{title}: {steps_known}{turn}", box], source, trace.stacks, data)
+    return stepper([f"{title}: {steps_known}{turn}", box], listing(view), trace.stacks, data)
 
 
-def stepper(title: Tree, source: Lines, stacks: Sequence[tuple[str, int, str]], data: str) -> Tree:
+def stepper(title: Tree, source: Tree, stacks: Sequence[tuple[str, int, str]], data: str) -> Tree:
     """The elements that the script fills. ``stacks``: name, line and dtype of each."""
 
     def div(kind: str, *body: Tree, **more: str) -> Control:

@@ -7,8 +7,6 @@ HELP.push(["in a timeline: ← →, ↑ ↓", "the launch before or after; anoth
   ["in a timeline: Shift ← →, + − 0", "move; larger, smaller, all of it"],
   ["in a timeline: Enter", "from a launch to its gradient, and back"]);
 
-const inBytes = (n) => n < 1024 ? `${n} B` : n < 1048576 ? `${(n / 1024).toFixed(1)} KB`
-  : `${(n / 1048576).toFixed(1)} MB`;
 function inSeconds(s) {
   const [size, unit] = TIMES.find(([size]) => s >= size) ?? TIMES[3];
   return `${Number((s / size).toPrecision(3))} ${unit}`;

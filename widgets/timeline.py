@@ -180,7 +180,7 @@ def drawn(view: TimelineView) -> Picture:
                     part = min(till, (n + 1) * step) - max(begin, n * step)
                     columns[n][kernel] = columns[n].get(kernel, 0.0) + part
         chosen = [max(c, key=lambda k: c[k]) if c else -1 for c in columns]
-        parts.append(_words(TRACK * track + 15, name))
+        parts.append(Picture.words(0, TRACK * track + 15, name))
         at = 0
         for kernel, alike in groupby(chosen):
             n = len(list(alike))
@@ -194,12 +194,9 @@ def drawn(view: TimelineView) -> Picture:
         high = floor - round((KEPT - 8) * kept / most)
         if high != now:
             path, now = f"{path}H{LABELS + width * till / end:.0f}V{high}", high
-    parts.append(f'<path fill="{GREY}" d="{path}H{WIDTH}V{floor}Z"/>{_words(floor - 6, f"kept, {size(most)}")}')
+    words = Picture.words(0, floor - 6, f"kept, {size(most)}")
+    parts.append(f'<path fill="{GREY}" d="{path}H{WIDTH}V{floor}Z"/>{words}')
     return Picture.drawn(view.title, WIDTH, floor + 4, "".join(parts), wide=True)
-
-
-def _words(y: float, text: str) -> str:
-    return f'<text x="0" y="{y}" font-size="12" font-family="sans-serif" fill="{GREY}">{text}</text>'
 
 
 def launches(report: Report, most: int = 100) -> Tree:

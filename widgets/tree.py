@@ -60,7 +60,7 @@ class Table:
 class Lines:
     """A listing. ``numbers``: "source" shows each line's source line, "count" counts from 1. ``notes``: source line ->
     words that stand in the gutter beside it. ``folds``: (begin, end, text) of lines that are shown as one until they
-    are opened. ``top``: the line that is shown first. ``short``: every line is an element of its own."""
+    are opened. ``top``: the line that is shown first."""
 
     lines: Sequence[Line]
     language: str
@@ -69,7 +69,6 @@ class Lines:
     notes: Mapping[int, Sequence[Word]] = field(default_factory=dict)
     folds: Sequence[tuple[int, int, str]] = ()
     top: int = 0
-    short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +113,17 @@ class Picture:
     uri: str = ""
     caption: Tree = ""
     style: str = ""
+
+    @staticmethod
+    def words(x: float, y: float, text: str, anchor: str = "start") -> str:
+        """Text in a drawing, in the font of all of them; ``anchor``: "start", "middle" or "end"."""
+        font = f'font-family="sans-serif" font-size="12" fill="{GREY}" text-anchor="{anchor}"'
+        return f'<text x="{x:.1f}" y="{y:.1f}" {font}>{escape(text)}</text>'
+
+    @staticmethod
+    def polyline(points: Sequence[tuple[float, float]], stroke: str, more: str = "") -> str:
+        at = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        return f'<polyline fill="none" stroke="{stroke}" {more} points="{at}"/>'
 
     @staticmethod
     def drawn(alt: str, width: float, height: float, parts: str, caption: Tree = "", wide: bool = False) -> Picture:

@@ -429,12 +429,10 @@ def remember_edit(view: CellView, verdicts: Sequence[Verdict], cell: str = "") -
 
 
 def _worst(verdicts: Sequence[Verdict]) -> float | None:
-    """The greatest relative error by `--check`: of a gradient that is right at its best step, of another one at its
-    worst or by forward mode; NaN if a gradient is not finite, None if nothing was checked."""
+    """The greatest relative error by `--check`; NaN if a gradient is not finite, None if nothing was checked."""
     if any(v.kind == "nonfinite" for v in verdicts):
         return math.nan
-    errors = ([*(m.error for m in v.moves), *([v.tangent.error] if v.tangent else [])] for v in verdicts)
-    return max((min(e) if v.good else max(e) for v, e in zip(verdicts, errors, strict=True) if e), default=None)
+    return max((v.error for v in verdicts if v.error is not None), default=None)
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:

@@ -96,8 +96,9 @@ def parse(line: str, arches: Sequence[str], panes: Sequence[str] = ()) -> CellOp
         raise UsageError("--check compares the gradients of --grad LOSS: name a loss")
     if given.shards and (given.grad or not given.shards.isdigit() or int(given.shards) < 2):
         raise UsageError("--shards takes a number from 2 on, and no --grad: fn differentiates by itself")
-    flags = given.check, given.time, given.quiet, given.live, given.release
-    return CellOptions(arch, given.grad, int(given.shards or 0), *flags, given.open)
+    told = {o.flag[2:]: getattr(given, o.flag[2:]) for o in OPTIONS}
+    told |= {"arch": arch, "shards": int(given.shards or 0)}
+    return CellOptions(**told)
 
 
 STEP_FLAGS = ("--launch", "--step", "--line")

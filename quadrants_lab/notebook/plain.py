@@ -35,7 +35,6 @@ def plain(value: Any) -> Any:
         return {"file": value.file, "line": value.line, "column": value.col + 1}
     if is_dataclass(value) and not isinstance(value, type):
         named = {f.name: getattr(value, f.name) for f in fields(value)}
-        named.pop("image", None)  # of an array, as a data URI
         named |= {name: getattr(value, name) for name in _MORE.get(type(value), ())}
         return {name: plain(v) for name, v in named.items()}
     if isinstance(value, Sizes):

@@ -14,7 +14,8 @@ from sessions import NIGHT, ended  # noqa: F401  # a fixture
 import quadrants_lab as qd
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.runtime.check import differences
-from quadrants_lab.runtime.check.report import LEVELS, Tangent, Verdict
+from quadrants_lab.runtime.check.looks import LEVELS
+from quadrants_lab.runtime.check.report import Tangent, Verdict
 from quadrants_lab.widgets import terminal
 from quadrants_lab.widgets.static import static
 from quadrants_lab.widgets.verdict import verdict

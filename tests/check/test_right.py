@@ -17,8 +17,8 @@ from quadrants_lab.ad import Tape
 from quadrants_lab.notebook.experiment import differentiate
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.by_hand import Forward
+from quadrants_lab.runtime.check.looks import LEVELS
 from quadrants_lab.runtime.check.recording import touched
-from quadrants_lab.runtime.check.report import LEVELS
 from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.session import current
 from quadrants_lab.runtime.tape.recorder import Launches

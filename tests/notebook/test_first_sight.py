@@ -12,7 +12,11 @@ from notebook.sample import cell_view
 from notebook.test_page import browser, page, show, view  # noqa: F401
 from playwright.sync_api import Page
 
+import quadrants_lab as qd
+from quadrants_lab.notebook.collect import cell_view as collected
+from quadrants_lab.notebook.compare import compare
 from quadrants_lab.notebook.saved import export
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import Line
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
@@ -100,3 +104,48 @@ def test_a_badge_covers_no_code(page: Page):
         badge, text = (line.locator(x).bounding_box() for x in (".badge", ".tx"))
         assert badge["x"] + badge["width"] <= text["x"]
         page.get_by_role("button", name=name, exact=True).click()
+
+
+@pytest.mark.needs("vulkan")
+def test_cpu_and_vulkan_stand_side_by_side_by_keyboard_alone(browser, tmp_path):
+    """A kernel that ran on both: values, times and code."""
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, 16, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    x.fill(0.5)
+
+    @qd.kernel
+    def wave(n: int):
+        for i in x:
+            v = x[i]
+            for _ in range(n):
+                v = qd.sin(v)
+            y[None] += v
+
+    with recording() as recorder:
+        wave(5)
+        y.grad[None] = 1
+        wave.grad(5)
+    seen = collected("cell", recorder, compare(recorder.records(), ("cpu", "vulkan")))
+    file = export(seen, tmp_path / "k.html")
+    qd.reset()
+    page = browser[0].context.browser.new_page()
+    page.goto(f"file://{file}")
+    page.get_by_role("tab", selected=True).press("End")
+    panel = page.get_by_role("tabpanel")
+    panel.get_by_text("cpu beside vulkan: forward").wait_for()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.selectedOptions[0].textContent") == "vulkan"
+    rows = {x.locator("td").first.inner_text(): x.inner_text() for x in panel.locator("tbody tr").all()}
+    assert "times as long" in rows["launch, forward"] + rows["launch, gradient"]
+    assert {"code", "y, forward", "x.grad, gradient", "stack heap"} <= {*rows}
+    page.keyboard.press("ArrowDown")
+    panel.get_by_text("cpu beside amdgpu").wait_for()  # of which there is code alone
+    page.keyboard.press("ArrowUp")
+    panel.get_by_text("cpu beside vulkan: forward").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert panel.get_by_role("radio", name="code of gradient", checked=True).count()
+    panel.locator(".came", has_text="OpEntryPoint").first.wait_for()
+    assert panel.locator(".gone").count()
+    page.close()

@@ -15,7 +15,16 @@ from quadrants_lab.widgets.diff import counts, marked, ranges
 from quadrants_lab.widgets.graph import _inside, drawing, svg
 from quadrants_lab.widgets.layout import layout
 from quadrants_lab.widgets.live import listed
-from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, Part, kernel_lines
+from quadrants_lab.widgets.model import (
+    ClusterView,
+    EdgeView,
+    GraphView,
+    KernelView,
+    Line,
+    NodeView,
+    Part,
+    view_lines,
+)
 from quadrants_lab.widgets.panes import render
 from quadrants_lab.widgets.tree import Lines
 
@@ -67,7 +76,7 @@ def lines(*texts: str) -> list[Line]:
 
 
 def test_a_diff_counts_statements_and_keeps_both_sides():
-    before = kernel_lines(parse_kernel(TEXT, "cell"), "cell")
+    before = view_lines(KernelView("k", "cell", []), parse_kernel(TEXT, "cell"))
     after = [x for x in before if "const 0.01" not in x.text] + [Line("  new", 3, 99), Line("  newer", 3, 100)]
     after.insert(1, Line("  newest", 3, 101))
     assert counts(before, after) == (3, 1)

@@ -10,7 +10,7 @@ import quadrants_lab as qd
 from quadrants_lab.notebook import show
 from quadrants_lab.widgets import source
 from quadrants_lab.widgets.live import write
-from quadrants_lab.widgets.model import ONLY_READY, KernelView, NotReady, kernel_lines
+from quadrants_lab.widgets.model import ONLY_READY, KernelView, NotReady, view_lines
 from quadrants_lab.widgets.passes import pane
 
 MEMORY = ("store @v$", "load @v$", "overflow %")
@@ -50,7 +50,7 @@ def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> 
     steps = view.trace(f"gradient on {backend}")
     (step,) = [s for s in steps if s.name == "lower adstacks"]
     assert step.doc.startswith("Guarantees that no adstack statement is left")
-    before, after = (kernel_lines(k, view.file) for k in (step.before, step.after))
+    before, after = (view_lines(view, k) for k in (step.before, step.after))
     assert any("adstack_push" in line.text for line in before)
     assert not any("adstack" in line.text for line in after)
     for what in BECOMES[backend]:
@@ -65,7 +65,7 @@ def test_an_adstack_is_seen_to_become_memory(view: KernelView, backend: str) -> 
 def test_linked_opens_on_the_last_ir_before_it_is_lowered(view: KernelView) -> None:
     for mode in ("forward", "gradient"):
         opened = view.traces[mode][source.last_unlowered(view, mode)]
-        assert not any(line.text.endswith("lanes 8") for line in kernel_lines(opened.after, view.file))
+        assert not any(line.text.endswith("lanes 8") for line in view_lines(view, opened.after))
         assert opened.name not in ("cpu schedule", "lower lanes", "lower adstacks")
     assert view.traces["forward"][-1].lowering
 

@@ -17,13 +17,10 @@ from notebook.sample import Live, cell_view
 from notebook.test_listings import loops
 from playwright.sync_api import Locator, Page, sync_playwright
 
-import quadrants_lab as qd
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
-from quadrants_lab.notebook.collect import EDITS, cell_view as collected, remember_edit
-from quadrants_lab.notebook.compare import compare
+from quadrants_lab.notebook.collect import EDITS, remember_edit
 from quadrants_lab.notebook.saved import export
-from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import Line, TaskGraphs
 from quadrants_lab.widgets.static import static_html
 
@@ -338,51 +335,6 @@ def test_two_edits_and_two_backends_stand_side_by_side_by_keyboard_alone(page: P
     page.keyboard.press("ArrowLeft")
     panel.locator(".came", has_text="precise::sin").first.wait_for()
     assert panel.locator(".gone", has_text="sinf@PLT").count()
-
-
-@pytest.mark.needs("vulkan")
-def test_cpu_and_vulkan_stand_side_by_side_by_keyboard_alone(browser, tmp_path):
-    """A kernel that ran on both: values, times and code."""
-    qd.init(arch=qd.cpu)
-    x, y = qd.field(qd.f32, 16, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-    x.fill(0.5)
-
-    @qd.kernel
-    def wave(n: int):
-        for i in x:
-            v = x[i]
-            for _ in range(n):
-                v = qd.sin(v)
-            y[None] += v
-
-    with recording() as recorder:
-        wave(5)
-        y.grad[None] = 1
-        wave.grad(5)
-    seen = collected("cell", recorder, compare(recorder.records(), ("cpu", "vulkan")))
-    file = export(seen, tmp_path / "k.html")
-    qd.reset()
-    page = browser[0].context.browser.new_page()
-    page.goto(f"file://{file}")
-    page.get_by_role("tab", selected=True).press("End")
-    panel = page.get_by_role("tabpanel")
-    panel.get_by_text("cpu beside vulkan: forward").wait_for()
-    for _ in range(4):
-        page.keyboard.press("Tab")
-    assert page.evaluate("() => document.activeElement.selectedOptions[0].textContent") == "vulkan"
-    rows = {x.locator("td").first.inner_text(): x.inner_text() for x in panel.locator("tbody tr").all()}
-    assert "times as long" in rows["launch, forward"] + rows["launch, gradient"]
-    assert {"code", "y, forward", "x.grad, gradient", "stack heap"} <= {*rows}
-    page.keyboard.press("ArrowDown")
-    panel.get_by_text("cpu beside amdgpu").wait_for()  # of which there is code alone
-    page.keyboard.press("ArrowUp")
-    panel.get_by_text("cpu beside vulkan: forward").wait_for()
-    page.keyboard.press("Tab")
-    page.keyboard.press("ArrowRight")
-    assert panel.get_by_role("radio", name="code of gradient", checked=True).count()
-    panel.locator(".came", has_text="OpEntryPoint").first.wait_for()
-    assert panel.locator(".gone").count()
-    page.close()
 
 
 def test_a_page_compares_any_two_passes(page: Page):

@@ -9,6 +9,7 @@ from quadrants_lab.errors import QuadrantsAssertionError
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.elements import Wrong
+from quadrants_lab.runtime.check.looks import LOOKS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,18 +32,6 @@ class Worst:
     index: str
     gradient: float
     slope: float
-
-
-# how bad it is -> the colour of its badge: in a terminal, and on pages, where white letters on it are readable
-LEVELS = {"good": ("green", "#1a7f37"), "warning": ("yellow", "#946000"), "bad": ("red", "#c62f3a")}
-# what was found -> the word on its badge, and how bad it is
-LOOKS = {
-    "right": ("right", "good"), "right, zero": ("zero", "good"),
-    "wrong": ("wrong", "bad"), "wrong, zero": ("zero", "bad"), "nonfinite": ("NaN", "bad"),
-    "kink": ("not differentiable", "warning"), "jumps": ("not differentiable", "warning"),
-    "noisy": ("noisy", "warning"), "noisy, forward mode agrees": ("right", "good"),
-    "fault of the program": ("wrong", "bad"), "error": ("error", "bad"), "unchecked": ("unchecked", "bad"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +73,20 @@ class Verdict:
     def level(self) -> str:
         """How bad it is: "good", "bad", or "warning" where nothing can be said."""
         return LOOKS[self.found][1]
+
+    @property
+    def telling(self) -> Move | None:
+        """The differences at the step size that tells most: where they are nearest to the gradient, of a gradient that
+        is not good the nearest that are apart beyond noise."""
+        apart = [] if self.good else [m for m in self.moves if m.error]
+        return min(apart or self.moves, key=lambda m: m.error, default=None)
+
+    @property
+    def error(self) -> float | None:
+        """The relative error of the gradient, by forward mode if it is not good; None if none was measured."""
+        if self.tangent is not None and not self.good:
+            return self.tangent.error
+        return None if self.telling is None else self.telling.error
 
     def beside(self, python: Cause | None) -> Verdict:
         """The verdict where the program does more than its launches, see `recording.beside_launches`: if a part of the
@@ -152,11 +155,12 @@ class Card:
     def summary(self) -> str:
         """The table of step sizes in one line."""
         v = self.verdict
-        if v is None or not v.moves:
+        told = v.telling if v else None
+        if v is None or told is None:
             return "no step sizes"
-        of, told = f"{len(v.moves)} step size{'s' * (len(v.moves) != 1)}", max(v.moves, key=lambda m: m.error)
+        of = f"{len(v.moves)} step size{'s' * (len(v.moves) != 1)}"
         if v.good:
-            return f"{of}: {f'at most {told.error:.1e} apart' if told.error else 'equal within the noise'}"
+            return f"{of}: {f'at best {told.error:.1e} apart' if told.error else 'equal within the noise'}"
         return f"{of}: at {told.width:.0e} the loss changes by {told.found:.6g}, by the gradient by {told.expected:.6g}"
 
     def __str__(self) -> str:
