@@ -9,7 +9,8 @@ from typing import Any
 import child
 import numpy as np
 import pytest
-from running import define
+from programs import PROGRAMS
+from running import Bench, define, each, f32, f64, job_of
 from sessions import ended, sessions, why_not
 
 import quadrants_lab as qd
@@ -24,6 +25,7 @@ import wasmtime
 
 from quadrants_lab.backends.wasm import emitter
 from quadrants_lab.backends.wasm.device import Device
+from quadrants_lab.backends.wasm.lanes import NoLanes
 from quadrants_lab.backends.wasm.module import Module
 
 __all__ = ["ended"]
@@ -249,6 +251,20 @@ def test_what_has_no_lanes_runs_one_by_one_and_says_why(device: Device, why: str
     made = qd.kernel(function)
     made()
     assert schedule(made) == f"no lanes: {why}"
+
+
+@each(PROGRAMS.values(), every=3)
+@pytest.mark.parametrize("fp", [f32, f64], ids=str)
+def test_a_task_with_lanes_runs_in_them(program: Any, fp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emitter finds nothing that the schedule has overlooked."""
+
+    def overlooked(*_: object) -> None:
+        raise AssertionError("the schedule gives lanes to what has no vectors")
+
+    monkeypatch.setattr(NoLanes, "__init__", overlooked)
+    bench = Bench(fp, "wasm")
+    for case in program.cases:
+        bench.run(job_of(program, case))
 
 
 # --- accesses outside -----------------------------------------------------------------------------------------------
