@@ -52,7 +52,7 @@ class Shape:
                 self.linear.add(s.id)
         self.vectors = self.divergent - self.linear
         stored = [s.value for s in find(body, N.Store) if self.moves(s)]
-        stored += [s.value for s in find(body, (N.Atomic, N.GroupReduce, N.AdStackPush))]
+        stored += [s.value for s in walk(body) if isinstance(s, (N.Atomic, N.GroupReduce, N.AdStackPush))]
         wide = any(types[i].bits == 64 for i in (*self.vectors, *stored))
         self.lanes = 2 if wide else 4
 
