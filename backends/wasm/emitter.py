@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
-from quadrants_lab.analysis.divergence import counting, divergence
+from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends.lower import devices, lower
@@ -28,7 +28,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u32, u64
-from quadrants_lab.ir.walk import end_of, find, types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, find, uses, walk
 
 PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all other memory begins
 
@@ -294,17 +294,15 @@ class Body:
     def groups(self, task: N.Offload, p: N.Param, begin: Instruction, end: Instruction) -> Instruction:
         """Emits groups of iterations, as far as there are whole ones; what pushes the number of the next iteration. If
         the body cannot run in groups, all iterations are left."""
-        found = divergence(task.body, [p.id], [b.name for b in self.unit.kernel.buffers.values() if b.kind == "local"])
-        if found.per_lane:
+        buffers = self.unit.kernel.buffers.values()
+        shape = lanes.Shape(task.body, task.indices, [b.name for b in buffers if b.kind == "local"])
+        if shape.per_lane:
             return begin
-        self.linear = counting(task.body, p.id, found.divergent)
-        self.linear |= {s.id for s in find(task.body, N.Lane)}
         t, last = ops.TYPES[p.type.name], self.fn.local(ops.TYPES[p.type.name], "last")
-        here, types = len(self.fn.code), types_of((task,))
+        here = len(self.fn.code)
         self.emit(begin, end, begin, f"{t}.sub", (f"{t}.const", -task.lanes), f"{t}.and", f"{t}.add")
         self.put("local.set", last)
-        self.vectors = found.divergent - self.linear
-        self.lanes = 2 if any(types[i].bits == 64 for i in self.vectors if i in types) else 4
+        self.vectors, self.linear, self.lanes = shape.vectors, shape.linear, shape.lanes
         self.parts = max(1, task.lanes // self.lanes)
         try:
             self.trips(p, begin, ("local.get", last), lambda: self.block(task.body))

@@ -7,7 +7,7 @@ A task that needs more runs its iterations one by one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +35,30 @@ _SHIFTS = ("shl", "shr", "lshr")
 
 class NoLanes(Exception):
     """What is to be emitted has no vectors."""
+
+
+class Shape:
+    """What a task's groups of iterations are made of. ``divergent``: the ids of values that differ in a group;
+    ``linear``: of those that count up from lane to lane; ``vectors``: of the others; ``per_lane``: see `Divergence`;
+    ``lanes``: the lanes of a vector, as many as the widest dtype allows."""
+
+    def __init__(self, body: N.Block, params: Sequence[N.Param], locals: Container[str] = ()) -> None:
+        index, types = params[-1].id, types_of(body) | {p.id: p.type for p in params}
+        found = divergence(body, [index], locals)
+        self.divergent, self.per_lane = found.divergent, found.per_lane
+        self.linear = counting(body, index, self.divergent) | {s.id for s in find(body, N.Lane)}
+        for s in find(body, N.Op):
+            if s.prim == "cast" and s.type.bits == 64 and s.type.is_int and s.args[0] in self.linear:
+                self.linear.add(s.id)
+        self.vectors = self.divergent - self.linear
+        stored = [s.value for s in find(body, N.Store) if self.moves(s)]
+        stored += [s.value for s in walk(body) if isinstance(s, (N.Atomic, N.GroupReduce, N.AdStackPush))]
+        wide = any(types[i].bits == 64 for i in (*self.vectors, *stored))
+        self.lanes = 2 if wide else 4
+
+    def moves(self, s: N.Access) -> bool:
+        """Whether the element is another one in each lane."""
+        return any(i in self.divergent for i in s.index)
 
 
 def fits(t: DType, lanes: int) -> bool:
@@ -205,20 +229,16 @@ class LaneSchedule(Parametrised):
         return replace(rewrite_in(task, summed), lanes=group, why=why)
 
 
-class _Look:
-    """A look at a task. ``lanes``: as many as the widest dtype of its vectors allows."""
+class _Look(Shape):
+    """A look at a task."""
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, how: LaneSchedule) -> None:
+        super().__init__(task.body, task.indices)
         self.kernel = kernel
         self.task = task
         self.how = how
-        index = task.indices[-1]
-        self.divergent = divergence(task.body, [index.id]).divergent
-        self.linear = counting(task.body, index.id, self.divergent)
         self.types = types_of((task,))
         self.uses = uses(task.body)
-        wide = any(self.types[i].bits == 64 for i in self.divergent - self.linear if i in self.types)
-        self.lanes = 2 if wide else 4
 
     def group(self, asked: int) -> int:
         """How many iterations run side by side. While the results of one vector are on their way, the processor
@@ -233,10 +253,6 @@ class _Look:
 
     def varies(self, id: int) -> bool:
         return id in self.divergent
-
-    def moves(self, s: N.Access) -> bool:
-        """Whether the element is another one in each lane."""
-        return any(i in self.divergent for i in s.index)
 
     def hindrance(self) -> str:
         """Why the task has no lanes, or ""."""
@@ -267,10 +283,11 @@ class _Look:
 
     def has(self, prim: str, out: DType, t: DType) -> bool:
         if t.is_float and prim in MATH and fits(t, self.lanes):
-            body = function(prim, t, not self.how.near).body
-            types = types_of(body)
-            inner = [*find(body, N.Op)]
-            return all(self.has(s.prim, s.type, types.get(s.args[-1], t)) for s in inner)
+            f = function(prim, t, not self.how.near)
+            types, varies = types_of(f.body), divergence(f.body, [p.id for p in f.params]).divergent
+            shifts = any(s.prim in _SHIFTS and s.args[1] in varies for s in find(f.body, N.Op))
+            alone = shifts or any(find(f.body, N.Loop))
+            return not alone and all(self.has(s.prim, s.type, types.get(s.args[-1], t)) for s in find(f.body, N.Op))
         if prim in ("min", "max"):
             return self.has("lt", u1, t)
         if prim in _OF_FLOATS:
@@ -310,6 +327,10 @@ class _Look:
         kinds = all(r.type is u1 or fits(r.type, self.lanes) for r in s.results)
         return "" if not self.varies(s.cond) or (plain and kinds) else "iterations part"
 
+    def told(self, s: N.Assert) -> str:
+        """Where all lanes fail at the same time, the first one is told of."""
+        return "iterations part" if any(self.varies(i) and i not in self.linear for i in (s.cond, *s.args)) else ""
+
     def push(self, s: N.AdStackPush) -> str:
         t = self.types[s.value]
         return "" if t is not u1 and fits(t, self.lanes) else f"a stack of {t}"
@@ -324,7 +345,7 @@ def _together(*fields: str) -> Callable[[_Look, N.Stmt], str]:
 
 _RULES: dict[type, Callable[[_Look, Any], str]] = {
     N.Op: _Look.op, N.Load: _Look.access, N.Store: _Look.access, N.Atomic: _Look.access, N.If: _Look.branch,
-    N.For: _together("begin", "end"), N.Assert: _together("cond"), N.AdStackPush: _Look.push,
+    N.For: _together("begin", "end"), N.Assert: _Look.told, N.AdStackPush: _Look.push,
     N.While: lambda look, s: "iterations part" if look.varies(s.cond[-1].operands()[0]) else "",
     N.AdStackAlloca: lambda look, s: "", N.AdStackGuard: lambda look, s: "",
 }  # fmt: skip

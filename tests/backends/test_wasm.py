@@ -9,7 +9,8 @@ from typing import Any
 import child
 import numpy as np
 import pytest
-from running import define
+from programs import PROGRAMS
+from running import Bench, define, each, f32, f64, job_of
 from sessions import ended, sessions, why_not
 
 import quadrants_lab as qd
@@ -24,6 +25,7 @@ import wasmtime
 
 from quadrants_lab.backends.wasm import emitter
 from quadrants_lab.backends.wasm.device import Device
+from quadrants_lab.backends.wasm.lanes import NoLanes
 from quadrants_lab.backends.wasm.module import Module
 
 __all__ = ["ended"]
@@ -251,6 +253,20 @@ def test_what_has_no_lanes_runs_one_by_one_and_says_why(device: Device, why: str
     assert schedule(made) == f"no lanes: {why}"
 
 
+@each(PROGRAMS.values(), every=3)
+@pytest.mark.parametrize("fp", [f32, f64], ids=str)
+def test_a_task_with_lanes_runs_in_them(program: Any, fp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emitter finds nothing that the schedule has overlooked."""
+
+    def overlooked(*_: object) -> None:
+        raise AssertionError("the schedule gives lanes to what has no vectors")
+
+    monkeypatch.setattr(NoLanes, "__init__", overlooked)
+    bench = Bench(fp, "wasm")
+    for case in program.cases:
+        bench.run(job_of(program, case))
+
+
 # --- accesses outside -----------------------------------------------------------------------------------------------
 
 
@@ -306,6 +322,30 @@ def test_an_access_outside_of_its_own_memory_is_an_error_and_changes_nothing(dev
     fields[2].fill(1.0)
     kernel(fields[0], targets[1], 0)
     assert fields[2].to_numpy().tolist() == [1.0] * N
+
+
+BODIES = {
+    "store": "b[1, k, 2] = v", "load": "a[0, 0, 0] = b[1, k, 2]", "add": "b[1, k, 2] += v",
+    "max": "qd.atomic_max(b[1, k, 2], v)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("iterations", [1, 64])
+@pytest.mark.parametrize("dtype", [qd.u8, qd.f16, qd.i64, qd.f64], ids=str)
+@pytest.mark.parametrize("body", BODIES)
+def test_an_inner_axis_is_checked_by_itself(device: Device, body: str, dtype: Any, iterations: int) -> None:
+    """Whatever the index, and although the element would be the array's or a neighbour's."""
+    made = [qd.field(dtype, (3, 5, 4)), *(qd.ndarray(dtype, (3, 5, 4)) for _ in range(2)), qd.field(dtype, 60)]
+    for n, a in enumerate(made):
+        a.from_numpy((np.arange(60).reshape(a.shape) % 9 + n).astype(dtype.numpy))
+    text = f"    for _ in range({iterations}):\n        v = qd.cast(1, qd.{dtype})\n        {BODIES[body]}\n"
+    kernel = qd.kernel(define(f"def k(a: qd.template(), b: qd.types.ndarray(), k: qd.i64):\n{text}")["k"])
+    before = [a.to_numpy().tobytes() for a in made]
+    for k in (-1, 5, 6, 2**32, 2**40, -(2**40), 2**63 - 1, -(2**63)):
+        with pytest.raises(qd.QuadrantsAssertionError, match=f"index {k} is out of bounds for axis 1 of b.*\n.*, line 4"):
+            kernel(made[0], made[1], k)
+        after = [a.to_numpy().tobytes() for a in made]
+        assert after[body == "load" :] == before[body == "load" :]
 
 
 # --- launches that end badly ----------------------------------------------------------------------------------------

@@ -356,7 +356,7 @@ class Machine {
         values[n] = this.rounded(n, (job.values[n] ?? this.arrays[n].start).map((v, k) =>
           v + way * width * d[k] * (Math.sign(gradients[n][k]) || 1)));
       }
-      this.forward({ ...job, values }, null);
+      this.forward({ ...job, values, follow: null }, null);
       return [this.lossNow(job), values];
     });
     let expected = 0;

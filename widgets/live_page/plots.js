@@ -68,14 +68,10 @@ class Plot {
   }
 
   draw(values, range) {
-    const { canvas } = this, scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
-    if (!w) return;
+    const { canvas } = this, found = cleared(canvas);
+    if (!found) return;
+    const [g, w, h] = found;
     this.values = values;
-    const wide = Math.round(w * scale), high = Math.round(h * scale);
-    if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
-    const g = canvas.getContext("2d");
-    g.setTransform(scale, 0, 0, scale, 0, 0);
-    g.clearRect(0, 0, w, h);
     const [low, top] = limits(values);
     this.range = range ?? [low, top];
     if (this.picture) this.matrix(g, w, h, values); else this.bars(g, w, h, values);
@@ -129,12 +125,22 @@ class Plot {
   }
 }
 
+/** A canvas's context and size in pixels of the page, cleared; null where it is not shown. */
+function cleared(canvas) {
+  const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
+  if (!w) return null;
+  const wide = Math.round(w * scale), high = Math.round(h * scale);
+  if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
+  g.setTransform(scale, 0, 0, scale, 0, 0);
+  g.clearRect(0, 0, w, h);
+  return [g, w, h];
+}
+
 /** The error of the gradient over the width of the steps, both axes logarithmic. */
 function errorPlot(canvas, curve, floor, deep) {
-  const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
-  if (!w) return;
-  [canvas.width, canvas.height] = [w * scale, h * scale];
-  g.setTransform(scale, 0, 0, scale, 0, 0);
+  const found = cleared(canvas);
+  if (!found) return;
+  const [g, w, h] = found;
   const x = (width) => 46 + (w - 56) * (Math.log10(width) + deep + 0.2) / (deep + 0.4);
   const y = (e) => 8 + (h - 44) * -Math.log10(Math.min(10, Math.max(e, 10 ** -floor)) / 10) / (floor + 1);
   g.font = "11px system-ui";
@@ -155,10 +161,9 @@ function errorPlot(canvas, curve, floor, deep) {
 
 /** The values of a run of numbers as a line. */
 function linePlot(canvas, values, colour) {
-  const scale = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight, g = canvas.getContext("2d");
-  if (!w || !values.length) return;
-  [canvas.width, canvas.height] = [w * scale, h * scale];
-  g.setTransform(scale, 0, 0, scale, 0, 0);
+  const found = cleared(canvas);
+  if (!found || !values.length) return;
+  const [g, w, h] = found;
   const low = Math.min(...values), high = Math.max(...values);
   g.strokeStyle = colour;
   g.lineWidth = 1.6;
