@@ -72,6 +72,31 @@ def test_a_launch_that_waits_for_the_session_while_it_ends(how: Any) -> None:
     assert all("QL2001" in words for words in said), said
 
 
+def test_a_tape_sees_its_launches_though_another_thread_was_about_to_take_the_fast_path() -> None:
+    qd.init(arch=qd.cpu)
+    (a, loss), others = ([qd.ndarray(qd.f32, n, needs_grad=True) for n in (3, 1)] for _ in range(2))
+
+    @qd.kernel
+    def square(x: qd.types.ndarray(qd.f32, 1), y: qd.types.ndarray(qd.f32, 1)):
+        for i in x:
+            y[0] += x[i] * x[i]
+
+    for _ in range(3):
+        a.fill(2.0)
+        with qd.ad.Tape(loss):  # which suspends the path
+            square(a, loss)
+        tape, thread = qd.ad.Tape(loss), threading.Thread(target=square, args=others)
+        with current().lock:
+            thread.start()
+            threading.Event().wait(0.05)  # it waits for the lock
+            tape.__enter__()
+        thread.join(60)
+        square(a, loss)
+        tape.__exit__(None, None, None)
+        assert a.grad.to_numpy().tolist() == [4.0] * 3
+        square(a, loss)
+
+
 @pytest.mark.parametrize("how", EVERYWHERE)
 def test_a_session_that_ends_while_threads_launch(how: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     start(how, monkeypatch)

@@ -17,12 +17,11 @@ from quadrants_lab.ir.record import function
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
+from quadrants_lab.runtime.arguments.keys import Named, Specialisations, state, template_key
 from quadrants_lab.runtime.call.signature import Elements, Footprint
 from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD
 from quadrants_lab.runtime.memory.identity import Place, memory_at, memory_of
-from quadrants_lab.runtime.session import default
-from quadrants_lab.runtime.tape.recording import Depends, modes
+from quadrants_lab.runtime.tape.recording import surroundings
 from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ class AccessSummary:
     elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
     gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
     needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
-    ``places``: of all buffers. ``depends``: by what else its plan is found. ``equal``: two launches differ in nothing
-    but their scalars and arrays. ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so that nothing has to
-    be noted of a launch.
+    ``places``: of all buffers. ``surroundings``, and the ``state`` of the attributes that the kernel reads: by what
+    else its plan is found, see `holds`. ``equal``: two launches differ in nothing but their scalars and arrays.
+    ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so that nothing has to be noted of a launch.
     ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
     touched; ``numbers``: of all scalars.
     ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
@@ -49,7 +48,7 @@ class AccessSummary:
         self.plan = plan
         self.name = plan.kernel.name
         self.weak = ref(self)
-        self.depends = Depends(plan.session, plan.compiled.reads)
+        self.surroundings, self.state = surroundings(plan.session), state(plan.compiled.reads)
         places = plan.places(args)
         self.places = [*places.items()]
         self.writes: list[tuple[str, Place, Footprint | None, Span | None]] = [
@@ -87,6 +86,11 @@ class AccessSummary:
         self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
         self.scalars: list[int] = []
         self._depend(plan)
+
+    def holds(self) -> bool:
+        """Whether a launch with such arguments would be made by the same plan now."""
+        around, reads = surroundings(self.plan.session), self.plan.compiled.reads
+        return around is not None and around == self.surroundings and (not reads or state(reads) == self.state)
 
     def repeats(self, inner: bool) -> bool:
         """Whether later launches can be recorded by it. ``inner``: those within a function with a custom gradient."""
@@ -136,7 +140,7 @@ def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequ
 
 class AccessSummaries:
     """The summaries of one kernel in one session, by template arguments, kinds of arrays and classes of numbers, by
-    what else `Depends` lists, and for launches within a function with a custom gradient (``inner``), which have no
+    surroundings and attributes, and for launches within a function with a custom gradient (``inner``), which have no
     gradient of their own."""
 
     def __init__(self, dispatcher: Dispatcher, session: Session) -> None:
@@ -147,14 +151,14 @@ class AccessSummaries:
 
     def add(self, summary: AccessSummary, args: Sequence[Any], inner: bool) -> None:
         named: Named = []
-        of = summary.depends
-        self.known.add((self.key(args, named), of.placements, of.modes, inner), named, of.reads, summary)
+        key = self.key(args, named), summary.surroundings, inner
+        self.known.add(key, named, summary.plan.compiled.reads, summary)
 
     def find(self, args: Sequence[Any], inner: bool) -> AccessSummary | None:
         """The summary of a launch with these arguments; None if there is none or anything else has changed."""
-        if len(args) != self.slots or default() is not self.session:
+        if len(args) != self.slots or (around := surroundings(self.session)) is None:
             return None
-        key = self.key(args, None), self.session.placements, modes(), inner
+        key = self.key(args, None), around, inner
         return self.known.plain.get(key) or self.known.find(key)
 
 

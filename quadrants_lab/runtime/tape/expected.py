@@ -29,8 +29,8 @@ class Expected:
     touch no memory beside that with the serials ``touched``.
 
     Of a launch, ``same`` tells whether other arguments are those; ``objects``: weak references to its arrays, and to
-    fields and objects among its template arguments. ``arity``: how many arguments it has, if ``same`` and what its
-    `Depends` lists decide by which plan it is launched; ``steady``: it reads no attributes; ``inner``: it is made
+    fields and objects among its template arguments. ``arity``: how many arguments it has, if ``same`` and
+    `AccessSummary.holds` decide by which plan it is launched; ``steady``: it reads no attributes; ``inner``: it is made
     within a function with a custom gradient; ``plain``: nothing but the plan is to be called; ``draws``: its gradient
     repeats its random draws."""
 
@@ -73,7 +73,7 @@ def expected(step: Step) -> Expected:
         function("same", text, objects | space | {"ndarray": np.ndarray, "TapeNumber": TapeNumber}),
         [*objects.values()],
         len(args) if len(known) == len(templates) else None,
-        not summary.depends.reads,
+        not summary.plan.compiled.reads,
         step.inner_launch is not None,
         not (step.changes or step.by_data or summary.keeps) and summary.recomputable,
         summary.reverse is not None and summary.plan.facts.of(draws),

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsWarning, render
-from quadrants_lab.ir.weak import Table, has_weak, weak
+from quadrants_lab.ir.weak import has_weak, weak
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.keys import Named, state, template_key
+from quadrants_lab.runtime.arguments.keys import Named, Reads, Specialisations, state, template_key
 from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -26,7 +26,7 @@ from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.observe.observers import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.tape.environment import environment_key
 from quadrants_lab.runtime.tape.recorder import Launches
-from quadrants_lab.runtime.tape.recording import Depends, Recording, modes
+from quadrants_lab.runtime.tape.recording import Recording, surroundings
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -103,8 +103,6 @@ class Repeated(Recording):
         super().__init__(calls[0][1].session, [plan for _, plan, _ in calls])
         ids = set(map(id, named))
         self.launches = [_launch(*call, ids) for call in calls]
-        reads = [read for _, plan, _ in calls for read in plan.compiled.reads]
-        self.depends = Depends(self.session, tuple({(id(of()), name): (of, name) for of, name in reads}.values()))
 
     def needs(self) -> list[Any]:
         """What it has weak references to."""
@@ -135,11 +133,12 @@ class Repeated(Recording):
 
 
 class Program:
-    """``fn``, and the launches of its calls by all that it reads (`environment_key`)."""
+    """``fn``, and the launches of its calls by their surroundings and all that it and its kernels read
+    (`environment_key`); False for calls that Python runs."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        self.known: Table[Hashable, Repeated | None] = Table()
+        self.known: Specialisations[Repeated | bool] = Specialisations()
         self.session = -1  # serial of the session of the recordings
         self.names: set[str] = set()  # argument of `environment_key`
         self.warned = False
@@ -152,13 +151,12 @@ class Program:
             return self.fn(*args, **kwargs)
         now = S.current()
         if self.session != now.serial:
-            self.session = now.serial
-            self.known.clear()
-        key = modes(), environment_key((self.fn, args, kwargs), self.names)
-        found = self.known.get(key, self)
-        if isinstance(found, Program) or (found is not None and not found.depends.holds()):
-            return self._record(key, args, kwargs)
+            self.session, self.known = now.serial, Specialisations()
+        key = surroundings(now), environment_key((self.fn, args, kwargs), self.names)
+        found = self.known.find(key)
         if found is None:
+            return self._record(key, args, kwargs)
+        if not isinstance(found, Repeated):
             return self.fn(*args, **kwargs)
         if tape is None:
             found.run()
@@ -177,14 +175,23 @@ class Program:
         if not (why_not or same):
             why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
-            self.known.clear()
-        made = Repeated(calls.calls, named) if calls.calls and not why_not else None
-        self.known.put(key, made, named if made is None else named + made.needs())
+            self.known = Specialisations()
+        if not calls.calls or why_not:
+            self.known.add(key, named, (), False)
+        else:
+            made = Repeated(calls.calls, named)
+            self.known.add(key, named + made.needs(), _reads(calls.calls), made)
         if why_not and not self.warned:
             self.warned = True
             says = f"qd.ad.program: {self.fn.__name__} is run by Python each time, for {why_not}"
             warnings.warn(render("QL2102", says, (), _HELP, kind="warning"), QuadrantsWarning, stacklevel=4)
         return value
+
+
+def _reads(calls: list[Call]) -> Reads:
+    """The attributes that the kernels read."""
+    reads = [read for _, plan, _ in calls for read in plan.compiled.reads]
+    return tuple({(id(of()), name): (of, name) for of, name in reads}.values())
 
 
 def _choice(plan: Plan, args: Sequence[Any]) -> Hashable:

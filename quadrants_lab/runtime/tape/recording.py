@@ -1,12 +1,11 @@
-"""Launches that are made again as they were made before, without the Python that led to them: what that depends on
-beside their arguments, and their fast form, a graph that the device starts by one call of the driver."""
+"""Launches that are made again as they were made before, without the Python that led to them: in which surroundings
+they would be, and their fast form, a graph that the device starts by one call of the driver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.runtime.arguments.keys import Reads, state
 from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, open_recording
 from quadrants_lab.runtime.session import CHECKS, Session, default
 
@@ -18,30 +17,15 @@ _AFTER = 3  # equal runs before a capture
 Arguments = list[tuple[Any, ...]]
 
 
-class Depends:
-    """All that decides, beside the arguments, by which plan a kernel is launched: the session, which fields are placed
-    in it, the launch modes, and the attributes that the kernel reads."""
-
-    __slots__ = ("modes", "placements", "reads", "session", "state")
-
-    def __init__(self, session: Session, reads: Reads) -> None:
-        self.session = session
-        self.placements = session.placements
-        self.modes = modes()
-        self.reads = reads
-        self.state = state(reads)
-
-    def holds(self) -> bool:
-        """Whether nothing of this has changed."""
-        session = self.session
-        if default() is not session or session.placements != self.placements:
-            return False
-        return modes() == self.modes and (not self.reads or state(self.reads) == self.state)
-
-
 def modes() -> tuple[Any, ...]:
     """The launch modes of this context."""
     return MODE.get(), CONSTANT.get(), CHECKS.get()
+
+
+def surroundings(session: Session) -> tuple[Any, ...] | None:
+    """What decides, beside the arguments and the attributes that a kernel reads, by which plan it is launched in a
+    session: the launch modes, and which fields are placed. None where another session is the default one."""
+    return (session.placements, *modes()) if default() is session else None
 
 
 class Recording:

@@ -123,7 +123,7 @@ class Rerun(Recording):
         self.changes = S.changes
         for which in self.kernels:
             summary = which()
-            if summary is None or not (known or summary.depends.holds()):
+            if summary is None or not (known or summary.holds()):
                 self.changes = -1
             if summary is None:
                 return
@@ -146,7 +146,7 @@ class Rerun(Recording):
                 summary = then.summary()
                 if (
                     summary is not None and summary.plan.owner is dispatcher and len(args) == then.arity
-                    and ((then.steady and S.changes == self.changes) or summary.depends.holds()) and then.same(*args)
+                    and ((then.steady and S.changes == self.changes) or summary.holds()) and then.same(*args)
                 ):  # fmt: skip
                     value = self._launch(then, summary, args)
                     if value is not NotImplemented:
