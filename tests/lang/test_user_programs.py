@@ -16,7 +16,7 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 
 ROWS, GUIDE = user_programs.ROWS, guide.GUIDE
 SESSIONS = in_turn(sessions("cpu", "vulkan", "metal"), ("cpu", "vulkan", "metal"))
-session = session_of(in_turn(sessions("cpu", "vulkan", "metal", "wasm")), autouse=False)
+session = session_of(in_turn(sessions("cpu", "cuda", "vulkan", "metal", "wasm")), autouse=False)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.program.__name__)
