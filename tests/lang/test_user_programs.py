@@ -41,7 +41,7 @@ def test_the_table_of_the_guide() -> None:
 
 @pytest.mark.peer
 @pytest.mark.parametrize("page", [  # some by day: the peer compiles each for seconds, one for more than a minute
-    pytest.param(page, marks=[pytest.mark.slow] * (page not in ("", "fields", "unsupported_python", "matrix_vector")))
+    pytest.param(page, marks=[pytest.mark.slow] * (page not in ("fields", "matrix_vector")))
     for page in ("", *dict.fromkeys(row.page for row in GUIDE))
 ])  # fmt: skip
 def test_the_peer_agrees(page: str) -> None:
