@@ -67,7 +67,7 @@ def in_turn(params: list[Any], among: tuple[str, ...] = ("cuda", "vulkan", "meta
     no turns. `tests/conftest.py` reads the marks."""
     no_gpu = "QL_NO_STAND_IN" not in os.environ
     turns = [p.id for p in params if p.id in among and not p.marks]
-    turns = [arch for arch in turns if no_gpu and (arch in ("c", "vulkan", "wasm") or backend(arch).probe())]
+    turns = [arch for arch in turns if no_gpu and (arch in ("c", "cpu", "vulkan", "wasm") or backend(arch).probe())]
     mark = lambda p: [pytest.mark.in_turn(p.id, tuple(turns))] if p.id in turns else []
     return [pytest.param(*p.values, id=p.id, marks=[*p.marks, *mark(p)]) for p in params]
 

@@ -122,7 +122,7 @@ def reached(run: Interpreted) -> tuple[dict[int, int], dict[int, int], Arrays]:
 @pytest.mark.parametrize(("arch", "fp"), WAYS)
 def test_depths_are_those_reached(arch, fp) -> None:
     """Some of the CPU's in f64 in the other ways."""
-    examples = (20 if (arch, fp) == ("cpu", f64) else 4) * (10 if os.environ.get("QL_NIGHTLY") else 1)
+    examples = (20 if (arch, fp) == ("cpu", f64) else 2) * (10 if os.environ.get("QL_NIGHTLY") else 1)
     @settings(
         max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )  # fmt: skip

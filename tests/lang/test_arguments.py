@@ -18,19 +18,6 @@ Body = qd.types.struct(mass=qd.f32, pos=vec3, tag=qd.i32)
 Outer = qd.types.struct(body=Body, k=qd.i32)
 
 
-@dataclasses.dataclass
-class Inner:
-    a: qd.types.NDArray[vec3, 1]
-
-
-@dataclasses.dataclass
-class State:
-    inner: Inner
-    f: qd.Template
-    n: qd.i32
-    v: vec3
-
-
 session = session_of(EVERYWHERE)
 
 
@@ -46,16 +33,6 @@ def test_vectors() -> None:
             k(bad, 2)
     with pytest.raises(QuadrantsSyntaxError, match="missing: n"):
         k([1, 2, 3])
-
-
-@NEEDS_F64
-def test_matrices() -> None:
-    @qd.kernel
-    def k(m: qd.types.matrix(2, 3, qd.f64)) -> qd.f64:
-        return m[0, 1] + 10 * m[1, 2]
-    assert k([[1, 2, 3], [4, 5, 6]]) == k(qd.Matrix([[1, 2, 3], [4, 5, 6]])) == 62
-    with pytest.raises(qd.QuadrantsRuntimeTypeError):
-        k([1, 2, 3, 4, 5, 6])
 
 
 def test_structs() -> None:
@@ -92,30 +69,6 @@ def test_returned_values() -> None:
     assert struct(1.5).to_dict() == {"body": {"mass": 1.5, "pos": [1.5, 1.5, 1.5], "tag": 2}, "k": 3}
     v, n = several(2)
     assert (v.to_list(), n) == ([2, 2, 1], 5)
-
-
-def test_dataclasses() -> None:
-    @qd.kernel
-    def k(s: State, w: qd.f32) -> qd.f32:
-        for i in s.inner.a:
-            s.inner.a[i] = [i, s.n, w]
-        s.f[0] = s.n
-        return s.v.y
-
-    f, g = qd.field(qd.f32, 3), qd.field(qd.f32, 4)
-    a = qd.Vector.ndarray(3, qd.f32, 2)
-    state = State(Inner(a), f, 3, vec3(1, 2, 3))
-    for w in (1, 2):
-        assert k(state, w) == 2
-    assert a.to_numpy().tolist() == [[0, 3, 2], [1, 3, 2]]
-    assert f[0] == 3
-    b = np.zeros((4, 3), np.float32)
-    state.inner, state.f, state.n = Inner(b), g, 5
-    k(state, 1)
-    assert b[3].tolist() == [3, 5, 1]
-    assert (f[0], g[0]) == (3, 5)
-    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="must be a State"):
-        k(state.inner, 1)
 
 
 def test_members_need_annotations_of_the_language() -> None:
@@ -188,16 +141,6 @@ def test_open_annotations_take_any_elements() -> None:
         x = qd.Vector.ndarray(2, dtype, 2)
         v(x)
         assert x.to_numpy().tolist() == [[1, 2]] * 2
-
-
-def test_scalars_refuse_arrays_of_vectors() -> None:
-    @qd.kernel
-    def k(a: qd.types.NDArray[qd.f32, 1]):
-        for i in a:
-            a[i] = 1
-    k(qd.ndarray(qd.f32, 3))
-    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="elements of shape"):
-        k(qd.Vector.ndarray(3, qd.f32, 4))
 
 
 @NEEDS_F64

@@ -257,19 +257,6 @@ def test_elements_that_turn_out_to_be_one_are_changed_as_one(n):
     np.testing.assert_allclose(x.grad.to_numpy(), slopes, rtol=1e-12)
 
 
-def test_atomic_through_a_parameter():
-    y = qd.field(qd.i32, ())
-    @qd.func
-    def count(c: qd.template()):
-        c += 1
-    @qd.kernel
-    def many():
-        for i in range(100_000):
-            count(y[None])
-    many()
-    assert y[None] == 100_000
-
-
 def test_parts_of_elements_and_whole_structs_are_assigned_in_memory():
     struct = qd.types.struct(a=qd.f64, v=qd.types.vector(3, qd.f64))
     f, m = struct.field(shape=2), qd.Matrix.field(2, 3, qd.f64, shape=2)

@@ -35,13 +35,6 @@ def test_memory_is_aligned_and_to_numpy_copies() -> None:
     assert x[0] == 0
 
 
-def test_a_zero_dimensional_field_takes_none_and_the_empty_tuple() -> None:
-    x = qd.field(qd.i32, ())
-    x[None] = 3
-    assert x[()] == 3
-    assert type(x[None]) is int
-
-
 @pytest.mark.parametrize(("dtype", "value", "read"), [
     (qd.i64, 2**40, 2**40),
     (qd.u32, 2**32 - 1, 2**32 - 1),
@@ -160,11 +153,6 @@ def test_only_reals_have_gradients(make) -> None:
     assert x.grad.dtype is qd.f64
     assert x.grad.grad is None
     assert not make(qd.f32, 1).grad
-
-
-def test_unknown_options_are_errors() -> None:
-    with pytest.raises(TypeError, match="foo"):
-        qd.field(qd.f32, 3, foo=1)
 
 
 def test_a_field_of_an_ended_session_is_an_error() -> None:

@@ -27,12 +27,6 @@ def call(x: qd.f32) -> qd.f32:
     return doubled(x) + clipped(x)
 
 
-def test_pyfunc_and_real_func():
-    assert call(3.0) == 7.0
-    assert doubled(4) == 8
-    assert "pyfunc" in qd.pyfunc.__name__
-
-
 def table(k):
     return [math.factorial(j) for j in range(k)]
 
@@ -170,19 +164,6 @@ def test_pythons_functions_of_sequences():
 
     assert sums() == 9 + 6 + 13 + 7
     assert [quantifiers(a) for a in (4.0, 1.0, 0.0, 11.0)] == [3, 2, 0, 1]
-
-
-def test_lists_are_put_together_and_repeated():
-    x = qd.field(qd.f32, ())
-    x[None] = 5.0
-    dim = 3
-    @qd.kernel
-    def k() -> qd.f32:
-        zeros = qd.Vector([0.0] * dim)
-        v = qd.Vector([x[None]] + 2 * [1.0, 2.0] + [])
-        m = qd.Matrix([[1.0] * dim] * 2)
-        return 100 * zeros.n + 10 * m.n + v.sum() + v[0]
-    assert k() == 300 + 20 + 11 + 5
 
 
 def test_methods_are_called_by_their_class():

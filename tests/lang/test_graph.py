@@ -1,29 +1,15 @@
-"""Kernels with loops and checkpoints around tasks, and streams; what they leave was also found with the peer."""
+"""Kernels with loops and checkpoints around tasks, and streams: Tapes, labels, misuses. Programs that use them are rows
+of `user_programs_memory` and `guide_launching`."""
 
-import json
 from enum import IntEnum
 
 import numpy as np
 import pytest
-from child import run
-from conftest import peer_python
-from lang import graph_programs
 from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 
 session = session_of(EVERYWHERE)
-
-
-@pytest.mark.parametrize("program", graph_programs.PROGRAMS, ids=lambda p: p.__name__)
-def test_memory_after_each_program(program):
-    assert program(qd) == graph_programs.PROGRAMS[program]
-
-
-@pytest.mark.peer
-def test_memory_is_what_the_peer_leaves(session):
-    said = run(peer_python(), graph_programs.__file__, "quadrants").stdout.splitlines()[-1]
-    assert json.loads(said) == {program.__name__: left for program, left in graph_programs.PROGRAMS.items()}
 
 
 @NEEDS_F64

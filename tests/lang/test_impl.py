@@ -65,12 +65,6 @@ def test_a_static_loop_beyond_the_limit_is_told():
         assert k() == 36
 
 
-def test_the_version_that_a_program_needs():
-    qd.init(arch=qd.cpu, require_version="1.3", log_level="off")
-    with pytest.raises(qd.QuadrantsRuntimeError, match="needs Quadrants 9.0.0"):
-        qd.init(arch=qd.cpu, require_version="9.0.0")
-
-
 def test_options_are_printed(capsys):
     qd.init(arch=qd.cpu, random_seed=7)
     qd.dump_compile_config()

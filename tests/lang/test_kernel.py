@@ -24,16 +24,6 @@ def increment(a: Array):
         a[i] += 1.0
 
 @qd.kernel
-def any_array(a: qd.types.ndarray()):
-    for i in range(2):
-        a[i] += 1
-
-@qd.kernel
-def add_to(a: qd.template(), value: qd.template()):
-    for i in a:
-        a[i] += value
-
-@qd.kernel
 def two() -> (qd.f32, qd.i32):
     return 1.5, 2
 
@@ -115,25 +105,6 @@ def test_a_field_is_no_array_argument() -> None:
         increment(qd.field(qd.f32, 4))
     with pytest.raises(TypeError, match="must have dtype f32, the array has i32"):
         increment(qd.ndarray(qd.i32, 4))
-
-
-def test_open_annotations_specialise() -> None:
-    for dtype in (np.float32, np.int64, np.uint8, np.float32):
-        a = np.zeros(2, dtype)
-        any_array(a)
-        any_array(a)
-        assert (a == 2).all()
-
-
-def test_templates_specialise_by_field_and_by_value() -> None:
-    x, y = qd.field(qd.f32, 2), qd.field(qd.f32, 3)
-    for _ in range(2):
-        add_to(x, 1)
-        add_to(y, 0.5)
-        add_to(x, 2)
-        add_to(x, 1.0)
-    assert x.to_numpy().tolist() == [8, 8]
-    assert y.to_numpy().tolist() == [1, 1, 1]
 
 
 def test_defaults_of_parameters() -> None:

@@ -109,17 +109,6 @@ def appended(x, y):
         y[i] = a[0] + 10 * a[1] + 100 * a[2] + 1000 * a[-1] + len(a)
 
 
-def written(x, y):
-    for i in x:
-        a = [x[i], 1.0, 2.0]
-        v = x[i]
-        b = [v, v]
-        b[0] = 5.0 * v
-        a[0], a[1] = a[1], a[0]
-        a[-1] *= x[i]
-        y[i] = a[0] * a[1] + a[2] + v + b[0] * b[1]
-
-
 def nested(x, y):
     for i in x:
         rows = [[x[i] * j for j in range(3)] for k in range(2)]
@@ -252,21 +241,6 @@ def changed_while_looped_over(x, y):
             y[i] += v
 
 
-def rows_by_reference(x, y):
-    for i in x:
-        rows = [[x[i]], [1.0, 2.0]]
-        for row in qd.static(rows):
-            push(row, x[i])
-        y[i] = total(rows[0]) + 10 * total(rows[1]) + len(rows[0])
-
-
-def made_before_the_loop(x, y):
-    a = [0.5, 2.0]
-    a[0] = a[1] * 3
-    for i in x:
-        y[i] = x[i] * a[0] + a[1]
-
-
 def swapped(x, y):
     for i in x:
         now, following = [x[i], 1.0], [0.0, 0.0]
@@ -381,9 +355,8 @@ def changed_in_comprehensions(x, y):
 
 CAPTURED = [2.0, 3.0]
 PROGRAMS = [
-    changed_in_one_statement, changed_in_comprehensions, repeated, swapped, chosen, handed_out, appended, written,
-    nested, branches, loops, dicts, funcs, vectors, copies, changed_while_looped_over, rows_by_reference,
-    made_before_the_loop,
+    changed_in_one_statement, changed_in_comprehensions, repeated, swapped, chosen, handed_out, appended, nested,
+    branches, loops, dicts, funcs, vectors, copies, changed_while_looped_over,
 ]
 X = np.array([0.3, 0.7, -0.4, 0.9])
 WEIGHTS = np.array([1.0, -2.0, 0.5, 3.0])

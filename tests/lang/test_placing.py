@@ -138,15 +138,6 @@ def test_bad_options(options, message) -> None:
             make(qd.f32, **options)
 
 
-def test_order_and_layout_do_not_change_what_is_meant() -> None:
-    x = qd.field(qd.f32, shape=(4, 3), order="ji")
-    y = qd.Vector.field(2, qd.f32, shape=3, layout=qd.Layout.SOA)
-    x[3, 2] = 1
-    y[1] = [1, 2]
-    assert x.to_numpy()[3, 2] == 1
-    assert y.to_numpy().tolist() == [[0, 0], [1, 2], [0, 0]]
-
-
 @pytest.mark.parametrize("wrong", [
     lambda: qd.root.dense(qd.ij, (1, 2, 3)),
     lambda: qd.root.dense(qd.i, 0),

@@ -27,10 +27,6 @@ def typed(v: int) -> int:  # whose annotations are Python's
     return v * 0.5
 
 
-def mark(f, i):
-    f[i] = 7
-
-
 class Line:
     def __init__(self, slope):
         self.slope = slope
@@ -85,10 +81,6 @@ def plain_functions_by_reference(x, y, n, g):
     y[3] = v[1]
 
 
-def plain_function_for_its_effect(x, y, n, g):
-    mark(y, 2)
-
-
 def fills(x, y, n, g):
     y.fill(x[3])
     for i in x:
@@ -122,12 +114,6 @@ def walrus(x, y, n, g):
             y[i] += k
 
 
-def tuples_as_indices(x, y, n, g):
-    for i, j in qd.ndrange(2, 3):
-        at = (i, j)
-        g[at] = 10 * i + j
-
-
 def reductions(x, y, n, g):
     a, o, e, p, least, most, s = -1, 0, 0, 1, 9.0, -9.0, 1.0
     for i in x:
@@ -140,13 +126,6 @@ def reductions(x, y, n, g):
         s = s - x[i]
     n[0], n[1], n[2], n[3] = a, o, e, p
     y[0], y[1], y[2] = least, most, s
-
-
-def old_values(x, y, n, g):
-    k = 0
-    for i in x:
-        n[qd.atomic_add(k, 1)] += 1
-    y[0] = k
 
 
 def old_values_at_run_time_indices(x, y, n, g):
@@ -210,13 +189,10 @@ KERNELS = {
     plain_functions: {"y": np.where(X > 0, 2 * X, 0) + N * 0.5 + 6.0 * N},
     lambdas_and_partials: {"y": 4 * N + 1 + 100 * (np.where(N > 1, 4, N) + 1) + N - 1 + N},
     plain_functions_by_reference: {"y": [4, 0, 4, -1], "n": [3, 0, 0, 0]},
-    plain_function_for_its_effect: {"y": [0, 0, 7, 0]},
     fills: {"y": [4] * 4, "n": [2] * 4, "g": [[5] * 3] * 2},
     loop_variables: {"n": [0, 1, 2, 3], "y": [0, 0, 2 + 10, 10]},
     walrus: {"n": [0, 0, 4, 6], "y": [0, 0, 1, 3]},
-    tuples_as_indices: {"g": [[0, 1, 2], [10, 11, 12]]},
     reductions: {"n": [12, 3, 4, 24], "y": [-1.0, 3.0, -3.5, 0]},
-    old_values: {"n": [1] * 4, "y": [4, 0, 0, 0]},
     old_values_at_run_time_indices: {"n": [2, 3, 0, 2], "y": [2, 2, 2, 12], "g": [[1, 1, 0]] * 2},
     vectors_in_logic: {"n": [10, 100, 11, 0], "y": [5, 5, 0, 0], "g": [[1, 9, 9], [0, 0, 0]]},
     boxes: {"y": [1, 0, 0, 0], "n": [0, 1, 1, 0], "g": [[0, 210, 410], [101, 311, 510]]},

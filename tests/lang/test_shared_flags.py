@@ -73,20 +73,6 @@ def test_other_changes_and_reads_beside_it_are_errors(other: str, code: str) -> 
         mixed()
 
 
-def test_each_iteration_assigns_its_own_element_of_a_vector() -> None:
-    @qd.kernel
-    def squares(n: qd.i32) -> qd.types.vector(6, qd.i32):
-        v = qd.Vector([7, 7, 7, 7, 7, 7])
-        for i in range(1, n):
-            if i != 3:
-                v[i] = i
-                v[i] = i * i
-        for i in range(4, 6):
-            v[i] = -i
-        return v
-    assert list(squares(5)) == [7, 1, 4, 7, -4, -5]
-
-
 def test_each_iteration_assigns_its_own_elements_of_a_matrix() -> None:
     @qd.kernel
     def tables() -> qd.types.matrix(4, 3, qd.i32):
@@ -101,24 +87,6 @@ def test_each_iteration_assigns_its_own_elements_of_a_matrix() -> None:
         return qd.Matrix([[m[0, 0], m[0, 1], m[0, 2]], [m[1, 0], m[1, 1], m[1, 2]],
                           [a[0, 0], a[0, 1], a[0, 2]], [a[1, 0], a[1, 1], a[1, 2]]])
     assert tables().to_list() == [[0, 1, 2], [10, 11, 12], [5, 1, 2], [11, 12, 13]]
-
-
-def test_elements_that_iterations_assign_have_derivatives() -> None:
-    x, y = qd.field(qd.f32, 3, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-    @qd.kernel
-    def weighted():
-        v = qd.Vector([x[0], x[0], x[0]])
-        for i in range(1, 3):
-            v[i] = x[i] * 100.0
-            v[i] = x[i] * x[i]
-        for i in range(3):
-            y[None] += v[i] ** 2
-    x.from_numpy(np.array([0.5, 2.0, 3.0], np.float32))
-    y.grad[None] = 1.0
-    weighted()
-    weighted.grad()
-    assert y[None] == 0.25 + 16 + 81
-    np.testing.assert_allclose(x.grad.to_numpy(), [1.0, 32.0, 108.0], rtol=1e-6)
 
 
 @CPU_ALONE  # the front end refuses them

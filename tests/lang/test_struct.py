@@ -119,16 +119,6 @@ def test_fields() -> None:
     assert held.mass == 11
 
 
-def test_nested_fields() -> None:
-    outer = qd.types.struct(body=Body, k=qd.i32)
-    x = outer.field(shape=2)
-    x[0].body.mass = 4
-    x[1].body = Body(1, 2, 3)
-    assert x.body.mass.to_numpy().tolist() == [4, 1]
-    assert x[1].to_dict() == {"body": {"mass": 1.0, "pos": [2.0, 2.0, 2.0], "tag": 3}, "k": 0}
-    assert outer().struct_type.rebuild([1, 2, 3, 4, 5, 6]).body.pos.to_list() == [2, 3, 4]
-
-
 def test_struct_field_from_members() -> None:
     x = qd.Struct.field({"a": qd.f32, "v": vec3}, methods={"more": lambda s: s.a + 1}, shape=2)
     x[0].a = 1
@@ -166,17 +156,6 @@ def test_placing() -> None:
     assert (y.offset, bool(y.grad)) == ((1, 1), False)
     y[1, 1].a = 2
     assert y.a.to_numpy()[0, 0] == 2
-
-
-def test_members_through_templates() -> None:
-    x, y = Body.field(shape=2), Body.field(shape=3)
-    @qd.kernel
-    def k(s: qd.template(), value: qd.f32):
-        for i in s:
-            s[i].mass = value
-    for n, s in enumerate((x, y, x, y)):
-        k(s, n)
-    assert (x[1].mass, y[2].mass) == (2, 3)
 
 
 def test_a_copy_has_members_of_its_own():

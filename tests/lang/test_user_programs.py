@@ -17,7 +17,7 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 ROWS, GUIDE = user_programs.ROWS, guide.GUIDE
 
 
-@pytest.mark.parametrize("how", in_turn(sessions("cpu", "vulkan", "metal", "wasm")))
+@pytest.mark.parametrize("how", in_turn(sessions("cpu", "cuda", "vulkan", "metal", "wasm")))
 @pytest.mark.parametrize("row", [*ROWS, *GUIDE], ids=lambda row: row.program.__name__)
 def test_value(row: user_rows.Row, how: dict[str, Any]) -> None:
     if row.needs:
@@ -34,7 +34,7 @@ def test_the_table_of_the_guide() -> None:
 
 @pytest.mark.peer
 @pytest.mark.parametrize("page", [  # some by day: the peer compiles each for seconds, one for more than a minute
-    pytest.param(page, marks=[pytest.mark.slow] * (page not in ("", "fields", "unsupported_python", "matrix_vector")))
+    pytest.param(page, marks=[pytest.mark.slow] * (page not in ("fields", "matrix_vector")))
     for page in ("", *dict.fromkeys(row.page for row in GUIDE))
 ])  # fmt: skip
 def test_the_peer_agrees(page: str) -> None:

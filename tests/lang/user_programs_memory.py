@@ -211,3 +211,80 @@ def inverses_of_large_matrices(qd):
     def full(n):
         return np.eye(n) * 2 + np.fromfunction(lambda i, j: (i + 2 * j) % 3 / 10, (n, n))
     return [right(np.roll(np.eye(5), 1, 0)), right(full(7))]
+
+
+# --- graphs
+
+@row(1063, 1063, 1063, 0, 0)
+def loops_of_a_graph_in_a_loop(qd):
+    flag = qd.types.ndarray(qd.i32, ndim=0)
+    @qd.kernel(graph=True)
+    def k(v: qd.types.ndarray(qd.f32, 1), outer: flag, inner: flag):
+        n = v.shape[0]
+        for i in v:
+            v[i] = 0.0
+        while qd.graph.do_while(outer):
+            for i in range(n):
+                v[i] += 1.0
+            inner[None] = 2
+            while qd.graph.do_while(inner):
+                for i in range(n):
+                    v[i] += 10.0
+                inner[None] = inner[None] - 1
+            for _ in range(1):
+                outer[None] = outer[None] - 1
+        for i in range(n):
+            v[i] += 1000.0
+    v, outer, inner = qd.ndarray(qd.f32, 3), qd.ndarray(qd.i32, ()), qd.ndarray(qd.i32, ())
+    outer[None] = 3
+    k(v, outer, inner)
+    return [*v.to_numpy().tolist(), outer[None], inner[None]]
+
+@row(7, 111, 2, 7, 211, 2, 1, 12421, 0)
+def checkpoints_in_a_loop_of_a_graph(qd):
+    flag = qd.types.ndarray(qd.i32, ndim=0)
+    @qd.kernel(graph=True, checkpoints=True)
+    def k(v: qd.types.ndarray(qd.f32, 1), full: flag, left: flag):
+        for i in v:
+            v[i] += 1
+        while qd.graph.do_while(left):
+            for i in v:
+                v[i] += 10
+            with qd.checkpoint(7, yield_on=full):
+                for i in v:
+                    v[i] += 100
+                for _ in range(1):
+                    full[None] = 1 if v[0] < 300 else 0
+            for i in v:
+                v[i] += 1000
+            for _ in range(1):
+                left[None] -= 1
+        for i in v:
+            v[i] += 10000
+    v, full, left = qd.ndarray(qd.f32, 2), qd.ndarray(qd.i32, ()), qd.ndarray(qd.i32, ())
+    v.fill(0)
+    full[None], left[None] = 0, 2
+    said = []
+    status = k(v, full, left)
+    while status.yielded:
+        said += [status.checkpoint, v[0], left[None]]
+        full[None] = 0
+        status = k.resume(v, full, left, from_checkpoint=status.checkpoint)
+    return [*said, status.checkpoint is None, v[0], left[None]]
+
+@row(1, 2, 2, 2)
+def sections_of_a_graph(qd):
+    @qd.kernel(graph=True)
+    def k(v: qd.types.ndarray(qd.f32, 1)):
+        with qd.graph.parallel_context():
+            with qd.graph.parallel():
+                for i in range(2):
+                    v[i] = 1.0
+                for i in range(2):
+                    v[i] += i
+            with qd.graph.parallel():
+                for i in range(2, 4):
+                    v[i] = 2.0
+    v = qd.ndarray(qd.f32, 4)
+    k(v)
+    return v.to_numpy().tolist()
