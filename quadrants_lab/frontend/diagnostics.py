@@ -317,6 +317,11 @@ def names_in(*nodes: ast.AST) -> Iterator[ast.Name]:
     return (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
+def id_of(node: ast.AST | None) -> str:
+    """The name that an expression is; "" for any other expression."""
+    return getattr(node, "id", "")
+
+
 def name_of(node: ast.AST) -> str:
     """The dotted name that an expression spells, or its source."""
     match node:

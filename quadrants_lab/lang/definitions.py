@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.frontend.diagnostics import id_of
 from quadrants_lab.frontend.source import FunctionSource, function_source
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import DType
@@ -430,7 +431,7 @@ def _root(node: ast.expr) -> str:
     """The first name of a dotted one, or of a call of it."""
     while isinstance(node, (ast.Call, ast.Attribute)):
         node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    return id_of(node)
 
 
 def _text(source: FunctionSource, decorators: Iterable[ast.expr]) -> str:
@@ -452,7 +453,7 @@ def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
     if hasattr(builtins, name):
         return _MISSING
     for arg in ast.walk(source.node.args):  # an annotation that a surrounding function knows
-        if isinstance(arg, ast.arg) and isinstance(arg.annotation, ast.Name) and arg.annotation.id == name:
+        if isinstance(arg, ast.arg) and id_of(arg.annotation) == name:
             known = fn.__annotations__.get(arg.arg, _MISSING)
             return _MISSING if isinstance(known, str) else known
     return _MISSING

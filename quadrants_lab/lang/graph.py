@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.source import FunctionSource, value_of
 
 
@@ -191,8 +192,7 @@ class _Cut:
 
 def _names(context: type[ast.expr_context], *nodes: ast.AST) -> list[ast.Name]:
     """All uses of names in this context (`ast.Load` or `ast.Store`)."""
-    names = (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
-    return [n for n in names if isinstance(n.ctx, context)]
+    return [n for n in names_in(*nodes) if type(n.ctx) is context]
 
 
 def _stored(*nodes: ast.AST) -> list[str]:

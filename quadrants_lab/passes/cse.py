@@ -17,6 +17,11 @@ def cse(kernel: N.Kernel) -> N.Kernel:
     return kernel if body is kernel.body else replace(kernel, body=body)
 
 
+def without_repetitions(kernel: N.Kernel, block: N.Block) -> N.Block:
+    """A block of a task with the same guarantee, as far as the block itself shows what is visible."""
+    return _Cse(kernel).block(block)
+
+
 class _Cse:
     def __init__(self, kernel: N.Kernel) -> None:
         self.classes = memory_classes(kernel)

@@ -3,14 +3,27 @@
 from dataclasses import field, replace
 from math import prod
 
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import constants, emit_copy, find, of_kind, rewrite_in, substitute, types_of, walk
-from quadrants_lab.passes.merged_branches import merged, written
+from quadrants_lab.ir.walk import (
+    constants,
+    emit_copy,
+    end_of,
+    find,
+    map_blocks,
+    of_kind,
+    rewrite_in,
+    substitute,
+    types_of,
+    uses,
+    walk,
+)
+from quadrants_lab.passes.cse import without_repetitions
 
 FEWEST = 64  # fewest iterations of a task, so that all threads of the host have work
 ENOUGH = 1024  # iterations of a task whose active cells may all lie side by side
@@ -206,7 +219,7 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     extents = [high - low for low, high in ends]
     b.span = task.span
     nest = _Nest(kernel, task, b, [low for low, _ in ends])
-    level = nest.level(merged(task.body, written(task.body)))
+    level = nest.level(_merged(kernel, task.body))
     if level is None:
         return task
     sizes = [n or extent for n, extent in zip(level.sizes, extents, strict=True)]
@@ -243,7 +256,7 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
     b.span, b.adjoint_of = task.span, N.NO_ID
     nest = _Nest(kernel, task, b, [low for low, _ in ends])
     levels = _levels(nest, task.body)
-    if not _behind(nest, task.body, levels, written(task.body), [], {}):
+    if not _behind(nest, task.body, levels, touched(task.body, N.Write), [], {}):
         return []
     extents = [high - low for low, high in ends]
     while levels and any(extent % (n or extent) for extent, n in zip(extents, levels[-1].sizes, strict=True)):
@@ -393,3 +406,47 @@ def _ends(task: N.Offload) -> list[tuple[int, int]] | None:
     if not all(i in known for i in ends):
         return None
     return [(int(known[low]), int(known[high])) for low, high in zip(ends[:k], ends[k:], strict=True)]
+
+
+# --- branches on one condition, one behind the other: of an adjoint's, one repeats forward values, and one uses them --
+
+
+def _merged(kernel: N.Kernel, block: N.Block) -> N.Block:
+    """The block in which a branch with results, and a branch without results behind it, are one where they have the
+    same condition and only the second one uses the results."""
+    block = without_repetitions(kernel, block)
+    for n, first in enumerate(block):
+        if not isinstance(first, N.If):
+            continue
+        between, second = _next_branch(block[n + 1 :])
+        if second is None or second.cond != first.cond or second.results or not _own(block, first, second):
+            continue
+        arms = []
+        for a, b in zip((first.then, first.orelse), (second.then, second.orelse), strict=True):
+            values = dict(zip((p.id for p in first.results), end_of(a).operands(), strict=True))
+            arms.append(_idle((*a[:-1], *substitute(b, values))))
+        one = replace(first, then=arms[0], orelse=arms[1], results=())
+        return _merged(kernel, (*block[:n], *between, one, *block[n + 2 + len(between) :]))
+    return tuple(map_blocks(s, lambda inner: _merged(kernel, inner)) if isinstance(s, N.If) else s for s in block)
+
+
+def _next_branch(block: N.Block) -> tuple[N.Block, N.If | None]:
+    """What comes before the next branch, and the branch; None where something else than arithmetic comes before."""
+    for n, s in enumerate(block):
+        if isinstance(s, N.If):
+            return block[:n], s
+        if not isinstance(s, (N.Const, N.Op)):
+            break
+    return (), None
+
+
+def _own(block: N.Block, first: N.If, second: N.If) -> bool:
+    """Whether nothing but the second branch uses the results of the first, and each arm ends in values."""
+    counts, inside = uses(block), uses((second,))
+    only = all(counts.get(p.id, 0) == inside.get(p.id, 0) for p in first.results)
+    return only and all(isinstance(arm[-1], N.Yield) for arm in (*first.blocks(), *second.blocks()))
+
+
+def _idle(block: N.Block) -> N.Block:
+    """The block, or only its end where all before computes values that nobody uses."""
+    return block[-1:] if all(isinstance(s, _PLAIN) for s in block[:-1]) else block

@@ -67,6 +67,15 @@ def test_make_targets_exist(document: str) -> None:
     assert named <= rules
 
 
+COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def test_lessons_are_as_many_as_a_document_says(document: str) -> None:
+    lessons = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    said = set(re.findall(rf"\b({'|'.join(COUNTS)}) (?:lessons|notebooks)\b", document.lower()))
+    assert said <= {COUNTS[len(lessons)]}
+
+
 def test_the_gradient_in_the_readme_is_the_closed_form() -> None:
     (cell,) = cells((ROOT / "README.md").read_text())
     gradient, closed_form = cell[1].splitlines()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count, name_of, names_in
+from quadrants_lab.frontend.diagnostics import count, id_of, name_of, names_in
 from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
@@ -35,11 +35,12 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
     """Lowers ``a = a + x``, ``a = min(a, x)`` and the like of a local that iterations share as a reduction. Returns
     whether the statement was one."""
     target, value = node.targets[0], node.value
-    whole = cx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
-    if whole is None or not isinstance(target, ast.Name) or not whole.is_shared or len(node.targets) > 1:
+    name = id_of(target)
+    whole = cx.frame.env.get(name)
+    if whole is None or not whole.is_shared or len(node.targets) > 1:
         return False
     parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
-    own = [p for p in parts if isinstance(p, ast.Name) and p.id == target.id]
+    own = [p for p in parts if id_of(p) == name]
     rest = [p for p in parts if p is not None and p not in own]
     if len(parts) != 2 or len(own) != 1 or not rest:
         return False
@@ -49,10 +50,9 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
         called = cx.expr(value.func) if isinstance(value, ast.Call) and not value.keywords else None
         known = getattr(called, "value", None)
         op = getattr(known, "__qd_op__", None) or next((f.__name__ for f in (min, max) if known is f), "")
-    within = any(n.id == target.id for n in names_in(rest[0]))
-    if within or op not in (*_REDUCTIONS.values(), "min", "max"):
+    if any(n.id == name for n in names_in(rest[0])) or op not in (*_REDUCTIONS.values(), "min", "max"):
         return False
-    U.reduce(cx, op, variable(target.id, whole), cx.expr(rest[0]), target, rest[0], node)
+    U.reduce(cx, op, variable(name, whole), cx.expr(rest[0]), target, rest[0], node)
     return True
 
 
@@ -200,7 +200,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
 def _added_to_builder(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
     """Lowers ``A[i, j] += x`` of a builder of a sparse matrix, a call of its func. Returns whether the statement was
     one."""
-    base = cx.frame.env.get(target.value.id) if isinstance(target.value, ast.Name) else None
+    base = cx.frame.env.get(id_of(target.value))
     add = getattr(getattr(base, "type", None), "__qd_add__", None)
     if add is None or not isinstance(node.op, (ast.Add, ast.Sub)):
         return False

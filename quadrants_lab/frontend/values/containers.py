@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import name_of, owner_of
+from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
 from quadrants_lab.frontend.values.context import Context, Env
 from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Container, Dict, Tuple, Value, View
 
@@ -299,7 +299,7 @@ METHODS: dict[str, dict[str, tuple[int, bool]]] = {
 def inserted(cx: Context, target: ast.expr, held: Callable[[ast.expr], Value], value: Value) -> bool:
     """Lowers ``d[key] = value`` where the dict has no such key yet; whether it did."""
     root = owner_of(target)
-    named = cx.frame.env.get(root.id) if isinstance(root, ast.Name) else None
+    named = cx.frame.env.get(id_of(root))
     if not isinstance(target, ast.Subscript) or named is None or named.token is None:
         return False
     old = held(target.value)

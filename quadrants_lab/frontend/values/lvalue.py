@@ -162,7 +162,7 @@ def _struct_element(mem: V.StructMem, index: tuple[int, ...]) -> V.Struct:
     })
 
 
-def _slice(cx: Context, node: ast.Slice) -> slice:
+def _slice(cx: Context, node: Any) -> slice:
     """The slice, whose ends and step are known at compile time."""
     ends = [None if e is None else cx.known(cx.expr(e), "QL1508", node) for e in (node.lower, node.upper, node.step)]
     if ends[2] == 0:
@@ -252,13 +252,13 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Eleme
     _check_axes(cx, node, text, len(parts), len(shape))
     axes: list[Sequence[int | V.Num]] = []
     for k, ((value, p), extent) in enumerate(zip(parts, shape, strict=True)):
-        if not isinstance(p, ast.Slice):
+        if value is not None:
             axes.append([_along(cx, p, k, extent, text, value)])
             continue
         axes.append(range(extent)[_slice(cx, p)])
         if not axes[-1]:
             raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
-    picked = tuple(len(a) for a, (_, p) in zip(axes, parts, strict=True) if isinstance(p, ast.Slice))
+    picked = tuple(len(a) for a, (value, _) in zip(axes, parts, strict=True) if value is None)
     return Elements(tuple(product(*axes)), picked)
 
 
