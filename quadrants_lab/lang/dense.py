@@ -195,6 +195,11 @@ class Dense(Exchanged):
     def __len__(self) -> int:
         raise QuadrantsRuntimeTypeError(f"{self!r} has no len()", code="QL2011", help="use .shape")
 
+    def __float__(self) -> NoReturn:
+        raise QuadrantsRuntimeTypeError(f"{self!r} is no number", code="QL2011", help="read an element: x[None], x[i]")
+
+    __int__ = __float__
+
     def __bool__(self) -> bool:
         return True
 
