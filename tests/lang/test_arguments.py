@@ -353,3 +353,21 @@ def test_what_to_do_about_an_argument_that_is_no_integer(given: object, help: st
         k(given)
     assert raised.value.help.startswith(help)
     assert bool(raised.value.help) == bool(help)
+
+
+def test_a_mask_is_not_ignored() -> None:
+    @qd.kernel
+    def total(a: qd.types.ndarray()) -> qd.f32:
+        s = 0.0
+        for i in a:
+            s += a[i]
+        return s
+
+    plain, x = np.arange(4, dtype=np.float32), qd.field(qd.f32, 4)
+    masked = np.ma.masked_array(plain, plain > 1)
+    for _ in range(2):  # the second launch takes the fast way
+        assert total(masked.filled(0)) == 1.0
+        with pytest.raises(ArgumentError, match="QL2043.*masked array(.|\n)*filled"):
+            total(masked)
+    with pytest.raises(TypeError, match="QL2012.*mask"):
+        x.from_numpy(masked)
