@@ -203,7 +203,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m quadrants_lab", description=__doc__)
     version = sys.modules["quadrants_lab"].__version__
     parser.add_argument("--version", action="version", version=f"quadrants_lab {version}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     table = commands.add_parser("backends", help="list the backends and whether they can be used here")
     show = commands.add_parser("inspect", help="run a Python file and print the IR, sizes or code of its kernels")
     show.add_argument("file", metavar="FILE[:KERNEL]")
@@ -227,6 +227,9 @@ def main(argv: list[str] | None = None) -> int:
     for command in (table, show, compare):
         command.add_argument("--json", action="store_true", help="print JSON; what the program prints goes to stderr")
     given = parser.parse_args(argv)
+    if given.command is None:
+        parser.print_help()
+        return 2
     try:
         status = _command(given)
         sys.stdout.flush()

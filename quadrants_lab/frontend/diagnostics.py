@@ -100,6 +100,8 @@ TABLE: dict[str, Row] = {
     "QL1419": Row(_T, "{what} is neither a list of numbers nor of rows", "made into a matrix here",
                   "write qd.Vector([a, b]) or qd.Matrix([[a, b], [c, d]])"),
     "QL1420": Row(_T, "{what} is not a number", "used as a number here", "use its elements one by one"),
+    "QL1421": Row(_T, "'{op}' cannot take {what} in a kernel", "called here",
+                  "loop over it, for i in {text}, and use {text}[i]; its length is {text}.shape[0]"),
     # lists and dicts
     "QL1422": Row(_S, "'{name}' cannot get other entries here: the {kind} was made before a condition or loop that is "
                   "known only at run time", "changed inside of it",
@@ -140,6 +142,9 @@ TABLE: dict[str, Row] = {
     "QL1506": Row(_I, "index {index} does not exist: there are {count} entries"),
     "QL1507": Row(_T, "'{text}' has no {what}", "asked for here", "create it with needs_{which}=True"),
     "QL1508": Row(_T, "this index must be known at compile time", "computed at run time", "unroll the loop around it: "
+                  "qd.static(range(...))"),
+    "QL1513": Row(_T, "an entry of {what} is read at an index of the run", "{text} is read when the kernel is compiled",
+                  "pass the array as an argument, qd.types.ndarray(), or copy it to a field; or unroll the loop, "
                   "qd.static(range(...))"),
     "QL1509": Row(_S, "a slice needs a step that is not 0"),
     # --- calls

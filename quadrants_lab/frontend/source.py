@@ -138,6 +138,8 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     if not lines:
         raise error("QL1102", None, name=fn.__name__, file=code.co_filename)
     is_lambda = code.co_name == "<lambda>"
+    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+        raise error("QL1201", None, what=f"'async def {fn.__name__}'", cure="write def, and wait in Python")
     node, offset = (_lambda(lines, fn), 0) if is_lambda else _parse(lines, code.co_firstlineno - 1, code.co_name)
     if node is None or not _made_of(lines, code):
         raise error("QL1102", None, name=fn.__name__, file=f"{code.co_filename} has changed since Python read it")

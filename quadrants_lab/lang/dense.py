@@ -195,6 +195,11 @@ class Dense(Exchanged):
     def __len__(self) -> int:
         raise QuadrantsRuntimeTypeError(f"{self!r} has no len()", code="QL2011", help="use .shape")
 
+    def __float__(self) -> NoReturn:
+        raise QuadrantsRuntimeTypeError(f"{self!r} is no number", code="QL2011", help="read an element: x[None], x[i]")
+
+    __int__ = __float__
+
     def __bool__(self) -> bool:
         return True
 
@@ -233,6 +238,9 @@ class Dense(Exchanged):
         if not isinstance(arr, np.ndarray):
             what = f"from_numpy takes a numpy array, not {type(arr).__name__}"
             raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
+        if isinstance(arr, np.ma.MaskedArray):
+            what = f"{self!r} has no mask, and the array has one"
+            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="write x.filled(...) or x.data")
         shape: tuple[int, ...] = memory.operand.shape
         if arr.shape not in self._shapes():
             raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")

@@ -99,7 +99,8 @@ def missing_attribute(module: str, name: str, have: Iterable[str]) -> Any:
     # inspect, copy and IPython probe for many names with an underscore, and need no advice
     close = "" if name.startswith("_") else closest(name, (n for n in have if not n.startswith("_")))
     hint = f"; did you mean {module}.{close}?" if close else ""
-    raise AttributeError(f"{module} has no attribute {name!r}{hint}")
+    # without an object Python adds a guess of its own to ours
+    raise AttributeError(f"{module} has no attribute {name!r}{hint}", name=name, obj=None)
 
 
 def closest(name: str, names: Iterable[str]) -> str:

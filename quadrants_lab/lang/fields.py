@@ -127,7 +127,7 @@ def add_constructors(make: Callable[..., Any]) -> None:
         return make(_element_type(dtype, n, m), *args, **options)
 
     for cls, constructor in ((Vector, of_vectors), (Matrix, of_matrices)):
-        constructor.__name__ = make.__name__
+        constructor.__name__, constructor.__qualname__ = make.__name__, f"{cls.__name__}.{make.__name__}"
         constructor.__doc__ = f"The same as `qd.{make.__name__}`, for elements that are of this size."
         setattr(cls, make.__name__, staticmethod(constructor))
 

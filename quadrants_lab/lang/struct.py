@@ -61,7 +61,7 @@ class StructType:
         unknown = [k for k in kwargs if k not in names or k in names[: len(args)]]
         if len(args) > len(names) or unknown:
             what = f"no member {unknown[0]!r} left to give" if unknown else f"{len(args)} values were given"
-            raise QuadrantsTypeError(f"{self!r}: {what}", code="QL2029")
+            raise QuadrantsTypeError(f"{self!r}: {what}", code="QL2029", help=f"it has {', '.join(names)}")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         return make_struct(self, {name: as_member(t, given.get(name, 0), name) for name, t in self.members.items()})
 

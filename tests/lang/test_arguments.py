@@ -11,6 +11,7 @@ from sessions import EVERYWHERE, NEEDS_F64, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
+from quadrants_lab.runtime.arguments.slots import ArgumentError
 
 DTYPES = [qd.u1, qd.i8, qd.i16, qd.i32, qd.i64, qd.u8, qd.u16, qd.u32, qd.u64, qd.f16, qd.f32, qd.f64]
 vec3 = qd.types.vector(3, qd.f32)
@@ -319,3 +320,36 @@ def test_a_struct_captured_and_one_as_template() -> None:
     def captured() -> qd.f32:
         return body.mass * body.pos.z
     assert captured() == 6
+
+
+@pytest.mark.parametrize(("given", "help"), [
+    ("3", "int(...) or float(...) reads a number from a text"), (np.ones(3), "take one element: x[i]"),
+    (None, ""), (1.5, "convert it with int(...)"), (np.int64(2**40), "take a wider dtype"),
+])  # fmt: skip
+def test_what_to_do_about_an_argument_that_is_no_integer(given: object, help: str) -> None:
+    @qd.kernel
+    def k(a: qd.i32) -> qd.i32:
+        return a
+
+    with pytest.raises(ArgumentError) as raised:
+        k(given)
+    assert raised.value.help.startswith(help)
+    assert bool(raised.value.help) == bool(help)
+
+
+def test_a_mask_is_not_ignored() -> None:
+    @qd.kernel
+    def total(a: qd.types.ndarray()) -> qd.f32:
+        s = 0.0
+        for i in a:
+            s += a[i]
+        return s
+
+    plain, x = np.arange(4, dtype=np.float32), qd.field(qd.f32, 4)
+    masked = np.ma.masked_array(plain, plain > 1)
+    for _ in range(2):  # the second launch takes the fast way
+        assert total(masked.filled(0)) == 1.0
+        with pytest.raises(ArgumentError, match="QL2043.*masked array(.|\n)*filled"):
+            total(masked)
+    with pytest.raises(TypeError, match="QL2012.*mask"):
+        x.from_numpy(masked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of
@@ -282,3 +284,25 @@ def test_static_compares_any_python_objects() -> None:
             r += 1000
         return r
     assert chosen() == 1011
+
+
+async def waits():
+    pass
+
+
+MISTAKES = {
+    "a coroutine": (lambda: qd.kernel(waits), "'async def waits' is not part of the kernel language.*write def"),
+    "a field as a number": (lambda: float(qd.field(qd.f32, ())), r"is no number.*read an element: x\[None\]"),
+    "a field as an integer": (lambda: int(qd.field(qd.i32, ())), "is no number"),
+    "a member that a struct lacks": (lambda: qd.types.struct(a=qd.f32, b=qd.i32)(c=1), "no member 'c'.*it has a, b"),
+    "a matrix field without dtype": (lambda: qd.Matrix.field(3, qd.f32, shape=4), r"^Matrix.field.* missing"),
+    "a name that is misspelt": (lambda: qd.feild, r"did you mean qd.field\?$"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_is_said_of_a_mistake(name: str) -> None:
+    mistake, says = MISTAKES[name]
+    with pytest.raises(Exception, match=f"(?s){says}") as raised:
+        mistake()
+    assert "Did you mean" not in "".join(traceback.format_exception_only(raised.value))

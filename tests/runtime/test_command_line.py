@@ -248,3 +248,8 @@ def test_a_reader_that_goes_is_no_traceback(program) -> None:
         assert done.stdout == "line 0\n"
         assert "Traceback" not in done.stderr
         assert "BrokenPipe" not in done.stderr
+
+
+def test_without_a_command_it_says_which_there_are(capsys):
+    assert main([]) == 2
+    assert "run a Python file and print the IR" in " ".join(capsys.readouterr().out.split())

@@ -3,13 +3,14 @@
 import ast
 from collections.abc import Iterable
 
+from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Obj, Tuple, Value
+from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Mem, Obj, Tuple, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -46,7 +47,7 @@ def _shown(cx: Context, value: Value) -> object:
 
 def _len(cx: Context, call: ast.Call, x: Value) -> Value:
     if (length := x.length) is None:
-        raise cx.fail("QL1406", call, what=f"the length of {x.describe()}")
+        raise cx.fail("QL1421", call, op="len", what=x.describe(), text=name_of(call.args[0]))
     return Lit(length, call)
 
 
@@ -75,6 +76,8 @@ def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
     parts = x.entries(cx)
     if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
         parts = tuple(cx.wrap(v, x.text) for v in x.value)
+    if parts is None and isinstance(x, Mem):
+        raise cx.fail("QL1421", call, op=name_of(call.func), what=x.describe(), text=name_of(call.args[0]))
     if parts is None:
         raise cx.fail("QL1419", call, what=x.describe())
     return parts

@@ -208,6 +208,9 @@ def _python(
     if structural is not None and all(a.entries(cx) is not None for a in args):
         made = V.View(lambda: structural(*(live(cx, a).entries(cx) for a in args)))
         return V.Tuple(made) if fn is tuple else made
+    for a, given in zip(args, node.args, strict=False):
+        if structural is not None and isinstance(a, V.Mem):
+            raise cx.fail("QL1421", node, op=text, what=a.describe(), text=name_of(given))
     if cx.static or known:
         before = len(cx.messages)
         try:

@@ -28,8 +28,8 @@ COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 
 _STATIC_ONLY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
-    ast.Is: ("is", "compare numbers with ==", operator.is_),
-    ast.IsNot: ("is not", "compare numbers with !=", operator.is_not),
+    ast.Is: ("is", "compare numbers with ==, and objects of Python in qd.static(...)", operator.is_),
+    ast.IsNot: ("is not", "compare numbers with !=, and objects of Python in qd.static(...)", operator.is_not),
     ast.In: ("in", "look for a number among numbers, or put it into qd.static(...)", lambda a, b: a in b),
     ast.NotIn: ("not in", "look for a number among numbers, or put it into qd.static(...)", lambda a, b: a not in b),
 }

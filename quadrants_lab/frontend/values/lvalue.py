@@ -175,7 +175,8 @@ def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
     slice."""
     if isinstance(node.slice, ast.Slice):
         return base.item(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
-    index = cx.known(cx.expr(node.slice), "QL1508", node.slice)
+    code = "QL1513" if isinstance(base, V.Obj) and not isinstance(base.value, dict) else "QL1508"
+    index = cx.known(cx.expr(node.slice), code, node.slice, what=base.describe(), text=name_of(node.value))
     return base.item(cx, index, repr(index), node)
 
 

@@ -87,6 +87,9 @@ class ArraySlot:
             given = T.from_numpy(value.dtype)
             if given is None:
                 raise no_dtype(what, value.dtype)
+            if isinstance(value, np.ma.MaskedArray):
+                says = f"{what} is a masked array, and kernels do not see its mask"
+                raise ArgumentError(says, code="QL2043", help="pass x.filled(...), or x.data, and x.mask beside it")
             if not value.flags.c_contiguous or not value.flags.aligned:
                 flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray leaves it where it is
                 if not value.flags.c_contiguous:

@@ -175,6 +175,10 @@ def cure(value: Any, dtype: DType) -> str:
     """Advice for a number that does not fit."""
     if isinstance(value, (float, np.floating)):
         return "convert it with int(...)"
+    if isinstance(value, str):
+        return "int(...) or float(...) reads a number from a text"
+    if hasattr(value, "shape") and not isinstance(value, np.generic):  # arrays, tensors, fields
+        return "take one element: x[i], x[None] or x.item()"
     fits = isinstance(value, (int, np.integer)) and dtype.is_int and int(value).bit_length() <= 64
     return f"take a wider dtype; qd.cast({value}, qd.{dtype}) wraps it" if fits else ""
 

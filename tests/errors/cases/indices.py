@@ -49,3 +49,9 @@ def no_gradient():
 @kernel(array(qd.f32, 1))
 def no_array_gradient(m):
     z[0] = m.grad[0]
+
+TABLE = [1.0, 2.0, 4.0]
+
+def list_of_python_at_run_time():
+    for i in range(3):
+        z[i] = TABLE[i]

@@ -287,3 +287,17 @@ def the_address_of_cells():
 
 def the_address_of_a_number():
     n[None] = qd.get_addr(n[None], [])
+
+def length_of_a_field():
+    z[0] = len(x)
+
+def sum_of_a_field():
+    z[0] = sum(x)
+
+def field_in_enumerate():
+    for i, v in enumerate(x):
+        z[i] = v
+
+def fields_in_zip():
+    for a, b in zip(x, z):
+        a = b
