@@ -33,7 +33,7 @@ def steps_of(
         back = reverse_code(task)
         entries = {at: [_entry(logged, statements, back) for logged in run] for at, run in runs[n].items()}
         trace = StepTrace("", "", statements.rows, [], statements.columns(), hidden=statements.hidden())
-        shown = Lines(source_lines(source), "python", f"Source of {kernel.name}", short=True)
+        shown = Lines(source_lines(source), "python", f"Source of {kernel.name}")
         found.append({
             "title": task_title(n, task, tasks, source.file), "axes": len(task.indices), "runs": entries,
             "consts": {s.id: number(s.type.numpy(s.value)) for s in find(task.body, N.Const)},

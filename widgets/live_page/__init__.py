@@ -53,9 +53,9 @@ def machine() -> str:
 
 @cache
 def _script() -> str:
-    """The rest of the script. The inspector's stepper has its own names for what makes elements."""
-    given = "(tag, attributes = {}, text = '') => make(tag, attributes, text), svg, []"
-    stepper = f"const stepper = ((element, make, HELP) => {{{_read('../stepper.js')}return stepper}})({given});\n"
+    """The rest of the script. The inspector's listing and stepper have names of their own for what makes elements."""
+    theirs = _read("../lines.js") + _read("../stepper.js")
+    stepper = f"const [lines, stepper] = ((make, HELP) => {{{theirs}return [lines, stepper]}})(svg, []);\n"
     return _short(_read("plots.js") + stepper + "".join(map(_read, ("steps.js", "exercise.js", "page.js"))))
 
 

@@ -98,6 +98,7 @@ class Steps {
     const data = { ...this.of, e: events, cut: full, turn, found: Math.min(this.at ?? 0, events.length - 1), below: this.of.names.map(() => 0) };
     for (const key of ["html", "runs", "consts"]) delete data[key];
     root.dataset.stepper = JSON.stringify(data);
+    for (const x of root.querySelectorAll("[data-lines]")) lines(x, { uid: "live", point() {} });
     stepper(root, async () => "<p>a page has no room for more steps of an iteration; the notebook shows them all</p>");
   }
 }
