@@ -319,11 +319,11 @@ def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N
 
 
 def _used(block: N.Block, reads: dict[int, int]) -> N.Block:
-    """The block without operations that nothing reads any more: the tests of the selects."""
+    """The block without what nothing reads any more: the tests of the selects, and the places that they ask for."""
     kept: list[N.Stmt] = []
     for s in reversed(block):
-        if isinstance(s, N.Op) and not reads.get(s.id):
-            for i in s.args:
+        if isinstance(s, (N.Const, N.Op)) and not reads.get(s.id):
+            for i in s.operands():
                 reads[i] -= 1
         else:
             kept.append(map_blocks(s, lambda inner: _used(inner, reads)))
