@@ -10,7 +10,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import i32, i64, u32, u64
-from quadrants_lab.ir.walk import end_of, reading, types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, map_blocks, reading, types_of, uses, walk
 
 Slot = tuple[str, int]  # the name of a buffer, and the number of an element
 
@@ -315,4 +315,16 @@ def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N
         return None
     made = *(a.buffer for a in arrays), *(t.buffer for t in tables)
     buffers |= {b.name: b for b in made}
-    return replace(task, body=body)
+    return replace(task, body=_used(body, uses(body)))
+
+
+def _used(block: N.Block, reads: dict[int, int]) -> N.Block:
+    """The block without what nothing reads any more: the tests of the selects, and the places that they ask for."""
+    kept: list[N.Stmt] = []
+    for s in reversed(block):
+        if isinstance(s, (N.Const, N.Op)) and not reads.get(s.id):
+            for i in s.operands():
+                reads[i] -= 1
+        else:
+            kept.append(map_blocks(s, lambda inner: _used(inner, reads)))
+    return tuple(reversed(kept))
