@@ -13,7 +13,7 @@ from typing import NamedTuple
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import find, renamed, rewrite, rewritten, substitute, types_of, walk
+from quadrants_lab.ir.walk import find, renamed, rewrite, rewritten, types_of, walk
 
 MOST = 150  # statements of a body that is written three times
 _SERIAL = (N.StackUse, N.AdStackAlloca, N.Loop, N.Random)
@@ -47,11 +47,11 @@ def _peeled(kernel: N.Kernel, loop: N.For, b: Builder, ranges: Ranges) -> list[N
     row = _row(loop, ranges, n) if ranges.range(loop.begin) == (0, 0) and least == n else None
     if row is None or any(find(loop.body, _SERIAL)) or sum(1 for _ in walk(loop.body)) > MOST:
         return []
-    offsets, same = _neighbours(loop.body, row.own.id, ranges)
-    ordered = (s for s in find(loop.body, N.Access) if kernel.buffers[s.buffer].order)
-    used = {same.get(i, i) for s in ordered for i in s.index} & {*offsets}
-    low, high = (max([0, *(sign * offsets[i] for i in used)]) for sign in (-1, 1))
-    if not used or 2 * (low + high) > n:
+    ordered = [s for s in find(loop.body, N.Access) if kernel.buffers[s.buffer].order]
+    used = {i for s in ordered for i in s.index}
+    offsets = {i: k for i, k in _neighbours(loop.body, row.own.id, ranges).items() if i in used and 4 * abs(k) <= n}
+    low, high = (max([0, *(sign * k for k in offsets.values())]) for sign in (-1, 1))
+    if not offsets:
         return []
     with b.block() as made:
         b.span = loop.span
@@ -59,7 +59,7 @@ def _peeled(kernel: N.Kernel, loop: N.For, b: Builder, ranges: Ranges) -> list[N
         for k, trips_at_edge in enumerate((low, 0, high)):
             piece = replace(loop, begin=ends[k], end=ends[k + 1])
             if k == 1:
-                b.add(replace(piece, body=_inside(piece, row, offsets, same, b)))
+                b.add(replace(piece, body=_inside(piece, row, offsets, b)))
             elif trips_at_edge:
                 b.add(renamed(piece, b.fresh))
     return made
@@ -75,33 +75,33 @@ def _row(loop: N.For, ranges: Ranges, n: int) -> _Row | None:
     return None
 
 
-def _neighbours(body: N.Block, own: int, ranges: Ranges) -> tuple[dict[int, int], dict[int, int]]:
-    """The values that are the index plus a constant, each with that constant; and values that are one of these where it
-    is in the range of the index, because they are made of it by a modulo, a minimum or a maximum."""
-    offsets, same = dict[int, int](), dict[int, int]()
-    most = ranges.range(own)
+def _neighbours(body: N.Block, own: int, ranges: Ranges) -> dict[int, int]:
+    """The values that are the index plus a constant, each with that constant, as long as the sum is one that the index
+    may be: then a minimum, a maximum and a modulo change nothing, or the modulo takes its divisor away."""
+    offsets, most = {own: 0}, ranges.range(own)
     for s in find(body, N.Op):
         by = ranges.range(s.args[1]) if len(s.args) == 2 else None
-        if by is None or by[0] != by[1] or most is None:
+        if most is None or by is None or by[0] != by[1] or s.args[0] not in offsets:
             continue
-        if s.args[0] == own and s.prim in ("add", "sub"):
-            offsets[s.id] = by[0] if s.prim == "add" else -by[0]
-        of = same.get(s.args[0], s.args[0])
-        kept = {"mod": most[0] >= 0 and most[1] < by[0], "min": most[1] <= by[0], "max": most[0] >= by[0]}
-        if of in offsets and kept.get(s.prim):
-            same[s.id] = of
-    return offsets, same
+        k, (n, _) = offsets[s.args[0]], by
+        sums = {"add": k + n, "sub": k - n}
+        if s.prim == "mod" and most[0] >= 0 and most[1] < n:
+            offsets[s.id] = k if 2 * k <= n else k - n
+        elif s.prim in sums:
+            offsets[s.id] = sums[s.prim]
+        elif (s.prim == "min" and most[1] <= n) or (s.prim == "max" and most[0] >= n):
+            offsets[s.id] = k
+    return {i: k for i, k in offsets.items() if k}
 
 
-def _inside(loop: N.For, row: _Row, offsets: dict[int, int], same: dict[int, int], b: Builder) -> N.Block:
+def _inside(loop: N.For, row: _Row, offsets: dict[int, int], b: Builder) -> N.Block:
     """The body for trips whose neighbours lie in the row: these are begin + (trip + constant)."""
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if s.id in same:
-            return []
         if not isinstance(s, N.Op) or s.id not in offsets:
             return s
-        place = replace(s, id=b.fresh(), args=(loop.index.id, s.args[1]), range=None)
-        return [place, replace(s, prim="add", args=(row.begin, place.id))]
+        by = N.Const(b.fresh(), s.type, offsets[s.id], span=s.span, adjoint_of=s.adjoint_of)
+        place = replace(s, id=b.fresh(), prim="add", args=(loop.index.id, by.id), range=None, name="")
+        return [by, place, replace(s, prim="add", args=(row.begin, place.id))]
 
-    return substitute(rewrite(loop.body, one), same)
+    return rewrite(loop.body, one)
