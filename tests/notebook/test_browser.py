@@ -140,6 +140,8 @@ def test_the_keyboard_alone_suffices(sample: Lab):
     panel = sample.filled(inspector)
     panel.locator(".mark").first.wait_for()
     _tab_until(sample, "[role=radio]")
+    keys.press("ArrowLeft")  # it opens at the gradient
+    assert panel.get_by_role("radio", name="forward").get_attribute("aria-checked") == "true"
     keys.press("ArrowRight")
     sample.filled(inspector)
     assert panel.get_by_role("radio", name="gradient").get_attribute("aria-checked") == "true"

@@ -55,6 +55,8 @@ def test_the_third_lesson(page: Lab, themed: tuple[Lab, str]):
 def follow(page: Lab, inspector: Locator, theme: str) -> None:
     """One iteration forwards and backwards, by buttons, the slider and the field for the iteration."""
     now, column = inspector.locator(".now"), inspector.locator(".stk")
+    assert "backwards" in now.inner_text()  # it opens at the turn
+    inspector.locator('[data-move="first"]').click()
     assert "step 1 of" in now.inner_text()
     assert "iteration 3: " in inspector.locator(".answer").first.inner_text()
     inspector.locator('[data-move="turn"]').click()
