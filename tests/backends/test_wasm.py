@@ -342,7 +342,8 @@ def test_an_inner_axis_is_checked_by_itself(device: Device, body: str, dtype: An
     kernel = qd.kernel(define(f"def k(a: qd.template(), b: qd.types.ndarray(), k: qd.i64):\n{text}")["k"])
     before = [a.to_numpy().tobytes() for a in made]
     for k in (-1, 5, 6, 2**32, 2**40, -(2**40), 2**63 - 1, -(2**63)):
-        with pytest.raises(qd.QuadrantsAssertionError, match=f"index {k} is out of bounds for axis 1 of b.*\n.*, line 4"):
+        says = f"index {k} is out of bounds for axis 1 of b.*\n.*, line 4"
+        with pytest.raises(qd.QuadrantsAssertionError, match=says):
             kernel(made[0], made[1], k)
         after = [a.to_numpy().tobytes() for a in made]
         assert after[body == "load" :] == before[body == "load" :]
