@@ -295,6 +295,24 @@ def test_what_fails_or_takes_long(show: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(shown.found()["grads"]["x"], [0.25] * 4 + [0] * 4)
 
 
+def test_a_gradient_that_is_zero_by_all_ways(show: Any, tmp_path: Path) -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    x, y = qd.field(qd.f64, 4, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def steps():
+        for i in x:
+            y[None] += qd.floor(x[i] * 64)
+
+    def program() -> None:
+        steps()
+
+    x.fill(0.5)
+    shown = show(qd.ad.export(program, y, tmp_path / "steps.html"))
+    assert shown.found()["loss"] == 128.0
+    shown.panel.get_by_text("The gradient is zero: y takes nothing from an input").wait_for()
+
+
 def test_a_program_walks_downhill(show: Any, tmp_path: Path) -> None:
     """A pendulum of 120 launches, with what Python writes between them: as under a Tape, round by round."""
     qd.init(arch=qd.cpu, default_fp=qd.f64)

@@ -312,7 +312,7 @@ class Machine {
     if (job.follow?.mode === "forward") out.followed = { asked: job.follow, ...this.log };
     if (!differentiable(this.program)) return out;
     const back = performance.now();
-    for (const [n, seed] of Object.entries(job.seeds)) this.write(this.arrays[n].grad, seed);
+    for (const [n, seed] of Object.entries(job.seeds)) if (this.arrays[n].grad >= 0) this.write(this.arrays[n].grad, seed);
     for (let k = trail.length - 1; k >= 0; k--) {
       if (tell) tell(trail.length - 1 - k, trail.length, "gradient");
       const { step, saved, scratch, scalars } = trail[k];

@@ -258,7 +258,9 @@ class Panel {
     });
     program.arrays.forEach((a, n) => { if (a.output && n !== program.loss) value(a, n); });
     const none = program.kernels.find((k) => !k.reverse && !k.passive) ?? program.kernels[0];
-    if (!differentiable(program)) this.results.append(make("p", { class: "ms" }, `No gradient: ${none.none}`));
+    const why = !differentiable(program) ? `No gradient: ${none.none}` : program.arrays.some((a) => a.input && a.grad >= 0) ? ""
+      : `The gradient is zero: ${loss} take${program.loss >= 0 ? "s" : ""} nothing from an input by a way that has a derivative.`;
+    if (why) this.results.append(make("p", { class: "ms" }, why));
   }
 
   figure(plot, title, note, kind = "") {
