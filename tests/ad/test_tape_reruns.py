@@ -7,8 +7,50 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.session import checking
 
 session = session_of(sessions("cpu"), default_fp=qd.f64)
+
+
+@qd.kernel
+def put(a: qd.types.ndarray(dtype=qd.f64, ndim=1), begin: qd.i32):
+    for i in range(begin, begin + 2):
+        a[i] = 0.25
+
+
+def test_other_elements() -> None:
+    """The loss reads an array, two elements of which are overwritten, and reads it again."""
+    x, loss = qd.ndarray(qd.f64, 6, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def read(a: qd.types.ndarray(dtype=qd.f64, ndim=1)):
+        for i in a:
+            loss[None] += qd.sin(a[i])
+
+    start = np.linspace(0.1, 0.8, 6)
+    for begin in (1, 1, 3, 0, 4):
+        x.from_numpy(start)
+        x.grad.fill(0.0)
+        with qd.ad.Tape(loss):
+            read(x)
+            put(x, begin)
+            read(x)
+        twice = np.array([1 if begin <= i < begin + 2 else 2 for i in range(6)])
+        np.testing.assert_allclose(x.grad.to_numpy(), twice * np.cos(start), rtol=1e-12)
+
+
+def test_other_checks() -> None:
+    x, loss = (qd.field(qd.f64, (), needs_grad=True) for _ in range(2))
+    x[None] = 2.0
+    @qd.kernel
+    def below_one():
+        assert x[None] < 1.0
+        loss[None] += x[None]
+    for _ in range(3):
+        with qd.ad.Tape(loss):
+            below_one()
+    with pytest.raises(qd.QuadrantsAssertionError), checking("asserts"), qd.ad.Tape(loss):
+        below_one()
 
 
 def test_places_from_data_in_a_row() -> None:

@@ -64,11 +64,6 @@ def shifted_onto_itself():
     for i in range(11):
         a[i] = a[i + 1] * 0.5
 
-@clean(TWO)
-def shifted_to_another():
-    for i in range(11):
-        b[i] = a[i + 1] * 0.5
-
 @racy(TWO)
 def around_the_end():
     for i in a:
@@ -178,16 +173,6 @@ def summed_without_atomics():
         x[None] = x[None] + out[i]
 
 @clean(LINE)
-def summed_with_atomics():
-    for i in out:
-        x[None] += out[i] * out[i]
-
-@racy(LINE)
-def last_one_wins():
-    for i in out:
-        x[None] = out[i]
-
-@clean(LINE)
 def one_iteration_writes():
     for i in out:
         if i == 3:
@@ -260,12 +245,6 @@ def through_funcs():
     for i in range(11):
         put(i, get(i))
 
-@clean(TWO, funcs=(put, get))
-def through_funcs_in_order():
-    qd.loop_config(serialize=True)
-    for i in range(11):
-        put(i, get(i) * 0.5)
-
 
 VECTORS = {"p": F((6,), element=(2,)), "q": F((6,), element=(2,))}
 
@@ -337,11 +316,6 @@ def a_while_in_ones_own_row(n: int):
 def as_far_as_a_field_says():
     for i in range(w[None]):
         out[i + 1] = out[i] * 0.5
-
-@clean({"w": I((), 10, 10), "out": F((12,))})
-def as_far_as_a_field_says_alone():
-    for i in range(w[None]):
-        out[i] = out[i] * 0.5
 
 @racy({"a": F((9,), arg=True)})
 def along_an_argument(a: qd.types.ndarray()):

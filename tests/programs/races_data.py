@@ -27,21 +27,6 @@ def permuted_in_place():
     for i in a:
         a[at[i]] = a[i] * 0.5
 
-@clean({**TWO, "at": I((12,))}, cases=({"at": tuple(range(12))},))
-def permuted_in_place_by_nothing():
-    for i in a:
-        a[at[i]] = a[i] * 0.5
-
-@racy({**TWO, "at": I((12,))}, sure=False, cases=({"at": TWICE},))
-def gathered_while_written():
-    for i in range(6):
-        a[i] = b[i] * a[at[i] + 2]
-
-@clean({**TWO, "at": I((12,))}, cases=({"at": tuple(6 + i // 2 for i in range(12))},))
-def gathered_from_what_stays():
-    for i in range(6):
-        a[i] = b[i] * a[at[i]]
-
 @racy({**TWO, "at": I((12,))}, sure=False, cases=({"at": TWICE},))
 def sums_and_stores_meet():
     for i in a:
@@ -103,24 +88,6 @@ def two_values_at_one_place():
     for i in a:
         b[at[i]] = 1.0
         b[at[i]] = a[i]
-
-@racy({**TWO, "at": I((12,))}, sure=False, cases=({"at": TWICE},))
-def stored_in_either_arm():
-    for i in a:
-        c = at[i]
-        if i < 6:
-            b[c] = a[i]
-        else:
-            b[c] = a[i] * 2.0
-
-@clean({**TWO, "at": I((12,))}, cases=({"at": ORDER},))
-def stored_in_either_arm_in_order():
-    for i in a:
-        c = at[i]
-        if i < 6:
-            b[c] = a[i]
-        else:
-            b[c] = a[i] * 2.0
 
 @clean({**TWO, "at": I((12,))}, cases=({"at": ORDER},))
 def one_place_in_several_trips():
