@@ -391,6 +391,14 @@ def change_option(name: str, value: Any) -> None:
     now.recompile()
 
 
+def shortened(error: Exception) -> Exception:
+    """The error of a launch without the frames of the compiler, because its text names the user's line. All frames stay
+    of an error that is no diagnostic, and with ``print_full_traceback=True``."""
+    now = session.default()
+    full = now is not None and now.settings.options.get("print_full_traceback")
+    return error.with_traceback(None) if isinstance(error, QuadrantsError) and not full else error
+
+
 def reset() -> None:
     """Ends the default session: its fields and ndarrays cannot be used any more."""
     try:

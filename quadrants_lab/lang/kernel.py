@@ -14,10 +14,10 @@ from quadrants_lab.frontend.source import function_source
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.classes import BoundFunc, is_method
+from quadrants_lab.lang.config import shortened
 from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
 from quadrants_lab.lang.parameters import is_compound, positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
-from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -41,17 +41,6 @@ class CacheObservations:
     cache_validated: bool = False
     cache_loaded: bool = False
     cache_stored: bool = False
-
-
-E = TypeVar("E", bound=Exception)
-
-
-def shortened(error: E) -> E:
-    """The error of a launch without the frames of the compiler, because its text names the user's line. All frames stay
-    of an error that is no diagnostic, and with ``print_full_traceback=True``."""
-    now = session.default()
-    full = now is not None and now.settings.options.get("print_full_traceback")
-    return error.with_traceback(None) if isinstance(error, QuadrantsError) and not full else error
 
 
 class Launchable:
@@ -79,8 +68,7 @@ class Launchable:
         except (TypeError, SyntaxError, QuadrantsError) as e:
             if len(args) == len(self._parameters):
                 raise shortened(e)  # noqa: B904 - it is the same error
-            args = positional(self.name, self._parameters, args, {})
-        return self._dispatch.call(*args)
+        return self._dispatch.call(*positional(self.name, self._parameters, args, {}))
 
     def _call_flattened(self, *args: Any, **kwargs: Any) -> Any:
         """A call with parameters that are vectors, matrices or structs, or that can be fields or arrays."""
@@ -90,11 +78,10 @@ class Launchable:
             if not self._variants.tensors:
                 return self._dispatch.call(*self._dispatch.flat(args))
             flat = self._variants.default[0].flat(args)
-            # another thread may choose another
             self._dispatch = chosen = self._variants.for_arguments(flat)[self._side]
-            return chosen.call(*flat)
+            return chosen.call(*flat)  # another thread may have chosen another meanwhile
         except QuadrantsError as e:
-            raise shortened(e)  # noqa: B904 - it is the same error
+            raise shortened(e)  # noqa: B904
 
     def ir(self, stage: str = "") -> str:
         """The IR as text at ``stage`` ("front end", or the name of a pass, with or without "after"); by default, the IR
