@@ -17,7 +17,7 @@ from functools import partial
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.cell_order import CLAIMED, FIRST
+from quadrants_lab.ir.cell_order import FIRST
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, DType, i32, u1, u32, u64
@@ -51,7 +51,7 @@ class LowerAtomics(Parametrised):
             b.span, b.adjoint_of = s.span, s.adjoint_of
             with b.block() as made:
                 if s.op == "slot":
-                    ids[s.id] = _slot(b, buffers[s.buffer], s.index[0], own)
+                    ids[s.id] = _slot(b, buffers[s.buffer], s.index[0])
                 elif own:
                     _plain(b, s, s.id in read)
                 elif s.op == "sub" and "add" in has:
@@ -66,27 +66,14 @@ class LowerAtomics(Parametrised):
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
 
 
-def _slot(b: Builder, table: N.Buffer, word: int, alone: bool) -> int:
-    """Gives a stretch its slot, of which it was seen to have none; returns the number. The thread whose change of the
-    word from 0 comes first takes a slot, and others repeat until the word has the number. That thread writes it in the
-    round in which it took the slot, so threads that run in lockstep do not wait for each other for ever."""
+def _slot(b: Builder, table: N.Buffer, word: int) -> int:
+    """Gives a stretch its slot, of which it was seen to have none, where one thread runs the kernel; returns the
+    number."""
     taken = b.const(0, b.types[word])
-    if alone:
-        before = X(b, b.load(table, (taken,)))
-        b.store(table, (taken,), (before + 1).id)
-        b.store(table, (word,), (before + FIRST).id)
-        return (before + FIRST).id
-    one, first = b.const(1, u32), b.const(0, u32)
-    seen, result = b.param(u32, "slot"), b.param(u32)
-    with b.block() as cond:
-        b.yield_((X(b, seen.id) < FIRST).id)
-    with b.block() as body:
-        before = X(b, b.atomic("max", table, (word,), b.const(CLAIMED, u32)))
-        with b.when((before == 0).id):
-            b.atomic("max", table, (word,), (X(b, b.atomic("add", table, (taken,), one)) + FIRST).id)
-        b.yield_(b.atomic("max", table, (word,), one))
-    b.add(N.While(b.fresh(), (seen,), (first,), tuple(cond), tuple(body), (result,)))
-    return result.id
+    before = X(b, b.load(table, (taken,)))
+    b.store(table, (taken,), (before + 1).id)
+    b.store(table, (word,), (before + FIRST).id)
+    return (before + FIRST).id
 
 
 def _plain(b: Builder, s: N.Atomic, read: bool) -> None:

@@ -76,7 +76,7 @@ def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pas
     shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
     together = (AggregateAtomics(WIDE, EXCHANGED, warp=warp),) if warp > 1 else ()
     return (
-        *first, LowerCells(), *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares),
+        *first, *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares),
         lower_failures, *together, LowerOffsets(wide=True, groups=True),
     )  # fmt: skip
 
