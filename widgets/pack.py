@@ -204,7 +204,7 @@ def unpack(packed: Any) -> dict[str, str]:
 def bundle(found: dict[str, str], **more: object) -> bytes:
     """Compressed data for `unpack` in loader.js: script, style, answers, and ``more``."""
     data = {"script": script(), "style": style(), "answers": pack(found), **more}
-    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 7, mtime=0)
+    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
 
 
 _PAGE = """<!doctype html>
