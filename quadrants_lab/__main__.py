@@ -228,7 +228,7 @@ def main(argv: list[str] | None = None) -> int:
         command.add_argument("--json", action="store_true", help="print JSON; what the program prints goes to stderr")
     given = parser.parse_args(argv)
     if given.command is None:
-        parser.print_help()
+        parser.print_help(sys.stderr)
         return 2
     try:
         status = _command(given)
