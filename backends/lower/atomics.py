@@ -67,9 +67,10 @@ class LowerAtomics(Parametrised):
 
 
 def _slot(b: Builder, table: N.Buffer, word: int, alone: bool) -> int:
-    """Gives a stretch its slot, of which it was seen to have none; returns the number. The thread whose change of the
-    word from 0 comes first takes a slot, and others repeat until the word has the number. That thread writes it in the
-    round in which it took the slot, so threads that run in lockstep do not wait for each other for ever."""
+    """Gives a slot to a stretch that was seen to have none; returns the slot's number. The thread that is first to
+    change the word from 0 takes a slot. The other threads repeat the loop until the word has the number. The first
+    thread writes the number in the same round in which it takes the slot, so threads that run in lockstep do not wait
+    for each other for ever."""
     taken = b.const(0, b.types[word])
     if alone:
         before = X(b, b.load(table, (taken,)))
