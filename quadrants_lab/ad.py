@@ -141,7 +141,7 @@ class Tape:
                 launches.take_up()
         self._recorder, rerun = launches, launches.rerun
         launches.began, launches.clears = next(TIMES), self.clear_gradients
-        # a cell shows when launches ran; those of a device are timed where the Tape waits for them alone
+        # a recorded cell shows when launches ran; a GPU's launches are timed only where `traces` lets the Tape wait
         if self.traces or (open_recording() is not None and memory.session.backend.CAPABILITIES.on_host):
             self._tracing = launches.tracing = Tracing(launches.account, self.traces)
         memory.session.taping.append(launches)

@@ -114,7 +114,8 @@ class Html:
         )
 
     def difference(self, x: Difference) -> str:
-        """Where the browser gets the two listings, and what differs: hunks, and lines whose words are marked."""
+        """An element that tells the browser the requests for the two listings, the hunks that differ, and the marked
+        words of their lines."""
         hunks = diff.ranges(x.before.lines, x.after.lines)
         rows = listed(x.before), listed(x.after)
         told = {"h": hunks, "m": diff.marked(x.before.lines, x.after.lines, hunks, *rows)}

@@ -32,8 +32,9 @@ STACK_BYTES = ("stacks per thread", "stack heap")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
-    """``""``: everything; ``near``: the roofline of its launches; ``n/array/slice``: a picture, of launch n;
-    ``n/array/slice/row/column``: a value in it."""
+    """The pane that ``rest`` asks for. Joined by slashes, ``rest`` is ``""`` for everything, ``near`` for the roofline
+    of the kernel's launches, ``n/array/slice`` for a picture of an array of launch n, or ``n/array/slice/row/column``
+    for a value in such a picture."""
     if not view.launches:
         return empty("none of its launches was recorded: launch it in a %%qdkernel cell")
     if rest == ["near"]:

@@ -152,7 +152,7 @@ class Body:
     # --- blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
-        """Emits a block; returns the values of its Yield. ``lines``: each of these gets a line of its own."""
+        """Emits a block; returns the values of its Yield. ``lines``: each of its values gets a line of its own."""
         outer = self._waiting, self._pending
         self._waiting, self._pending = self._read_once_here(block, lines), {}
         out = self.out

@@ -38,8 +38,9 @@ class Expr:
         return self.text if self.level >= level else f"({self.text})"
 
     def assigned(self, t: str) -> str:
-        """The text where it is assigned to a variable of type ``t``. A cast to ``t`` is left out, since assignment
-        converts; one to or from half, which is a class where Metal is simulated, is kept."""
+        """The text of this expression where it is assigned to a variable of type ``t``. A cast to ``t`` is left out,
+        since the assignment converts. A cast to or from half is kept, because half is a class where Metal is
+        simulated."""
         half = "half" in (t, self.source and self.source.type)
         cast = self.level == PRIMARY and not half and self.text.startswith(f"{t}(")
         return self.text[len(t) + 1 : -1] if cast else self.text

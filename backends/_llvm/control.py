@@ -146,12 +146,13 @@ class Range(NamedTuple):
 
 
 def for_(b: Body, s: N.For) -> None:
-    """A loop that may run long polls the cancel flag: one that holds loops does so on each trip, an innermost one runs
-    in strips, so that LLVM sees a plain inner loop. A short one with polls in it would not be unrolled.
+    """A loop that may run long polls the cancel flag. An innermost loop with the same bounds in all lanes polls behind
+    each strip of trips, so that LLVM sees a plain inner loop; any other polls on each trip. A short loop does not poll,
+    since LLVM does not unroll a loop that does.
 
-    Where lanes have bounds of their own, the loop makes trips from the least to the greatest bound. Lanes that share a
-    bound share the index too, and a lane is masked out in trips that are not its own; else each lane counts from its
-    own bound.
+    If the bounds differ between lanes but one bound is the same, the lanes share the index. The loop then runs from the
+    least begin to the greatest end, and masks a lane out in trips that are not the lane's own. If both bounds differ,
+    each lane counts trips from its own bound, and the loop ends after the most trips of any lane.
     """
     fn, steps, outer = b.fn, s.step != N.NO_ID, b.mask
     together = b.uniform(s.begin, s.end)

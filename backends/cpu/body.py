@@ -106,7 +106,7 @@ class CpuBody(Body):
         return self.word(L.LAUNCH) if what == "launch" else self.iteration()
 
     def iteration(self) -> str:
-        """The row-major number within its task of the parallel iteration, with lanes of that in the first one."""
+        """The row-major number of the parallel iteration within its task; in lanes, the number of the first lane."""
         number = "0"
         for n, p in enumerate(self.indices):
             at = self.bounds_at + 2 * n * L.WORD

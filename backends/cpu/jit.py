@@ -167,8 +167,8 @@ class Code:
 
 @cache
 def _linker() -> Any:
-    """LLVM's JITLink, which lays an object's sections side by side. The older linker may put them too far apart, as in
-    a process in which CUDA has taken address space, and then ends the process."""
+    """LLVM's JITLink, which puts the sections of an object side by side. LLVM's older linker may put the sections too
+    far apart, for instance in a process in which CUDA has taken address space, and it then ends the process."""
     target_machine()
     return llvm.create_lljit_compiler(_machine(*target()[2:4]), use_jit_link=True)
 

@@ -67,7 +67,7 @@ class LowerAtomics(Parametrised):
 
 
 def _slot(b: Builder, table: N.Buffer, word: int) -> int:
-    """Gives a stretch its slot, of which it was seen to have none, where one thread runs the kernel; returns the
+    """Gives a slot to a stretch that was seen to have none, where one thread runs the kernel; returns the slot's
     number."""
     taken = b.const(0, b.types[word])
     before = X(b, b.load(table, (taken,)))

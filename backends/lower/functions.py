@@ -275,8 +275,9 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
 
 
 def _with_digits(s: Scope, x: X, y: X, at_zero: float) -> X:
-    """y, a function of x, or what it is at 0 for numbers so far apart that nothing near holds for them: what came out
-    would be beyond -1 .. 1. Processors compare x while they compute y."""
+    """``y``, a function of ``x``; or ``at_zero``, the function's value at 0, where ``x`` is finite and so large that
+    neighbouring floats are 0.5 or more apart. There the computed sine or cosine would lie outside -1 .. 1. Processors
+    compare ``x`` while they compute ``y``."""
     size = x.abs()
     return ((size >= 2.0 ** (s.digits - 2)) & (size < float("inf"))).select(s.lit(at_zero), y)
 

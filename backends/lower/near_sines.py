@@ -8,9 +8,10 @@
       }
     } else { for j in a..b carry v = x { sin(v) + c } }
 
-A sine brings its argument into -pi .. pi first, in steps that wait for each other, although most arguments are there.
-The first loop is one where intervals prove it of all trips, if it holds for the values on entry. What a small argument
-makes of the sine, the argument itself, is computed beside the unit's sine and not after it.
+An ordinary sine first reduces its argument to -pi .. pi, in steps that wait for each other, although most arguments
+are in that range already. The first loop leaves out this reduction. It is used where intervals prove that the arguments
+of all trips are near zero, provided that the values on entry are. The sine of a small argument is the argument itself,
+and it is computed beside the unit's sine, not after it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -167,8 +168,8 @@ def _by_unit(b: Builder, loop: N.For, sines: Collection[int]) -> N.For:
 
 @dataclass(frozen=True, slots=True)
 class _Sine:
-    """A sine with what products and sums make of it: ``small`` where the argument ``is_small``, else
-    unit * factor + rest. No factor is 1, and no rest -0."""
+    """A sine, joined with the product and the sum that read it. Its value is ``small`` where the flag ``is_small`` is
+    set, and ``unit * factor + rest`` elsewhere. NO_ID stands for 1 as a factor and for -0 as a rest."""
 
     unit: int
     is_small: int

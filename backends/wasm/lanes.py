@@ -241,8 +241,9 @@ class _Look(Shape):
         self.uses = uses(task.body)
 
     def group(self, asked: int) -> int:
-        """How many iterations run side by side. While the results of one vector are on their way, the processor
-        computes another one; too much code for its registers gains nothing."""
+        """How many iterations run side by side: those of one vector, or of two in a long loop of little code, because
+        the processor computes one vector while the results of the other are on their way. More code than the
+        registers can hold gains nothing by that. ``asked``: the number that the user asks for, or 0."""
         body = [*walk(self.task.body)]
         two = 2 * self.lanes
         if asked:

@@ -130,7 +130,8 @@ def half(name: str) -> N.Function:
 
 
 def _bits(x: X) -> X:
-    """A number below 2**-14 is rounded to a multiple of 2**-24 by adding 0.5, of whose digits that is the last one."""
+    """The f16 nearest to an f32, as bits. A number below 2**-14 is rounded to a multiple of 2**-24 by adding 0.5, the
+    last digit of which has the weight 2**-24."""
     bits = x.bitcast(u32)
     size = bits & 0x7FFFFFFF
     normal = (size + 0xFFF + (size.shr(13) & 1) - (112 << 23)).shr(13)
@@ -140,7 +141,8 @@ def _bits(x: X) -> X:
 
 
 def _value(h: X) -> X:
-    """Digits and exponent move by 13 bits; 2**112 is the quotient of the exponents' offsets, for denormals as well."""
+    """The f32 with the value of f16 bits. Digits and exponent are shifted by 13 bits. The factor 2**112 makes up for
+    the difference of the exponents' offsets, 127 and 15, for denormals as well."""
     size = (h & 0x7FFF).shl(13)
     moved = ((h & 0x7C00) == 0x7C00).select(size | 0x7F800000, (size.bitcast(f32) * 2.0**112).bitcast(u32))
     return (moved | (h & 0x8000).shl(16)).bitcast(f32)

@@ -81,9 +81,10 @@ def trips(begin: S.SizeExpr, end: S.SizeExpr) -> S.SizeExpr:
 
 
 def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body: S.SizeExpr) -> S.SizeExpr:
-    """The sum or maximum of ``body`` over the range; a body that does not read the variable needs no range.
+    """The sum or maximum of ``body`` over the range of ``var``. A body that does not read ``var`` needs no SizeRange.
 
-    (The maximum over an empty range is 0 by definition. This may give more: a capacity that no iteration uses.)
+    (The maximum over an empty range is 0 by definition. If ``body`` does not read ``var``, this function returns
+    ``body`` as the maximum, also where the range is empty: an adstack then has capacity that no iteration uses.)
     """
     if body == ZERO:
         return ZERO

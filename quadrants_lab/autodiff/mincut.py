@@ -38,7 +38,7 @@ def min_vertex_cut(
 
     while _SINK in (level := _levels(residual)):
         _block(residual, level)
-    # the sink's side of the cut nearest to it: the nodes from which the residual graph reaches the sink
+    # the nodes with a path to the sink in the residual graph: they are behind the minimum cut nearest to the sink
     behind = {*reached([_SINK], lambda b: [a for a in residual.get(b, ()) if residual[a].get(b, 0) > 0])}
     return {v for v in capacity if 2 * v + 1 in behind and 2 * v not in behind}
 

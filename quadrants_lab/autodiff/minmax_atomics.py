@@ -5,9 +5,9 @@ derivatives of the result sum to 1, however often a program offers the same valu
 of iterations. (If different values tie, there is no derivative. The mean of the derivatives of all winners is a
 subgradient, and array libraries use it for a maximum.) The old value has no share at a tie.
 
-First the winners of each element are counted. In reverse mode the adjoint of the task distributes the gradient, and
-then `settled` clears it where an iteration won; where the old value won it stays. Forward mode is the transpose:
-`settled` clears the tangent where an iteration won, and then the winners' shares are added.
+First the winners of each element are counted. In reverse mode the adjoint of the task distributes the gradient of the
+element. Then `settled` clears that gradient where an iteration won; it stays where the old value won. Forward mode is
+the transpose: `settled` clears the tangent where an iteration won, and then the winners' shares are added.
 """
 
 from collections.abc import Callable, Mapping, Set as AbstractSet

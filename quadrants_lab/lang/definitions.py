@@ -252,7 +252,8 @@ class Definitions:
         return [self.expression(v, f"{hint}_{n}") for n, v in enumerate(values)]
 
     def _module(self, module: ModuleType, hint: str, uses: Uses | None) -> str:
-        """A module that any process can import is imported; of another one, the names that are read are defined."""
+        """The name of the module in the script. A module that any process can import is imported there. For any other
+        module, a namespace with the names that are read is defined."""
         if _is_ours(module):
             return self._ours(module)
         if _installed(module):

@@ -304,8 +304,8 @@ class SNode:
         return tuple(cell[a] for a in self.axes)
 
     def find(self, index: Sequence[Any], below: SNode) -> tuple[tuple[Any, ...], Any]:
-        """For the cell that contains element ``index`` of the node ``below``: its index in `activity`, and the number
-        that `activity` exceeds there if the cell is active. ``index``: anything with ``//`` and ``%``."""
+        """The index in `activity` of the cell that contains element ``index`` of the node ``below``, and a number: the
+        cell is active if its entry of `activity` exceeds that. ``index``: of anything with ``//`` and ``%``."""
         holder = self.holder
         at = tuple(index[k] // by for k, by in holder.places(below))
         if holder is self:

@@ -52,10 +52,10 @@ from quadrants_lab.widgets.code import bytes_of
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
 from quadrants_lab.widgets.tree import seconds, size
 
-MOST_PAST = 4  # earlier launches of a kernel that are beside its last
-MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
-MOST_STATEMENTS = 300  # of a kernel whose code is made at once
-MOST_OF_CELL = 1200  # statements of all these kernels of a cell
+MOST_PAST = 4  # earlier launches of a kernel that are shown beside its last one
+MOST_ELEMENTS = 2000  # elements of an array that size expressions read, for the array to be sent to the browser
+MOST_STATEMENTS = 300  # statements of a kernel, for its code to be made at once
+MOST_OF_CELL = 1200  # statements of all kernels of a cell whose code is made at once
 _REVERSES = ("reverse", "value and gradient")  # the passes that make reverse code
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 

@@ -19,10 +19,11 @@ _WRITTEN = {"add": "+=", "sub": "-=", "mul": "*=", "and": "&=", "or": "|=", "xor
 
 
 def wanted(where: str, file: str, stacks: Sequence[int]) -> Wanted:
-    """A test for the event at a place in an iteration: "" its first event, "last", "turn" (the first event of reverse
-    code), "step-7" (from 0). After event 7: "line-12-7" the first event of line 12, "back-12-7" of its derivative,
-    "push-0-7" the first push onto the first of the ``stacks``, "pop--7" the first pop of any stack, "lost-7" the first
-    value that is NaN or infinite."""
+    """A test for the event at a place ``where`` in an iteration. ``where`` is "" for the first event, "last" for the
+    last one, "turn" for the first event of reverse code, or "step-7" for event 7, counted from 0. Other names are for
+    events after event 7: "line-12-7" for the first event of line 12, "back-12-7" for the first of the derivative of
+    line 12, "push-0-7" for the first push onto the first of the ``stacks``, "pop--7" for the first pop of any stack,
+    "lost-7" for the first value that is NaN or infinite."""
     what, *rest = where.split("-", 2)
     try:
         arg, after = (int(x) if x else -1 for x in (rest if len(rest) == 2 else ["", *rest, ""][:2]))

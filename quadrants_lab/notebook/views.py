@@ -116,7 +116,7 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
     for n, task in enumerate(kernel.tasks, 1):
         flow = _Flow(task, lambda loop: f"loop at line {model.span_line(loop.span, file)}")
         names = {s.id: s.name or f"%{s.primal}" for s in of_kind(task.body, N.AdStackAlloca)}
-        # without stacks there is no guard between the forward slice and the reverse: the graph has both
+        # no guard separates the forward slice from the reverse where no stack is used: then the graph shows both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
         title += f"task {n} of {len(kernel.tasks)}" if len(kernel.tasks) > 1 else "the task"
         if line := model.span_line(task.span, file):

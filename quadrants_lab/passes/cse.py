@@ -18,7 +18,7 @@ def cse(kernel: N.Kernel) -> N.Kernel:
 
 
 def without_repetitions(kernel: N.Kernel, block: N.Block) -> N.Block:
-    """A block of a task with the same guarantee, as far as the block itself shows what is visible."""
+    """The block, which is part of a task, with the guarantee of `cse` for repetitions of the block's own statements."""
     return _Cse(kernel).block(block)
 
 

@@ -43,8 +43,8 @@ def fixed(
 
 
 def float(exp: Any, frac: Any, signed: bool = True, compute: Any = None) -> QuantType:
-    """Numbers with 2 to 8 bits of exponent, ``exp``, and up to 23 bits of fraction, ``frac``, one of which is the sign
-    if they are ``signed``, and then up to 24. The default of ``compute`` is f32."""
+    """Numbers with ``exp`` bits of exponent, 2 to 8, and ``frac`` bits of fraction: 1 to 23, or 2 to 24 if the numbers
+    are ``signed``, because ``frac`` then includes the sign bit. The default of ``compute`` is f32."""
     e = _bits("an exponent", exp, 2, 8)
     m = _bits("a fraction", frac, 1 + bool(signed), 23 + bool(signed))
     return QuantType("float", e + m, bool(signed), _compute(compute, f32), exp=e)

@@ -28,8 +28,8 @@ def vectorisable(block: N.Block, in_loop: bool) -> bool:
 
 
 def in_rows(loop: N.For) -> bool:
-    """Whether the vectoriser takes the loop as it is: its trips access neighbouring elements, or one element all, and
-    it carries sums only."""
+    """Whether LLVM's vectoriser takes the loop as it is: in each access, successive trips use neighbouring elements or
+    the same element, and all that the loop carries are sums, products, minima or maxima."""
     if any(find(loop.body, N.Loop)) or not vectorisable(loop.body, True):
         return False
     used = uses(loop.body)

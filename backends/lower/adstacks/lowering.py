@@ -81,7 +81,8 @@ def _unless_over(
 
 
 def _unless(t: Task, id: int, stored: list[Stack], over: list[int], body: N.Block) -> None:
-    """Runs the ``body`` where no stack is ``over`` its capacity, else reports the last one that is."""
+    """Emits code that runs ``body`` if no stack exceeds its capacity, and else reports the last stack that does.
+    ``over``: for each stack in ``stored``, a flag whether it exceeds its capacity."""
     b = t.b
     any_over = b.reduced("or", over)
     with b.block() as report:

@@ -56,7 +56,8 @@ def activity_slot(cx: Context, node: Any, index: Sequence[int], below: Any) -> A
 
 
 def activate(cx: Context, node: Any, index: Sequence[int], below: Any) -> None:
-    """Activates the cell that contains the element, and the cells above it, unless it is known to be active."""
+    """Activates the cell of ``node`` that contains element ``index`` of the node ``below``, and the cells above it,
+    unless the cell is known to be active."""
     if node is None or _key(node, index, below) in cx.active[-1]:
         return
     while node is not None:

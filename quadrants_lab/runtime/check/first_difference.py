@@ -172,7 +172,8 @@ class _Writer:
 
 @dataclass(slots=True)
 class _Closer:
-    """Looks for the statement in the launch ``record``, which writes the adjoint of an element to ``buffer``."""
+    """Looks in the launch ``record`` for the statement at which the derivatives part. That launch writes the adjoint of
+    ``element`` to ``buffer``."""
 
     around: _Around
     element: Element

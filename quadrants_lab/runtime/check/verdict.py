@@ -348,8 +348,8 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
 
 
 def _measured(state: Check, x: differences.Input, found: Sequence[differences.Move]) -> tuple[float, float]:
-    """`slopes.measured`. In f32 and f16 steps between those of ``found`` are tried, too, because fewer than three of
-    these may be narrow enough and not too narrow."""
+    """What `slopes.measured` returns for ``found``. In f32 and f16, steps between those of ``found`` are tried too,
+    because fewer than three steps of ``found`` may be narrow enough and not too narrow."""
     if state.bits < 64:
         between = differences.moves(state.launches, state.loss, x, x.direction, _BETWEEN)
         found = sorted((*found, *between), key=lambda m: -m.width)

@@ -58,7 +58,7 @@ class PreLaunch:
         self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
 
     def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
-        """The counts, by the numbers of `Counter.results`; None where the arguments do not match."""
+        """The counts, by the numbers of `Counter.results`; None if the arguments do not fit the plan."""
         plan = self.plan
         passed = [
             arg if memory_of(arg) is None else operands[slot.name]
@@ -182,7 +182,7 @@ class DeviceSizes:
     def values(
         self, args: Sequence[Any], operands: dict[str, Any], value: Callable[[SE.SizeExpr], int]
     ) -> dict[int, int] | None:
-        """The values of the ranges, by the number of their `SizeCounted`; None where the arguments do not match.
+        """The values of the ranges, by the number of their `SizeCounted`; None if the arguments do not fit the plan.
         ``value`` evaluates expressions on the host."""
         pre = self.pre_launch
         for arg in pre.counter.kernel.args:
@@ -199,13 +199,14 @@ class DeviceSizes:
 
 
 class StackSizes:
-    """The depths of a gradient's adstacks: ``sizes`` evaluated for the data of a launch, again when something has
-    changed that they depend on: a field or ndarray by its version, a scalar argument or a shape by its value. Foreign
-    arrays have no version and are read at each launch.
+    """The depths of a gradient's adstacks. They are ``sizes``, evaluated for the data of a launch. They are evaluated
+    again when something that they depend on has changed: the version of a field or ndarray, or the value of a scalar
+    argument or of a shape. Foreign arrays have no version, so they are read at each launch.
 
-    ``vary``: whether they depend on anything. ``data_read``: the buffers whose data they depend on; ``counted``: what
-    the counting slice has counted; ``active``: by task, how many iterations are on the list in a compacted launch.
-    ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: when they were evaluated."""
+    ``vary``: whether a launch may need another evaluation. ``data_read``: the buffers whose data the depths depend on.
+    ``counted``: what the counting slice has counted. ``active``: by task, how many iterations are on the list in a
+    compacted launch. ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: what the
+    depths depended on, as it was when they were last evaluated."""
 
     def __init__(self, plan: Plan, replays: Replays) -> None:
         self.plan = plan
@@ -270,8 +271,8 @@ class StackSizes:
         return parts
 
     def update(self, args: Sequence[Any], number: int | None) -> bool:
-        """Evaluates the depths again if something has changed; False where the arguments do not match. ``number``: of
-        the launch whose random draws are repeated."""
+        """Evaluates the depths again if something has changed; False if the arguments do not fit the plan. ``number``:
+        of the launch whose random draws are repeated."""
         now = (*self.dependencies_of(*args), number or 0)
         if self.plan.scratch and self.counting is not None:
             now = (None,)  # the counting slice may read buffers that were kept
@@ -283,7 +284,7 @@ class StackSizes:
         return True
 
     def resize(self, args: Sequence[Any]) -> bool:
-        """Runs the counting slice, evaluates all sizes and sets the depths; False where the arguments do not match."""
+        """Runs the counting slice, evaluates all sizes, sets the depths; False if the arguments do not fit the plan."""
         if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
             return False
         memories = self.plan.memories(args)
@@ -312,7 +313,7 @@ class StackSizes:
         return True
 
     def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> bool:
-        """Decides whether this launch is compacted; False where the arguments do not match."""
+        """Decides whether this launch is compacted; False if the arguments do not fit the plan."""
         frame, entry = self.whole
         self.active = {}
         if self.compacted.wanted(frame, self.depths):

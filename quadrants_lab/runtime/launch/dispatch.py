@@ -61,11 +61,12 @@ class Modes:
 
 
 class Specialised:
-    """The specialisations of a kernel, in one mode (``owner``) and one session. ``parameters``: slots, which belong to
-    the session because its options say what annotations like int mean; ``slots``: their leaves; ``shared``: of the
-    kernel itself; ``last_plan``: a weak reference, unless `KEEPS_LAST`; ``summaries``: a Tape's `AccessSummaries`;
-    ``two_launches``: the specialisations for which a kernel and its gradient cannot be one. ``path``: the fast path for
-    `Dispatcher.call`, or None; ``awake``: it is there; ``paths``: those by template arguments, which ``path`` finds."""
+    """The specialisations of a kernel, in one mode (``owner``) and one session. ``parameters``: the slots, which belong
+    to the session because its options say what annotations like int mean. ``slots``: the leaves of the parameters.
+    ``shared``: what all modes of the kernel share. ``last_plan``: a weak reference, unless `KEEPS_LAST`. ``summaries``:
+    a Tape's `AccessSummaries`. ``two_launches``: the specialisations whose kernel and gradient cannot run as one
+    launch. ``path``: the fast path for `Dispatcher.call`, or None. ``awake``: whether ``path`` is installed. ``paths``:
+    the fast paths by template arguments, among which ``path`` finds the right one."""
 
     __slots__ = (
         "__weakref__", "awake", "last_plan", "owner", "parameters", "path", "paths", "plans", "session", "shared",

@@ -354,9 +354,10 @@ def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
 
 
 class Noting(Protocol):
-    """What the closure of a plan does beside for a recording that gets notes of its launches (`record.noting`). Lines
-    of the function: ``lost`` ends a launch that is none, ``given_back`` follows when borrowed gradients are given back,
-    ``done`` follows the entry. ``space``: the names in these. ``function``: the closure."""
+    """What the closure of a plan does besides the launch, for a recording that gets notes of the closure's launches
+    (`record.noting`). Lines for the function: ``lost`` leaves it if the call does not fit the plan; ``given_back``
+    comes after borrowed gradients are given back; the lines ``done`` come after the entry. ``space``: what names in
+    these lines stand for. ``function``: the closure."""
 
     function: Launch
     lost: str

@@ -88,8 +88,8 @@ class Copies:
         return array
 
     def free(self, used: Iterable[Array | None], again: bool) -> None:
-        """Forgets all copies but those that are ``used``. ``again``: nobody else has them, so that they may be written
-        to."""
+        """Forgets all copies but those that are ``used``. ``again``: nothing else has the forgotten copies, so later
+        copies may be written into the same arrays."""
         kept = {id(array) for array in used}
         for version in [version for version, array in self._known.items() if id(array) not in kept]:
             array = self._known.pop(version)

@@ -297,8 +297,9 @@ class Recorder:
             stretch.late.append(True)
 
     def _keep(self, memory: Memory) -> None:
-        """Ends a stretch that uses the memory, for something is about to write to it that is not noted. Copies what
-        the last launches of a stretch left there, which may have taken long."""
+        """Called before something that is not noted writes to the memory. Ends the current stretch if that uses the
+        memory. If the last stretch that has ended left the memory as it is now, copies it, because the launches of
+        that stretch may take long to repeat."""
         if self.now is not None and memory.serial in self.now.base:
             self.pause()
         stretch, version = self._closed, (memory.serial, memory.version)
@@ -424,9 +425,9 @@ def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) ->
 
 
 class _Timer:
-    """Tells closures when a stretch should end, from a thread: a look at the clock in each launch would take as long as
-    all the rest of noting it. It looks at one recorder, the last that asked for it. The thread is started once, and
-    sleeps while there is none."""
+    """A thread that tells closures when a stretch should end. If a closure looked at the clock in each launch, that
+    would take as long as everything else that noting a launch takes. The thread watches one recorder, the last that
+    called `watch`. It is started once, and it sleeps while there is no recorder to watch."""
 
     def __init__(self) -> None:
         self._recorder: ref[Recorder] | None = None

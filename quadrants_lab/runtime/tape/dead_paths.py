@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class DeadPaths:
-    """Tracks values with a derivative that launches have stored in memory without one. ``which``: "grad" or "dual"."""
+    """Tracks values that have a derivative but that launches have stored in memory without a gradient or dual.
+    ``which``: "grad" or "dual"."""
 
     def __init__(self, which: str) -> None:
         self.which = which

@@ -244,7 +244,8 @@ class Launches(Keeper):
             step.gradient = partial(launch_gradient, summary.reverse, kept, number, step.kept)
 
     def _track_inner(self, summary: AccessSummary, args: Sequence[Any]) -> None:
-        """Tracks what a launch within a function with a custom gradient touches, which may read all of it."""
+        """Tracks the memory that a launch within a function with a custom gradient touches. All of it counts as read,
+        because the custom gradient may read it."""
         if summary in self.fully_tracked:
             return
         for name, place in summary.places:

@@ -22,9 +22,9 @@ TRACKS = ("forward", "gradient", "run again")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A launch: its kernel, the index of its track, when it began and ended (seconds). ``kept``: bytes that the Tape
-    kept then. ``of``: which gradient belongs to which launch; for a repeated program the index of the step. ``place``:
-    file and line."""
+    """A launch: its kernel, the index of its track, the times when it began and ended (seconds). ``kept``: bytes that
+    the Tape held at its end. ``of``: a launch and its gradient have the same one; for a repeated program, it is the
+    index of the step. ``place``: file and line."""
 
     kernel: str
     track: int
