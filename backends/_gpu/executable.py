@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from quadrants_lab.analysis.algebra import subexpressions
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order
@@ -13,7 +12,7 @@ from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Executable
 from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.sizeexpr import SizeCounted, SizeRange
+from quadrants_lab.ir.sizeexpr import SizeCounted, SizeExpr, SizeRange
 from quadrants_lab.ir.types import f64
 from quadrants_lab.ir.walk import find
 
@@ -22,9 +21,11 @@ Built = TypeVar("Built")
 
 def _is_steady(stack: N.AdStackAlloca) -> bool:
     """Whether the stack has values of f64, and a depth that no iteration's own data decide."""
-    varying = (SizeRange, SizeCounted)
-    size = stack.size
-    return stack.type is f64 and size is not None and not any(isinstance(e, varying) for e in subexpressions(size))
+    return stack.type is f64 and stack.size is not None and not _varies(stack.size)
+
+
+def _varies(size: SizeExpr) -> bool:
+    return isinstance(size, (SizeRange, SizeCounted)) or any(map(_varies, size.children()))
 
 
 class GpuExecutable(Executable):

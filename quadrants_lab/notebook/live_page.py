@@ -194,8 +194,6 @@ class Program:
 
     def launch(self, plan: Plan, args: Sequence[Any], number: int) -> None:
         """Adds a launch."""
-        if why := probe():
-            raise not_live(self.title, why, "pip install wasmtime, which makes its modules; the readers need nothing")
         if len(self.steps) >= MOST_LAUNCHES:
             raise not_live(self.title, f"it has more than {MOST_LAUNCHES} launches", "take fewer steps of time")
         compiled = plan.compiled

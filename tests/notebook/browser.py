@@ -127,7 +127,7 @@ class Lab:
 
     def inspectors(self, count: int = 1) -> list[Locator]:
         """All of them, once there are so many: they appear when the kernel has answered, after the end of the cell."""
-        found = self.page.locator(".qdi")
+        found = self.page.locator(".qdi:not(.qdl *)")
         found.nth(count - 1).wait_for(state="attached", timeout=60_000)
         return found.all()
 

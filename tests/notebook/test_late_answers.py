@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from quadrants_lab.widgets import pack
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import Line
+from quadrants_lab.widgets.steps import stepper
 from quadrants_lab.widgets.tree import Control, Lines, Slot, choices
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
@@ -34,9 +35,6 @@ FIELD = """<input aria-label="Launch" data-ask="0/code/" data-then="f" data-into
 STEP = ["%1 = load", 1, "value", "v", -1, [], 0]
 WINDOW = {"s": [STEP], "e": [[0, "1", ""]] * 3, "n": 0, "cut": True, "past": [], "below": [], "found": 0, "turn": -1,
           "hidden": [], "names": [], "ask": "0/steps/1/0//"}  # fmt: skip
-STEPPER = """<div class="stepper" data-stepper='{data}' tabindex="0"><div class="drive"></div><div class="drive"></div>
-<p class="now"></p><div class="quiz"></div><div class="two"><div><div class="code"></div></div><div>
-<div class="vals"></div><div class="mem"></div></div></div><div class="plot"></div></div>"""
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +147,8 @@ def test_a_search_looks_into_what_came_after_it_was_opened(page: Page):
 
 def test_a_late_window_of_steps_does_not_take_back_a_move(page: Page):
     open_tab(page, "Steps")
-    answer(page, "0/steps", STEPPER.format(data=json.dumps({**WINDOW, "first": 0})))
+    source = Lines([Line("x")], "python", "Source")
+    answer(page, "0/steps", write(stepper("", source, [], json.dumps({**WINDOW, "first": 0}))))
     page.get_by_role("button", name="last step").click()
     page.get_by_role("button", name="next step").click()
     expect(page.locator(".now")).to_contain_text("step 2 of 3 and more")

@@ -180,7 +180,7 @@ def test_a_page_of_it_asks_no_other_host(lesson):
     assert len(page) < 1_000_000
     asks = r"""(?:src|href)=["']?(?:https?:)?//|import\(["'][^"']|@import|url\(["']?(?:https?:)?//"""
     assert not re.findall(asks, page)
-    assert page.count("Stacks</summary>") >= len(inspected(lesson.book, r"%%qdkernel(?!.*--quiet)|%qdinspect"))
+    assert page.count("<summary><b>Stacks</b>") >= len(inspected(lesson.book, r"%%qdkernel(?!.*--quiet)|%qdinspect"))
     assert "widgets" in lesson.book.metadata  # it is as it was
 
 
