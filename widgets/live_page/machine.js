@@ -369,9 +369,9 @@ class Machine {
   }
 }
 
-/** Answers jobs one after the other; a later one replaces those that wait. `say` gets what is found. The verdict of a
-    program that takes long waits until nothing is changed for a while. */
-function answerer(program, say) {
+/** Answers jobs one after the other; a later one replaces those that wait. `say` gets what is found. The verdict waits
+    until nothing is changed for a while, if the program takes long or the page's own thread computes. */
+function answerer(program, say, inPage = false) {
   const machine = new Machine(program);
   let next = null, working = false, wake = () => {};
   /** Lets messages come in for some milliseconds, or until there is a job. */
@@ -385,7 +385,7 @@ function answerer(program, say) {
     });
     say(found);
     for (const [k, width] of found.gradients && Object.keys(job.direction).length ? job.widths.entries() : []) {
-      await pause(!k && found.forward > QUICK ? SETTLED : 0);
+      await pause(!k && (inPage || found.forward > QUICK) ? SETTLED : 0);
       if (next) break;
       let move = null;
       try { move = machine.difference(job, found.gradients, job.direction, width); } catch { /* it stops there */ }

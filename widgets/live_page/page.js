@@ -13,7 +13,7 @@ function engine(program, source, hear) {
     worker.postMessage({ program });
   };
   const here = () => {
-    direct = answerer(structuredClone(program), hear);
+    direct = answerer(structuredClone(program), hear, true);
     if (last) direct(last);
   };
   let last = null;
