@@ -312,8 +312,8 @@ class HostMirrored(Memory):
 
     def put(self, where: Any, values: Any) -> None:
         with self.session.lock:
-            old = not self._is_current() and len(self._elements) < _FEW and np.ndim(values) == 0
-            at = _number(where, self.on_device.shape) if old else None
+            one = isinstance(values, (float, int, np.generic)) and len(self._elements) < _FEW
+            at = _number(where, self.on_device.shape) if one and not self._is_current() else None
             if at is None:
                 self.array[where] = values
                 return
@@ -434,9 +434,11 @@ class Celled(Memory):
 def _number(where: Any, shape: tuple[int, ...]) -> int | None:
     """The number of the element, row by row; None where the index is another than one of integers within the shape."""
     at, number = where if isinstance(where, tuple) else (where,), 0
-    if len(at) != len(shape) or not all(type(i) is int and 0 <= i < n for i, n in zip(at, shape, strict=True)):
+    if len(at) != len(shape):
         return None
     for i, n in zip(at, shape, strict=True):
+        if type(i) is not int or not 0 <= i < n:
+            return None
         number = number * n + i
     return number
 
