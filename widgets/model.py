@@ -281,8 +281,8 @@ class RooflineView:
 @dataclass(slots=True)
 class LaunchView:
     """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``warm``: the median of the
-    warm launches, if there were some, else ``seconds``. ``times``: of compilation and launches, by one clock.
-    ``place``: the backend. ``compared``: the same launch on several backends, first on its own; empty without --arch.
+    warm launches, or of those that compare backends, else ``seconds``. ``times``: of compilation and launches, by one
+    clock. ``place``: the backend. ``compared``: the same launch on several backends, first on its own; empty without --arch.
     ``roofline``: None if the launch failed. ``schedule``: where each task stands, and what the device does with it and
     why."""
 
@@ -299,7 +299,8 @@ class LaunchView:
     warm: float = 0.0
 
     def __post_init__(self) -> None:
-        self.warm = self.warm or self.seconds
+        again = self.compared[0].seconds if self.compared else 0.0
+        self.warm = self.warm or again or self.seconds
 
 
 @dataclass(slots=True)
