@@ -282,9 +282,9 @@ class RooflineView:
 class LaunchView:
     """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``warm``: the median of the
     warm launches, or of those that compare backends, else ``seconds``. ``times``: of compilation and launches, by one
-    clock. ``place``: the backend. ``compared``: the same launch on several backends, first on its own; empty without --arch.
-    ``roofline``: None if the launch failed. ``schedule``: where each task stands, and what the device does with it and
-    why."""
+    clock. ``place``: the backend. ``compared``: the same launch on several backends, first on its own; empty without
+    --arch. ``roofline``: None if the launch failed. ``schedule``: where each task stands, and what the device does with
+    it and why."""
 
     mode: str
     seconds: float
