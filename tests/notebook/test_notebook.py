@@ -184,6 +184,18 @@ def test_a_page_of_it_asks_no_other_host(lesson):
     assert "widgets" in lesson.book.metadata  # it is as it was
 
 
+@pytest.mark.browser
+@pytest.mark.needs("chromium")
+def test_what_its_page_computes_is_what_formulas_say(lesson, tmp_path):
+    pytest.importorskip("playwright")
+    from notebook.lesson_panels import compare  # after the skip: it imports playwright
+
+    (tmp_path / "lesson.html").write_text(OfflineHTML().from_notebook_node(lesson.book)[0])
+    panels, known = compare(tmp_path / "lesson.html")
+    assert panels == len(inspected(lesson.book, r"%%qdkernel.*--live"))
+    assert known >= panels // 3
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_notebooks_in_the_repository_have_no_outputs(path):
     book = nbformat.read(path, as_version=4)
