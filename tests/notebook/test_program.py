@@ -11,7 +11,7 @@ from ad.test_tape_shown import validate
 from notebook.sample import tape
 from notebook.test_graphs import is_dot
 from notebook.test_page import browser, page, show, view  # noqa: F401
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 from quadrants_lab.widgets.program import program, seconds_of
 from quadrants_lab.widgets.timeline import MOST_BARS, timeline_view
@@ -29,7 +29,7 @@ def opened(page: Page) -> tuple[Locator, Locator]:
 
 
 def ticks(drawing: Locator) -> list[str]:
-    return [x.text_content() for x in drawing.locator("text[text-anchor]").all()]
+    return drawing.locator("text[text-anchor]").all_text_contents()  # at one moment: a frame may draw others
 
 
 def test_the_timeline_is_walked_by_keys(page: Page):
@@ -67,7 +67,7 @@ def test_the_timeline_zooms_and_moves(page: Page):
     page.wait_for_function(MOVED, arg=before[0])
     page.get_by_role("toolbar", name="Timeline").get_by_role("button", name="all of it").click()
     page.wait_for_function("() => document.querySelector('.time text[text-anchor]').textContent === '0'")
-    assert ticks(drawing) == whole
+    expect(drawing.locator("text[text-anchor]")).to_have_text(whole)
     page.mouse.move(box["x"] + 100, box["y"] + 12)
     page.locator(".time .now", has_text="forward 1: step").wait_for()
 
