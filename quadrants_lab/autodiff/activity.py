@@ -1,7 +1,7 @@
 """Activity analysis: which values carry a derivative. Such a value varies (it depends on a buffer with a gradient)
 and is useful (a buffer with a gradient depends on it)."""
 
-from quadrants_lab.autodiff.rules import share
+from quadrants_lab.autodiff.derivative_expressions import share
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.walk import reached, types_of, walk

@@ -10,9 +10,9 @@ size in bytes, times a factor for each loop around its definition.
 
 from dataclasses import field
 
+from quadrants_lab.autodiff.derivative_expressions import OPERANDS, needs
 from quadrants_lab.autodiff.mincut import min_vertex_cut
 from quadrants_lab.autodiff.recursive_checkpointing import Segment, segments_of
-from quadrants_lab.autodiff.rules import OPERANDS, needs
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass

@@ -195,6 +195,6 @@ def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
     """Loads a large kernel in such a way that Ctrl-C ends the wait."""
     if kernel.next_id <= LARGE:
         return load()
-    from quadrants_lab.runtime.compile.interruptible import interruptible
+    from quadrants_lab.runtime.compile.interruptible_compiler import interruptible
 
     return interruptible(load)
