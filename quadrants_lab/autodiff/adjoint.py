@@ -8,7 +8,7 @@ values, not memory, until they are added to the gradient of a buffer.
 from collections.abc import Callable
 from dataclasses import field, replace
 
-from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff import derivative_expressions
 from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.diagnostics import of_atomic
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics
@@ -142,17 +142,17 @@ class AdjointBuilder:
         if g is None:
             return
         for k, a in enumerate(op.args):
-            tree = rules.share(op.prim, k)
+            tree = derivative_expressions.share(op.prim, k)
             if a not in self.active or tree is None:
                 continue
             env = {"g": g}
-            names = rules.needs(op.prim, k)
-            for name, v in zip(rules.OPERANDS, op.args, strict=False):
+            names = derivative_expressions.needs(op.prim, k)
+            for name, v in zip(derivative_expressions.OPERANDS, op.args, strict=False):
                 if name in names:
                     env[name] = self._primal(v)
             if "r" in names:
                 env["r"] = self._primal(op.id)
-            self._add(adj, a, rules.emit(self.b, tree, env, op.type, self.scopes.types[a]))
+            self._add(adj, a, derivative_expressions.emit(self.b, tree, env, op.type, self.scopes.types[a]))
 
     def _grad_of(self, buffer: str) -> N.Buffer:
         return self.buffers[self.buffers[buffer].grad]

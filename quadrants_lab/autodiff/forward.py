@@ -5,7 +5,7 @@ from dataclasses import field, replace
 
 from quadrants_lab.analysis.accesses import Accesses, accesses_of
 from quadrants_lab.analysis.dependence import may_follow
-from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff import derivative_expressions
 from quadrants_lab.autodiff.access import conflicts, repeated_reads
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.diagnostics import of_atomic, refusal
@@ -166,11 +166,11 @@ class _Tangents:
             return
         total: int | None = None
         for k, a in enumerate(s.args):
-            tree = rules.share(s.prim, k)
+            tree = derivative_expressions.share(s.prim, k)
             if tree is None or a not in self.of:
                 continue
-            env = {**dict(zip(rules.OPERANDS, s.args, strict=False)), "r": s.id, "g": self.of[a]}
-            share = rules.emit(self.b, tree, env, s.type, s.type)
+            env = {**dict(zip(derivative_expressions.OPERANDS, s.args, strict=False)), "r": s.id, "g": self.of[a]}
+            share = derivative_expressions.emit(self.b, tree, env, s.type, s.type)
             total = share if total is None else self.b.op("add", total, share)
         if total is not None:
             self.of[s.id] = total

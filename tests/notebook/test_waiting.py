@@ -12,7 +12,7 @@ from quadrants_lab.backends import forks
 from quadrants_lab.notebook import collect, progress, show
 from quadrants_lab.notebook.code_process import CodeProcess, Job
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.compile import interruptible as waits
+from quadrants_lab.runtime.compile import interruptible_compiler as waits
 from quadrants_lab.runtime.compile.interruptible_compiler import interruptible
 from quadrants_lab.widgets.model import ONLY_READY, CellView, CodeView, KernelView, Line, NotReady, StageView
 from quadrants_lab.widgets.panes import render

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff import derivative_expressions
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -313,7 +313,7 @@ class _Closer:
                 continue
             _, adjoint = flow({}, (s.id, counts[s.id]))
             g = s.type.numpy(adjoint)  # its shares: its contributions to the adjoints of the operands
-            trees = (rules.share(s.prim, k) for k, moves in enumerate(moving) if moves)
+            trees = (derivative_expressions.share(s.prim, k) for k, moves in enumerate(moving) if moves)
             shares = [float(share_of(s, tree, operands, value, g)) for tree in trees if tree is not None]
             if any(abs(abs(v) - abs(c)) <= self.tolerance * abs(c) for c in shares for v in computed):
                 break

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff import derivative_expressions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, from_numpy
@@ -34,7 +34,8 @@ class Flow(NamedTuple):
 
 
 class Eager:
-    """A stand-in for the builder of `rules.emit` that evaluates each operation at once; values stand for their ids."""
+    """A stand-in for the builder of `derivative_expressions.emit` that evaluates each operation at once; values stand
+    for their ids."""
 
     def const(self, value: Any, type: DType) -> Any:
         return type.numpy(value)
@@ -50,11 +51,11 @@ class Eager:
 
 
 def share_of(s: N.Op, tree: ast.expr, operands: Sequence[Any], value: Any, along: Any) -> Any:
-    """The product of a partial derivative (the ``tree`` of `rules.share`) at these operands and this result with a
-    tangent or adjoint ``along``."""
-    env: dict[str, Any] = dict(zip(rules.OPERANDS, operands, strict=False)) | {"r": value, "g": along}
+    """The product of a partial derivative (the ``tree`` of `derivative_expressions.share`) at these operands and this
+    result with a tangent or adjoint ``along``."""
+    env: dict[str, Any] = dict(zip(derivative_expressions.OPERANDS, operands, strict=False)) | {"r": value, "g": along}
     with np.errstate(all="ignore"):
-        return rules.emit(Eager(), tree, env, s.type, s.type)  # type: ignore[arg-type]  # values for ids
+        return derivative_expressions.emit(Eager(), tree, env, s.type, s.type)  # type: ignore[arg-type]  # values for ids
 
 
 @dataclass(slots=True)
@@ -134,7 +135,7 @@ class LaunchFlow:
         lost = next((f.lost for f in flows if f is not None and f.lost), None)
         moving = False
         for k, f in enumerate(flows):
-            tree = rules.share(s.prim, k)
+            tree = derivative_expressions.share(s.prim, k)
             if f is None or f.tangent is None:
                 continue
             if tree is None or not s.type.is_float:
