@@ -380,10 +380,13 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
     n, pairs = keys.shape[0], values is not None
     given = [keys._live(), values._live()] if pairs else [keys._live()]
     if by_cupy.can_compute(*given):
-        if keys.dtype.is_float:
-            _invert(keys, n, keys.dtype)
-        by_cupy.sort(*given)
-        if keys.dtype.is_float:
+        if not keys.dtype.is_float:
+            by_cupy.sort(*given)
+            return
+        _invert(keys, n, keys.dtype)
+        try:
+            by_cupy.sort(*given)
+        finally:  # without memory for the sort the keys are as they were
             _invert(keys, n, keys.dtype)
         return
     tmp = ndarray(keys.dtype, n)
