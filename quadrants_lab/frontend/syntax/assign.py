@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count, id_of, name_of, names_in
@@ -89,8 +88,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         if value.tile is not None:
             env[name] = value.owned(cx, source)
         elif source in cx.static_calls:
-            lit = isinstance(value, V.Lit)
-            env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
+            env[name] = value if value.constant is None else value.pinned(_COMPILE_TIME, source)
         elif value.token is not None:
             env[name] = _named(value)
         elif value.is_held or getattr(value, "value", 0) is None:

@@ -50,6 +50,9 @@ class _Numbers(_Tree):
     def numbers(self, cx: Lowering, node: ast.expr) -> Any:
         return self
 
+    def pinned(self, why: str, node: ast.AST | None = None) -> Any:
+        return replace(self, fixed=why)  # type: ignore[type-var]  # its kinds are data classes
+
 
 @dataclass(slots=True, eq=False)
 class Matrix(_Numbers):

@@ -8,6 +8,7 @@ default_fp or u1), are cast (``to``: the id of the number in a dtype) and serve 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -34,6 +35,9 @@ class Num(Leaf):
 
     def number(self, cx: Lowering, node: ast.expr) -> Num:
         return self
+
+    def pinned(self, why: str, node: ast.AST | None = None) -> Num:
+        return Num(self.id, self.type, why)
 
     def dtype_in(self, options: CompileOptions) -> DType:
         return self.type
@@ -64,6 +68,9 @@ class Lit(Leaf):
 
     def number(self, cx: Lowering, node: ast.expr) -> Lit:
         return self
+
+    def pinned(self, why: str, node: ast.AST | None = None) -> Lit:
+        return replace(self, fixed=why, node=node or self.node)
 
     def dtype_in(self, options: CompileOptions) -> DType:
         kind = type(self.value)

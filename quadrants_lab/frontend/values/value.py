@@ -148,6 +148,11 @@ class Value:
         """The list, dict or tuple with these entries in place of its own, and other attributes as ``changed`` says."""
         return self
 
+    def pinned(self, why: str, node: ast.AST | None = None) -> Any:
+        """A number, matrix or struct whose name cannot be assigned, as ``why`` says; other values as they are.
+        ``node``: the place of a literal from now on."""
+        return self
+
     def renewed(self) -> Value:
         """The value at this point of the program, for a `View`; itself for other values."""
         return self
