@@ -93,4 +93,4 @@ def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
             buffer = with_adjoint(cx.buffers, buffer) if spec.grad else buffer
             return Mem(buffer, name, spec.element_shape, clamp=spec.clamp)
     value = cx.wrap(spec.value, name)
-    return value if value.constant is None else value.pinned("a template argument")  # type: ignore[no-any-return]
+    return value if value.constant is None else value.pinned("a template argument")

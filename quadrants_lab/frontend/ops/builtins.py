@@ -73,9 +73,9 @@ def _rounding(prim: str) -> Lower:
 
     def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
         number = cx.argument(call, 0, x)
-        if isinstance(number, Num) and not number.type.is_float:
+        if number.constant is None and not cx.type_of(number).is_float:
             node = argument_node(call, 0)
-            raise cx.fail("QL1403", node, op=prim, dtype=number.type, text=ast.unparse(node))
+            raise cx.fail("QL1403", node, op=prim, dtype=cx.type_of(number), text=ast.unparse(node))
         result = _primitive(prim)(cx, call, number)
         return result if dtype is None else cx.num(result, cx.dtype(dtype, call))  # type: ignore[arg-type]  # a number
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
+from quadrants_lab.frontend.values.compound import computed
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place, locate
 from quadrants_lab.frontend.values.steps import Elements
@@ -107,7 +108,7 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
     tests = []
     ends = [p.steps[-1].index if p.steps else () for p in (a, b)]
     for p, q in zip(*ends, strict=False):
-        if isinstance(p, Num) or isinstance(q, Num):
+        if computed((p, q)):
             ids = (cx.to(k, i64) if isinstance(k, Num) else cx.const(k, i64) for k in (p, q))
             tests.append(cx.b.op("eq", *ids))
         elif p != q:

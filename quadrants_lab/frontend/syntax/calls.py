@@ -237,14 +237,14 @@ def _at_compile_time(
     qd.static, and for ``math`` and ``round`` of numbers."""
     if not is_pure(fn):
         note_unknown()
-    numbers = not keywords and all(isinstance(a, V.Lit) for a in args)
+    numbers = not keywords and all(a.constant is not None for a in args)
     if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         cx.warn("QL1904", node, text=text)
     given = {k: v.python(cx) for k, v in keywords.items()}
     try:
         result = plain.without_fields(cx, lambda: fn(*(a.python(cx) for a in args), **given))
     except TypeError as e:
-        if any(isinstance(a, V.Num) for a in args):
+        if any(a.is_number and a.constant is None for a in args):
             raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
         raise cx.fail("QL1604", node, text=text, what=str(e)) from e
     except Exception as e:

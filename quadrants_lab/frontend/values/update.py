@@ -362,7 +362,7 @@ def loss_of(source: DType, target: DType) -> str:
 def name_values(cx: Context, value: V.Value, name: str) -> None:
     """Names the statements that have just computed the numbers of the local ``name`` after them."""
     names = value.leaf_names(name)
-    wanted = {leaf.id: name for leaf, name in zip(value.leaves(), names, strict=True) if isinstance(leaf, V.Num)}
+    wanted = {leaf.id: name for leaf, name in zip(value.leaves(), names, strict=True) if leaf.id is not None}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
         if isinstance(last, N.Value) and last.id in wanted and not last.name:
             last.name = wanted[last.id]

@@ -24,6 +24,7 @@ class Value:
                 around the place where it was made
     is_number   whether it is a number that is loaded
     is_held     whether a local holds it as numbers of its own: a number, a matrix, a struct, a list, a dict
+    id          of the SSA value that it is, if it is one
     constant    the number that it is, if that is known at compile time
     shape       of a vector or matrix
     is_local    whether a name with this value is a local variable, which can be assigned
@@ -51,6 +52,7 @@ class Value:
     token: object = None
     depth: int = 0
     is_number = is_held = False
+    id: Any = None
     constant: Any = None
     shape: Any = ()
     is_local: Any = False
