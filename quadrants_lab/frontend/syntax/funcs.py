@@ -24,7 +24,7 @@ from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.struct import annotation, as_annotated, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Container, Matrix, Obj, Struct, Tuple, Value
+from quadrants_lab.frontend.values.values import Container, Obj, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
@@ -194,7 +194,7 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
         if only and any(v.shape for v in value):
             return Tuple(_returned(cx, v, node, only) for v in value)
         value = matrix.as_matrix(cx, value, node) or value
-    return value if isinstance(value, (Matrix, Struct)) else value.number(cx, node)
+    return value.numbers(cx, node)  # type: ignore[no-any-return]
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:

@@ -114,7 +114,7 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
         cx.frame.env[target.id] = value
         return
     parts = value.entries(cx)
-    targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    targets = getattr(target, "elts", [])
     if parts is None or len(parts) != len(targets):
         got = count(1 if parts is None else len(parts), "value")
         raise cx.fail("QL1412", target, got=got, want=count(len(targets) or 1, "name"))

@@ -288,12 +288,10 @@ class View(Tuple):
 
 class Container(_Tree):
     """The answers of a list or dict that the kernel makes. A change makes one of other entries with the same ``token``.
-    ``copied`` is a list or dict of Python with its entries; ``keys`` are what its entries are found by."""
+    ``keys`` are what its entries are found by."""
 
     __slots__ = ()
-    kind: str
     is_local = holds = True
-    copied: Any
     keys: Any
 
     def describe(self) -> str:

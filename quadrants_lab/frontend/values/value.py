@@ -28,6 +28,7 @@ class Value:
     constant    the number that it is, if that is known at compile time
     shape       of a vector or matrix
     is_local    whether a name with this value is a local variable, which can be assigned
+    is_variable  whether it is a place, a local variable or a part of one
     is_shared   whether it belongs to a local that all iterations of a parallel loop share
     is_alias    whether it is nothing that a running kernel computes, so that a local or the result of a func is another
                 name for it: an object of Python, a field, a range
@@ -37,6 +38,7 @@ class Value:
     length      what Python's ``len`` says of it
     has_items   whether it has an `item`
     holds       whether it is a list, dict or tuple, which holds values
+    kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
     fields      the fields of a field or ndarray: one, or those of the members of structs
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
     snode       the node of a layout that it is
@@ -50,12 +52,15 @@ class Value:
     words = ""
     brackets: Any = None
     token: object = None
+    kind = ""
+    copied: Any = None
     depth: int = 0
     is_number = is_held = False
     id: Any = None
     constant: Any = None
     shape: Any = ()
     is_local: Any = False
+    is_variable = False
     is_shared: Any = property(lambda self: any(leaf.is_shared for leaf in self.leaves()))
     is_alias = False
     is_memory: Any = False
