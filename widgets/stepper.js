@@ -221,7 +221,7 @@ function stepper(root, ask) {
   const faster = (by) => quicken(SPEEDS[Math.min(Math.max(SPEEDS.indexOf(speed) + by, 0), SPEEDS.length - 1)]);
   Object.assign(keys, {
     p: () => play.click(), g: () => into(jump), "<": () => faster(-1), ">": () => faster(1),
-    i: () => into(root.closest(".slot").parentElement.querySelector("[data-ask]")),
+    i: () => into([...root.closest(".slot").parentElement.querySelectorAll("[data-ask]")].at(-1)),
   });
   root.addEventListener("keydown", (e) => {
     if (e.target.matches("input:not([type=range]):not([type=checkbox]), select")) return;
@@ -266,7 +266,8 @@ function stepper(root, ask) {
       bit("div", x, kind === "write" && i === all.length - 1 ? "fresh" : "")));
     options.predict.checked ? drawPlot() : cursor();
   }
-  const titles = ["name", "value", "", "adjoint", ""].map((title) => bit("th", title)), body = make("tbody");
+  const columns = reverse ? ["name", "value", "", "adjoint", ""] : ["name", "value", ""];
+  const titles = columns.map((title) => bit("th", title)), body = make("tbody");
   find(".vals").replaceChildren(make("table", { class: "tb" }, make("thead", {}, make("tr", {}, ...titles)), body));
   /** A row for each name, with a checkbox beside each number that plots it. */
   function drawValues() {
@@ -299,7 +300,7 @@ function stepper(root, ask) {
       return box;
     });
     const [own, adjoint] = picks.map((box) => make("td", {}, box));
-    const tr = make("tr", {}, bit("td", name), cells[0], own, cells[1], adjoint);
+    const tr = make("tr", {}, ...[bit("td", name), cells[0], own, cells[1], adjoint].slice(0, columns.length));
     body.append(tr);
     return { tr, cells, picks };
   }
