@@ -65,7 +65,7 @@ def compare(cx: Context, node: ast.Compare) -> Value:
 def _are_objects(left: Value, right: Value) -> bool:
     """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
     both = (left, right)
-    return all(isinstance(v, (Obj, Lit, Dict, Tuple)) for v in both) and not all(v.is_number for v in both)
+    return all(v.is_object or v.constant is not None for v in both) and not all(v.is_number for v in both)
 
 
 def _frozen(value: Any) -> Any:

@@ -242,7 +242,7 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
             cx.at(node)
             cx.b.store(buffer, (), leaf.id)
             temps.append(Temp(buffer, called))
-        if isinstance(value, Matrix) and has_read_element(node.body, name):
+        if value.shape and has_read_element(node.body, name):
             for temp in temps:
                 temp.own = f"{name} of an iteration"  # no program can use this name
             env[temps[0].own] = value

@@ -150,17 +150,10 @@ def _viewed_element(cx: Context, base: Place, value: V.Struct, node: ast.Subscri
 
 _SUBSCRIPTS: dict[type, Callable[[Context, Place, Any, ast.Subscript], Place | None]] = {
     V.Mem: _mem_element,
-    V.StructMem: lambda cx, base, value, node: _struct_element(value, element_index(cx, node, value.fields[0])),
+    V.StructMem: lambda cx, base, value, node: value.element(element_index(cx, node, value.fields[0])),
     V.Matrix: _matrix_part, V.Element: _matrix_part, V.List: _entry, V.Dict: _entry, V.Struct: _viewed_element,
     V.Tile: _whole_tile,
 }  # fmt: skip
-
-
-def _struct_element(mem: V.StructMem, index: tuple[int, ...]) -> V.Struct:
-    return V.Struct(mem.type, {
-        name: V.Element(m, index) if isinstance(m, V.Mem) else _struct_element(m, index)
-        for name, m in mem.members.items()
-    })
 
 
 def _slice(cx: Context, node: Any) -> slice:
@@ -402,12 +395,9 @@ def _struct_mem_member(cx: Context, base: Place, value: V.StructMem, node: ast.A
 
 def _struct_grad(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.StructMem:
     """The struct field of the gradients of those members that have one."""
-    members: dict[str, Any] = {}
-    for name, m in value.members.items():
-        if isinstance(m, V.StructMem):
-            members[name] = _struct_grad(cx, m, node)
-        elif m.buffer.grad:
-            members[name] = _grad(cx, m, node)
+    made: Any = {V.Mem: _grad, V.StructMem: _struct_grad}
+    having = {name: m for name, m in value.members.items() if any(field.buffer.grad for field in m.fields)}
+    members = {name: made[type(m)](cx, m, node) for name, m in having.items()}
     if not members:
         raise cx.fail("QL1507", node, text=value.text, what="gradient", which="grad")
     return V.StructMem(value.type, members, f"{value.text}.grad")
