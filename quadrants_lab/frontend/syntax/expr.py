@@ -70,9 +70,12 @@ def _are_objects(left: Value, right: Value) -> bool:
 
 def _frozen(value: Any) -> Any:
     """The constant with tuples in place of lists, as `Context.python` has them."""
-    if isinstance(value, dict):
-        return {key: _frozen(v) for key, v in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+    match value:
+        case dict():
+            return {key: _frozen(v) for key, v in value.items()}
+        case list() | tuple():
+            return tuple(map(_frozen, value))
+    return value
 
 
 def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number) -> Number:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import name_of, suggestion
+from quadrants_lab.frontend.diagnostics import entries_of, is_none, name_of, suggestion
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import containers, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
@@ -107,9 +107,13 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
     _check_axes(cx, node, base.text, len(parts), base.ndim)
     found: list[tuple[V.Num, ...]] = []
     for k, p in enumerate(parts):
-        if isinstance(p, ast.Slice) and (p.lower is None or p.upper is None or p.step is not None):
-            raise cx.fail("QL1511", p)
-        ends: Any = (p.lower, p.upper) if isinstance(p, ast.Slice) else (p,)
+        match p:
+            case ast.Slice(lower=ast.expr() as lower, upper=ast.expr() as upper, step=None):
+                ends = [lower, upper]
+            case ast.Slice():
+                raise cx.fail("QL1511", p)
+            case _:
+                ends = [p]
         numbers = [_index(cx, e, k, base.text, cx.expr(e)) for e in ends]
         if numbers[0].constant is not None and numbers[0].constant < 0:
             raise cx.fail("QL1503", ends[0], k=k, text=base.text, back=-numbers[0].constant)
@@ -121,10 +125,10 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
 
 def _whole_tile(cx: Context, base: Place, value: V.Tile, node: ast.Subscript) -> Place:
     """``t[:]``, the tile itself."""
-    p = node.slice
-    if not isinstance(p, ast.Slice) or (p.lower, p.upper, p.step) != (None, None, None):
-        raise cx.fail("QL1512", node)
-    return value
+    match node.slice:
+        case ast.Slice(lower=None, upper=None, step=None):
+            return value
+    raise cx.fail("QL1512", node)
 
 
 def _matrix_part(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Subscript) -> Place | None:
@@ -176,8 +180,8 @@ def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
 
 def indices(node: ast.Subscript) -> list[ast.expr]:
     """The expressions between the brackets; an empty list for ``[None]``."""
-    parts: list[ast.expr] = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return [] if len(parts) == 1 and isinstance(parts[0], ast.Constant) and parts[0].value is None else parts
+    parts = entries_of(node.slice)
+    return [] if len(parts) == 1 and is_none(parts[0]) else parts
 
 
 def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, ...]:
