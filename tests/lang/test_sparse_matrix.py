@@ -74,15 +74,15 @@ def test_matrices_without_factors_report_it(session):
         if good:
             np.testing.assert_allclose(matrix @ solver.solve(RIGHT[:2]), RIGHT[:2], atol=1e-5)
         else:
-            with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2132.*info\(\) is False"):
+            with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2135.*info\(\) is False"):
                 solver.solve(RIGHT[:2])
 
 
 @CPU_ALONE
 def test_errors(session):
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2132.*with room for 3"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2135.*with room for 3"):
         built(qd, DENSE, room=3)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2132.*no sparse solver QR"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2135.*no sparse solver QR"):
         qd.linalg.SparseSolver(solver_type="QR")
     A, y = built(qd, DENSE), qd.field(qd.f32, (), needs_grad=True)
     with pytest.raises(AssertionError, match="Dimension mismatch"):
@@ -141,6 +141,6 @@ def test_without_scipy(session, monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     _scipy.cache_clear()
-    with pytest.raises(qd.QuadrantsRuntimeError, match="(?s)QL2132.*pip install scipy"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="(?s)QL2135.*pip install scipy"):
         built(qd, DENSE)
     _scipy.cache_clear()
