@@ -140,16 +140,17 @@ def test_noise_is_not_right(monkeypatch) -> None:
     report = qd.ad.check(run, y, {"x": x})
     (verdict,) = report.verdicts
     assert re.search(r"differences scatter by \d+%", verdict.says)
-    assert (verdict.kind, verdict.badge, verdict.level, report.right) == ("noisy", "noisy", "warning", False), verdict
+    seen = verdict.kind, verdict.card.badge, verdict.card.level, report.right
+    assert seen == ("noisy", "noisy", "warning", False), verdict
     assert str(report).startswith("noisy   the gradient of x is within the noise")
     assert drawn(report)[1] >= {"yellow"}
 
 
 def test_noise_is_right_where_forward_mode_agrees() -> None:
     seen = Verdict("x", "noisy", "is within the noise: differences scatter by 21%, too much to judge it by")
-    assert (seen.good, seen.badge, seen.level) == (False, "noisy", "warning")
+    assert (seen.good, seen.card.badge, seen.card.level) == (False, "noisy", "warning")
     seen = replace(seen, tangent=Tangent(1.0, 1.0, 0.0))
-    assert (seen.good, seen.badge, seen.level) == (True, "right", "good")
+    assert (seen.good, seen.card.badge, seen.card.level) == (True, "right", "good")
 
 
 @pytest.mark.parametrize("seed", range(4 if NIGHT else 1))
@@ -195,5 +196,5 @@ def test_a_gradient_that_was_passed_on_is_not_zero() -> None:
     with unwatched():
         report = check(launches, y, {"x": x, "h": h}, lambda text: None)
     assert report["h"].says.startswith("was passed on")
-    assert (report["h"].badge, report["h"].level) == ("right", "good")
+    assert (report["h"].card.badge, report["h"].card.level) == ("right", "good")
     assert "zero" not in str(report)
