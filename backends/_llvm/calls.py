@@ -62,8 +62,8 @@ def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
 
 
 def _each(name: str, t: Ty, arity: int) -> str:
-    """Calls any function of so many arguments. It reads and writes lanes in memory, because LLVM takes longer for elements
-    of a vector whose number is not known, and so does the processor."""
+    """Calls any function of so many arguments. It reads and writes lanes in memory, because LLVM takes longer for
+    elements of a vector whose number is not known, and so does the processor."""
     one, v, w = ty(t.dtype).text, t.text, t.lanes
     params = ", ".join(f"{v} %x{n}" for n in range(arity))
     copied = "\n".join(f"  %in{n} = alloca {v}\n  store {v} %x{n}, ptr %in{n}" for n in range(arity))
