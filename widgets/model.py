@@ -353,7 +353,8 @@ class StepTrace:
     ``first``: number of the first event, from 0. ``past``: summary of the events before it, as (index of the statement,
     value, number of the event). ``below``: for each stack the number of slots that ``past`` leaves out. ``found``:
     number of the wanted event, -1 for none. ``turn``: number of the first event of reverse code, -1 if it comes after
-    the window. ``hidden``: names that only the compiler uses."""
+    the window. ``back``: the task has reverse code. ``hidden``: names that only the compiler uses. ``why``: why this
+    iteration is shown, if nobody asked for it."""
 
     lane: str
     box: str
@@ -367,15 +368,17 @@ class StepTrace:
     found: int = 0
     turn: int = -1
     hidden: list[str] = field(default_factory=list)
+    back: bool = False
+    why: str = ""
 
 
 @dataclass(slots=True)
 class LaunchSteps:
     """The traces of a launch. ``number``: of the launch in the program, from 1; a gradient has the number of its
     launch. ``mode``: "forward" or "gradient". ``tasks``: their titles. ``make(task, lane, where)``: traces an
-    iteration (lane "": the first) around a place (`notebook.step_trace.wanted`; "": its beginning), or raises
-    QuadrantsError. ``task``: the one shown first. ``task_of(line)``: the first task with a statement of that line,
-    else ``task``."""
+    iteration (lane "": the one that adds most to a gradient, or the first) around a place
+    (`notebook.step_trace.wanted`; "": its beginning), or raises QuadrantsError. ``task``: the one shown first.
+    ``task_of(line)``: the first task with a statement of that line, else ``task``."""
 
     number: int
     mode: str

@@ -178,8 +178,11 @@ function stepper(root, ask) {
     into.append(x);
     return x;
   };
-  for (const [id, text, key, label] of BUTTONS) button(drive, text, `${label} (${key})`, () =>
-    move(id)).dataset.move = id;
+  const { back: reverse, n: stacks } = JSON.parse(root.dataset.stepper);
+  const useless = [...reverse ? [] : ["turn"], ...stacks ? [] : ["push", "pop"]];
+  for (const [id, text, key, label] of BUTTONS.filter(([id]) => !useless.includes(id))) {
+    button(drive, text, `${label} (${key})`, () => move(id)).dataset.move = id;
+  }
   const range = element("input", { type: "range", "aria-label": "Step" });
   range.addEventListener("input", () => { if (asking) answered(null); go(Number(range.value)); });
   drive.append(range);

@@ -30,8 +30,9 @@ MOST_LAUNCHES = 12  # in a menu; of more launches one gives the number, and an e
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: the launch with this `LaunchSteps.id`, its
-    task number, and the iteration (lane "" is the first); ``launch/task/lane/where``: the window around a place, for
-    the script; ``launch/task/lane/where/open``: everything, opened at that place."""
+    task number, and the iteration (lane "" is the one that adds most to a gradient, or the first);
+    ``launch/task/lane/where``: the window around a place, for the script; ``launch/task/lane/where/open``: everything,
+    opened at that place."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
@@ -115,7 +116,8 @@ def _launch(view: KernelView, steps: StepsView, prefix: str) -> Tree:
 
 def _task(view: KernelView, steps: StepsView, prefix: str) -> Tree:
     request = f"{prefix}/{steps.shown.id}/{steps.shown.task}/"
-    field = entry("Iteration to follow", "iteration", str(steps.lane), request, "steps", placeholder="first")
+    first = "greatest" if steps.shown.mode == "gradient" else "first"
+    field = entry("Iteration to follow", "iteration", str(steps.lane), request, "steps", placeholder=first)
     return [_bar(field), Slot("steps", _stepper(view, steps, prefix))]
 
 
@@ -125,7 +127,8 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
         trace = steps.trace()
     except QuadrantsError as e:
         return empty(str(e))
-    title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
+    why = f", which {trace.why}" if trace.why else ""
+    title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}{why}"
     steps_known = f"{trace.first + len(trace.events):,}{' and more' if trace.cut else ''} steps"
     box = muted(f"; the iterations are {trace.box}") if trace.box else ""
     turn = f", the reverse begins at step {trace.turn + 1:,}" if trace.turn > 0 else ""
@@ -165,7 +168,7 @@ def _json(value: object) -> str:
 
 def step_data(trace: StepTrace) -> dict[str, object]:
     """The data for the script."""
-    same = ("cut", "first", "past", "below", "found", "turn", "hidden")
+    same = ("cut", "first", "past", "below", "found", "turn", "back", "hidden")
     return {
         "s": [[x.text, x.line, x.kind, x.name, x.stack, x.carried, int(x.back)] for x in trace.statements],
         "e": trace.events,

@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import DType, u32, u64
 from quadrants_lab.lang.dense import Dense, ScalarField
 from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.exchange import from_torch, to_torch
-from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.matrix import Matrix, Vector, plain
 
 Array = npt.NDArray[Any]
 
@@ -213,7 +213,7 @@ class QuantField:
     def _write(self, words: Array, shift: Array, values: Any) -> None:
         memory = self._placed()
         held = memory.to_numpy().reshape(-1).astype(np.uint64)
-        given = np.broadcast_to(np.asarray(values.to_numpy() if isinstance(values, Matrix) else values), words.shape)
+        given = np.broadcast_to(np.asarray(plain(values)), words.shape)
         flat, bits = words.reshape(-1), shift.reshape(-1)
         np.bitwise_and.at(held, flat, ~(np.uint64((1 << self.quant.bits) - 1) << bits))
         np.bitwise_or.at(held, flat, self.quant.encoded(np.ascontiguousarray(given).reshape(-1)) << bits)

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("playwright")
 
-from notebook.browser import CHROMIUM  # after the skip: it imports playwright
+from notebook.browser import chromium, offline  # after the skip: it imports playwright
 from notebook.test_page import CONTRAST, DARK, NAMES, ROLES
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
@@ -64,21 +64,14 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as made:
+        yield made
 
 
 @pytest.fixture
 def opened(browser):
     """Opens a file at its steps; nothing is said to the console or asked of the network."""
-    said: list[str] = []
-    shown = browser.new_page(viewport={"width": 1300, "height": 1000}, color_scheme="light")
-    shown.set_default_timeout(60_000)
-    shown.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
-    shown.on("pageerror", lambda e: said.append(str(e)))
-    shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+    shown, said = offline(browser, height=1000)
 
     def at(file: Path) -> Page:
         shown.goto(f"file://{file}")
@@ -152,6 +145,19 @@ def test_places_are_reached_by_keys(opened, files):
     assert "adstack_pop" in page.locator(".now").inner_text()
     page.keyboard.press("?")
     assert "push, pop, NaN" in page.get_by_role("dialog", name="Keys").inner_text()
+
+
+def test_only_where_there_is_a_reverse_its_moves_have_buttons(opened, files):
+    page = opened(files[0])
+    moves = page.locator(".stepper [data-move]")
+    reverse = {"turn", "push", "pop"}
+    assert reverse < {x.get_attribute("data-move") for x in moves.all()}
+    page.get_by_label("Launch", exact=True).select_option("launch 1, forward")
+    page.get_by_text("forward of wave, iteration 0").wait_for()
+    assert {x.get_attribute("data-move") for x in moves.all()} == {
+        "first", "line-", "-", "+", "line+", "lost", "last",
+    }  # fmt: skip
+    assert "there is no reverse" in press(page, "t")
 
 
 def test_a_source_line_leads_to_its_next_step(opened, files):

@@ -71,6 +71,32 @@ def test_the_pane_hands_the_script_what_it_draws(wave):
     assert "0/steps" in answers(wave)
 
 
+GREATEST = """
+@qd.kernel
+def part():
+    for i in range(1, 4):
+        y[None] += {part}
+
+part()
+"""
+
+
+@pytest.mark.parametrize(("part", "lane", "why"), [
+    ("x[i] * x[i]", "3", "x.grad[3] += 1.8"),  # one iteration can have written x.grad[3],
+    ("(x[i] - x[i - 1]) ** 2", "2", "x.grad[1] += -1.6"),  # two of them,
+    ("10 * x[0] * x[i]", "3", "x.grad[0] += 9"),  # or any
+    ("qd.sqrt(x[i])", "1", "x.grad[1] += nan"),
+])
+def test_a_gradient_opens_in_the_iteration_that_adds_most_to_it(cell, shell, part, lane, why):
+    assert cell("x.from_numpy(np.array([0.1, -0.5, 0.3, 0.9]))").ok
+    assert cell("%%qdkernel --grad y" + GREATEST.format(part=part)).ok
+    view = show(shell.user_ns["part"]).view
+    trace = trace_of(view, "")
+    assert (trace.lane, trace.why) == (lane, f"adds most to a gradient: {why}")
+    assert f"iteration {lane}, which {trace.why}" in render(view, "0/steps")
+    assert trace_of(view, "1").lane == "1"
+
+
 @pytest.mark.parametrize(
     ("lane", "says"), [("9", "has no iteration 9 here: there are 0 .. 3"), ("a", "is not an iteration")]
 )

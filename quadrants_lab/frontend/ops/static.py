@@ -10,7 +10,7 @@ from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Mem, Obj, Tuple, Value
+from quadrants_lab.frontend.values.values import Dict, Lit, Obj, Tuple, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -55,7 +55,7 @@ def _quantifier(name: str) -> Lower:
     """Python's any and all of a vector, matrix or list: the method of the matrix."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        value = x if isinstance(x, Matrix) else matrix.as_matrix(cx, Tuple(_entries(cx, call, x)), call)
+        value = x if x.shape else matrix.as_matrix(cx, Tuple(_entries(cx, call, x)), call)
         if value is None:
             return Lit(name == "all", call)  # of an empty list
         return cx.operations[f"Matrix.{name}"].lower(cx, call, value)
@@ -76,7 +76,7 @@ def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
     parts = x.entries(cx)
     if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
         parts = tuple(cx.wrap(v, x.text) for v in x.value)
-    if parts is None and isinstance(x, Mem):
+    if parts is None and x.fields:
         raise cx.fail("QL1421", call, op=name_of(call.func), what=x.describe(), text=name_of(call.args[0]))
     if parts is None:
         raise cx.fail("QL1419", call, what=x.describe())

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count, id_of, name_of, names_in
@@ -89,15 +88,14 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         if value.tile is not None:
             env[name] = value.owned(cx, source)
         elif source in cx.static_calls:
-            lit = isinstance(value, V.Lit)
-            env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
+            env[name] = value if value.constant is None else value.pinned(_COMPILE_TIME, source)
         elif value.token is not None:
             env[name] = _named(value)
         elif value.is_held or getattr(value, "value", 0) is None:
             cx.at(node)
             env[name] = value.numbers(cx, source).map(lambda leaf: cx.own(leaf, source))
             U.name_values(cx, env[name], name)
-        elif isinstance(value, (V.Tuple, V.Shape)) or value.is_alias:
+        elif value.has_items or value.is_alias:
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=value.describe(), name=name)
@@ -128,7 +126,7 @@ def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.exp
     """Gives a name that stands for a list another one: any list, but under a condition and in a loop only one with as
     many entries."""
     reference = target.id in cx.frame.references
-    if reference or old.fixed == V.STATIC_VARIABLE or not isinstance(value, type(old)):
+    if reference or old.fixed == V.STATIC_VARIABLE or value.kind != old.kind:
         what = f"a {old.kind} by reference" if reference else old.fixed or old.describe()
         raise cx.fail("QL1303", target, name=target.id, what=what)
     if cx.depth == old.depth:
@@ -186,7 +184,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     if is_place(place):
         _update_tile(cx, place, op, value, node, node.value)
         return
-    if isinstance(place, Local):
+    if place.is_variable:
         if _reduced(cx, node, place, value):
             return
         U.check_not_shared(cx, place.whole, target, place.name)
@@ -235,9 +233,9 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     if old.tile is not None:
         _update_tile(cx, old, type(node.op), value, node, node.value)
         return
-    if not isinstance(old, V.Num) and _reduced(cx, node, variable(name, old), value):
+    if old.is_shared and _reduced(cx, node, variable(name, old), value):
         return
-    if isinstance(old, V.List) and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python
+    if old.kind == "list" and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python
         if isinstance(node.op, ast.Add):
             more = value.entries(cx)
             if more is None:

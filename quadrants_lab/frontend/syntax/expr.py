@@ -101,7 +101,7 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
     identity = kinds <= _IDENTITY
     try:
         keys_only = kinds <= _MEMBERSHIP
-        values = [cx.wrap(tuple(v.members), "") if keys_only and isinstance(v, Dict) else v for v in values]
+        values = [cx.wrap(tuple(v.copied), "") if keys_only and v.kind == "dict" else v for v in values]
         known = [v.python(cx) if identity else _frozen(v.python(cx)) for v in values]
     except TypeError:
         # an array argument has no Python object at compile time, but it is not None
@@ -231,8 +231,8 @@ def _dict(cx: Context, node: ast.Dict) -> Value:
     members: dict[Any, Value] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:  # **other
-            other = cx.expr(value)
-            if not isinstance(other, Dict):
+            other: Any = cx.expr(value)
+            if other.kind != "dict":
                 raise cx.fail("QL1415", value, what=other.describe())
             members.update(other.members)
         else:

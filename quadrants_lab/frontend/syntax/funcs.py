@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 from quadrants_lab.frontend.diagnostics import count, error, name_of
@@ -25,7 +24,7 @@ from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.struct import annotation, as_annotated, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Container, Lit, Matrix, Num, Obj, Struct, Tuple, Value
+from quadrants_lab.frontend.values.values import Container, Obj, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
@@ -156,10 +155,7 @@ def _parameter(
     """The value of a parameter: a copy cast to the annotation, or the argument itself for a template."""
     template = param.arg in templates(source)
     if template and not reference:
-        if isinstance(value, Lit):
-            value = replace(value, node=node)
-        fixed = isinstance(value, (Num, Lit, Matrix, Struct))
-        return replace(value, fixed="a template argument") if fixed else passed(value)  # type: ignore[type-var]
+        return passed(value).pinned("a template argument", node)  # type: ignore[no-any-return]
     if not template and source.typed:
         with cx.setting(frame=Frame(source)):
             declared = annotation(cx, param.annotation, source.fn.__annotations__.get(param.arg))
@@ -198,7 +194,7 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
         if only and any(v.shape for v in value):
             return Tuple(_returned(cx, v, node, only) for v in value)
         value = matrix.as_matrix(cx, value, node) or value
-    return value if isinstance(value, (Matrix, Struct)) else value.number(cx, node)
+    return value.numbers(cx, node)  # type: ignore[no-any-return]
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:

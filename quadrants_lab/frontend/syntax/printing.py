@@ -8,7 +8,7 @@ from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value
+from quadrants_lab.frontend.values.values import Obj, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -107,7 +107,7 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
         for text, (node, was) in variables.items():
             if text not in found and frame.env.get(node.id) is was:
                 found[text] = cx.name(node)
-        shown: list[list[Part]] = [[f"{text} = ", Slot(v.id)] for text, v in found.items() if isinstance(v, Num)]
+        shown: list[list[Part]] = [[f"{text} = ", Slot(v.id)] for text, v in found.items() if v and v.id is not None]
         return [" (with ", *_separated(shown, ", "), ")"] if shown else []
 
     return value, parts
@@ -181,8 +181,8 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
         pieces = ([before, *_shown(cx, part, node, spec)] for before, part in value.printed(cx))
         return [begin, *_separated(pieces, ", "), end]
     number = value.number(cx, node)
-    if cx.static and isinstance(number, Lit):
-        return [format(number.value, spec)]
+    if cx.static and number.constant is not None:
+        return [format(number.constant, spec)]
     cx.at(node)
     shown = cx.num(number)
     try:

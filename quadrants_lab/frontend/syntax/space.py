@@ -116,8 +116,8 @@ def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     t = cx.type_of(number)
     if t.is_float:
         cx.warn("QL1902", node.iter, dtype=t)
-    if isinstance(number, Lit):
-        return Lit(int(number.value), number.node)
+    if number.constant is not None:
+        return Lit(int(number.constant), number.node)
     cx.at(node.iter)
     if t.is_float:
         return cx.num(number, i32)

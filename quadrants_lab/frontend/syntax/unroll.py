@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -107,17 +106,15 @@ def unpacked(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]
 def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
     """Binds a static loop variable, or unpacks the value into several."""
     if isinstance(target, ast.Name):
-        if isinstance(value, V.Lit):
-            value = replace(value, node=target)
         if value.token is not None:
             kept = V.PASSED if value.fixed == V.PASSED else V.STATIC_VARIABLE
             value = value.with_parts(value.parts, fixed=kept)
         elif value.is_number:
-            value = replace(value, fixed=V.STATIC_VARIABLE)  # type: ignore[type-var]  # numbers are data classes
+            value = value.pinned(V.STATIC_VARIABLE, target)
         cx.frame.env[target.id] = value
         return
     parts = value.entries(cx)
-    targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    targets = getattr(target, "elts", [])
     if parts is None or len(parts) != len(targets):
         got = count(1 if parts is None else len(parts), "value")
         raise cx.fail("QL1412", target, got=got, want=count(len(targets) or 1, "name"))

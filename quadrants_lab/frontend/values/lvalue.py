@@ -29,10 +29,11 @@ class Local(V.Value):
     step at an index that is computed at run time: to one number, or to several where iterations share the local."""
 
     name: str
-    whole: V.Value
+    whole: Any
     steps: tuple[Step, ...]
     value: V.Value | None
     base: V.Value
+    is_variable = True
 
     def held(self, cx: Context, node: ast.expr) -> V.Value:
         found: V.Value = self.steps[-1].take(cx, self.base, node) if self.value is None else self.value
@@ -49,7 +50,7 @@ class Local(V.Value):
         return after  # type: ignore[no-any-return]
 
 
-Place = V.Value  # a `Local` for a variable or a part of one; what lies in memory is not loaded
+Place = Any  # a `Local` for a variable or a part of one; what lies in memory is a value that is not loaded
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
@@ -72,8 +73,8 @@ def variable(name: str, value: V.Value) -> Local:
 
 def read(cx: Context, node: ast.expr) -> V.Value:
     """The value of a subscript or attribute."""
-    place = locate(cx, node)
-    return place.held(cx, node).load(cx, node)
+    value: V.Value = locate(cx, node).held(cx, node)
+    return value.load(cx, node)
 
 
 # --- subscripts -------------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """Numbers: those that the kernel computes, literals, arguments, and locals that iterations share.
 
 `Num` and `Lit` are numbers that are loaded. Both have a dtype (``dtype_in``: a literal without one has default_ip,
-default_fp or u1), are cast (``to``: the id of the number in a dtype) and serve as an index or a loop bound
-(``as_index``: narrow dtypes as i32, u32 as i64).
+default_fp or u1), are cast (``to``: the id of the number in a dtype; ``num``: an SSA value of it) and serve as an index
+or a loop bound (``as_index``: narrow dtypes as i32, u32 as i64). A literal is one whose ``constant`` is not None; it
+alone may have a ``dtype`` and a ``node``.
 """
 
 from __future__ import annotations
 
 import ast
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
@@ -23,9 +25,10 @@ from quadrants_lab.ir.types import DType, convert, i32, i64, u1, u32, u64
 class Num(Leaf):
     """An SSA value."""
 
-    id: int
-    type: DType
+    id: int = field()
+    type: DType = field()
     fixed: str = ""
+    dtype = node = None
     is_number = is_held = True
     is_local = property(lambda self: not self.fixed)
 
@@ -35,11 +38,17 @@ class Num(Leaf):
     def number(self, cx: Lowering, node: ast.expr) -> Num:
         return self
 
+    def pinned(self, why: str, node: ast.AST | None = None) -> Num:
+        return Num(self.id, self.type, why)
+
     def dtype_in(self, options: CompileOptions) -> DType:
         return self.type
 
     def to(self, cx: Lowering, dtype: DType) -> int:
         return self.id if self.type is dtype else cx.b.op("cast", self.id, type=dtype)
+
+    def num(self, cx: Lowering, dtype: DType | None) -> Num:
+        return self if dtype is None or dtype is self.type else Num(self.to(cx, dtype), dtype)
 
     def as_index(self, cx: Lowering) -> Num:
         return self if self.type.bits == 64 else cx.num(self, i64 if self.type is u32 else i32)
@@ -65,6 +74,9 @@ class Lit(Leaf):
     def number(self, cx: Lowering, node: ast.expr) -> Lit:
         return self
 
+    def pinned(self, why: str, node: ast.AST | None = None) -> Lit:
+        return replace(self, fixed=why, node=node or self.node)
+
     def dtype_in(self, options: CompileOptions) -> DType:
         kind = type(self.value)
         if self.dtype is not None and kind is int:
@@ -82,6 +94,10 @@ class Lit(Leaf):
         result: int = cx.b.add(N.Const(cx.b.fresh(), dtype, number))
         cx.b.span = span
         return result
+
+    def num(self, cx: Lowering, dtype: DType | None) -> Num:
+        t = dtype or self.dtype_in(cx.options)
+        return Num(self.to(cx, t), t)
 
     def as_index(self, cx: Lowering) -> Lit:
         number = int(self.value)

@@ -24,9 +24,11 @@ class Value:
                 around the place where it was made
     is_number   whether it is a number that is loaded
     is_held     whether a local holds it as numbers of its own: a number, a matrix, a struct, a list, a dict
+    id          of the SSA value that it is, if it is one
     constant    the number that it is, if that is known at compile time
     shape       of a vector or matrix
     is_local    whether a name with this value is a local variable, which can be assigned
+    is_variable  whether it is a place, a local variable or a part of one
     is_shared   whether it belongs to a local that all iterations of a parallel loop share
     is_alias    whether it is nothing that a running kernel computes, so that a local or the result of a func is another
                 name for it: an object of Python, a field, a range
@@ -36,6 +38,7 @@ class Value:
     length      what Python's ``len`` says of it
     has_items   whether it has an `item`
     holds       whether it is a list, dict or tuple, which holds values
+    kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
     fields      the fields of a field or ndarray: one, or those of the members of structs
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
     snode       the node of a layout that it is
@@ -49,11 +52,15 @@ class Value:
     words = ""
     brackets: Any = None
     token: object = None
+    kind = ""
+    copied: Any = None
     depth: int = 0
     is_number = is_held = False
+    id: Any = None
     constant: Any = None
     shape: Any = ()
     is_local: Any = False
+    is_variable = False
     is_shared: Any = property(lambda self: any(leaf.is_shared for leaf in self.leaves()))
     is_alias = False
     is_memory: Any = False
@@ -146,6 +153,11 @@ class Value:
 
     def with_parts(self, parts: Iterable[Value], **changed: Any) -> Any:
         """The list, dict or tuple with these entries in place of its own, and other attributes as ``changed`` says."""
+        return self
+
+    def pinned(self, why: str, node: ast.AST | None = None) -> Any:
+        """A number, matrix or struct whose name cannot be assigned, as ``why`` says; other values as they are.
+        ``node``: the place of a literal from now on."""
         return self
 
     def renewed(self) -> Value:
