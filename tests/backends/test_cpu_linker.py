@@ -47,7 +47,7 @@ print(much(), loss[None])
 loss.grad[None] = 1.0
 much.grad()
 print(x.grad.to_numpy().tolist(), y.grad.to_numpy().sum())
-print("llvmlite" in sys.modules, file=sys.stderr)
+print("libllvmlite" in open("/proc/self/maps").read(), file=sys.stderr)
 """
 
 
