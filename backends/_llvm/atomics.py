@@ -228,14 +228,11 @@ def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, s
     fn, w = b.fn, b.width
     fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
-    todo = fn.let(f"bitcast {b.truth} {b.mask} to i{w}")
-    loop, done = fn.label("lane"), fn.label("done")
-    (left,), again = fn.cycle(loop, (f"i{w}", todo))
-    n = b.lowest(left)
-    place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
-    one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
-    change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
-    rest = fn.let(f"and i{w} {left}, {fn.let(f'sub i{w} {left}, 1')}")
-    again(rest)
-    fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)
-    fn.start(done)
+
+    def one(n: str) -> tuple[()]:
+        place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
+        one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
+        change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
+        return ()
+
+    b.each_lane(one)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.divergence import Divergence, divergence
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._llvm.lanes import Lanes
 from quadrants_lab.backends._llvm.ops import library
 from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.ir import nodes as N
@@ -49,39 +50,28 @@ def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
         b.fn.ids = [caller.fn.stmt] * len(b.fn.ids)
         b.fn.close(library=True)
     else:
-        b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))
+        b.fn.as_helper(symbol)
 
 
 def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
     """Calls a function of the C library for each lane that takes part."""
-    c_name = library({"raw_mod": "fmod"}.get(prim, prim), t.dtype)
-    one, helper = ty(t.dtype).text, f"qd.{prim}.each.{t.suffix}"
-    b.fn.module.declare(c_name, one, (one,) * len(args), "#0")
-    b.fn.module.helper(helper, _each(helper, c_name, t, len(args)))
+    helper = f"qd.{prim}.each.{t.suffix}"
+    if helper not in b.fn.module.defined:
+        _define_each(b, helper, library({"raw_mod": "fmod"}.get(prim, prim), t.dtype), t, len(args))
     return b.fn.call(t.text, helper, *((t.text, a) for a in args), (b.truth, b.mask))
 
 
-def _each(name: str, c_name: str, t: Ty, arity: int) -> str:
-    one, v, w = ty(t.dtype).text, t.text, t.lanes
-    params = ", ".join(f"{v} %x{n}" for n in range(arity))
-    parts = "\n".join(f"  %a{n} = extractelement {v} %x{n}, i{w} %n" for n in range(arity))
-    args = ", ".join(f"{one} %a{n}" for n in range(arity))
-    return f"""\
-define internal {v} @{name}({params}, <{w} x i1> %mask) noinline nounwind {{
-entry:
-  %bits = bitcast <{w} x i1> %mask to i{w}
-  br label %lane
-lane:
-  %left = phi i{w} [%bits, %entry], [%rest, %lane]
-  %now = phi {v} [zeroinitializer, %entry], [%next, %lane]
-  %n = call i{w} @llvm.cttz.i{w}(i{w} %left, i1 true)
-{parts}
-  %r = call {one} @{c_name}({args})
-  %next = insertelement {v} %now, {one} %r, i{w} %n
-  %less = sub i{w} %left, 1
-  %rest = and i{w} %left, %less
-  %more = icmp ne i{w} %rest, 0
-  br i1 %more, label %lane, label %done
-done:
-  ret {v} %next
-}}"""
+def _define_each(caller: Body, name: str, c_name: str, t: Ty, arity: int) -> None:
+    one, v, params = ty(t.dtype).text, t.text, [f"%x{n}" for n in range(arity)]
+    taken = ", ".join(f"{v} {x}" for x in params)
+    head = f"define internal {v} @{name}({taken}, {caller.truth} %mask) noinline nounwind"
+    fn = caller.fn.module.function(name, head)
+    lanes = Lanes(fn, t.lanes, Divergence(), "%mask")
+
+    def step(n: str, now: str) -> tuple[str, ...]:
+        parts = [(one, fn.let(f"extractelement {v} {x}, i64 {n}")) for x in params]
+        return (fn.let(f"insertelement {v} {now}, {one} {fn.call(one, c_name, *parts, attrs='#0')}, i64 {n}"),)
+
+    (made,) = lanes.each_lane(step, (v, "zeroinitializer"))
+    fn.put(f"ret {v} {made}")
+    fn.as_helper(name)

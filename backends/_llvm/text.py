@@ -231,6 +231,10 @@ class Function:
         self.ids.append(NO_ID)
         (self.module.library if library else self.module.functions).append(self)
 
+    def as_helper(self, name: str) -> None:
+        """Ends the function, which is a helper of the module."""
+        self.module.helper(name, "\n".join([*self.lines, "}"]))
+
 
 _DEFINE = r"define (?:internal )?([^@\n]+ @{}\((?:[^()\n]|\([^()\n]*\))*\))"  # to the end of the parameters
 
