@@ -83,7 +83,7 @@ def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: s
 
     if alone in ("", "true"):
         return plainly() if alone else atomically()
-    return _either(b, alone, ("plain", plainly), ("atomic", atomically), ty(t).text)
+    return b.either(alone, ("plain", plainly), ("atomic", atomically), ty(t).text)
 
 
 def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
@@ -175,7 +175,7 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
             memory.prefetch(b, buffer, at, written=True)
         together()
     elif row and alone:  # the elements of a row differ
-        _either(b, alone, ("together", together), ("each", partial(each, "")))
+        b.either(alone, ("together", together), ("each", partial(each, "")))
     elif row:
         each(alone)
     else:
@@ -183,7 +183,7 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
         first = _first_place(b, t_place, where)
         if b.scattered is None:
             one, same = partial(one_place, first), _same_place(b, t_place, where, first)
-            _either(b, same, ("together", one), ("each", partial(each, alone)))
+            b.either(same, ("together", one), ("each", partial(each, alone)))
             return
         if b.scattered:
             on = b.fn.label("together")
@@ -202,25 +202,6 @@ def _same_place(b: Body, t: DType, places: str, first: str) -> str:
     """Whether all lanes that take part are at the place ``first``, as an i1."""
     differs = b.fn.let(f"icmp ne {ty(t, b.width).text} {places}, {b.splat(first, t)}")
     return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
-
-
-_Change = tuple[str, Callable[[], str | None]]  # a hint for a label; what emits the change and returns its value
-
-
-def _either(b: Body, condition: str, then: _Change, orelse: _Change, type: str = "") -> str:
-    """Makes the first change where the i1 holds, else the second; returns their value, of that LLVM type."""
-    fn, outer, arms = b.fn, b.offsets, (then, orelse)
-    labels, done = [fn.label(name) for name, _ in arms], fn.label("done")
-    fn.branch(condition, *labels)
-    values = []
-    for label, (_, change) in zip(labels, arms, strict=True):
-        fn.start(label)
-        b.offsets = dict(outer)
-        values.append((change() or "", fn.block))
-        fn.jump(done)
-    b.offsets = outer
-    fn.start(done)
-    return fn.phi(type, *values) if type else ""
 
 
 def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:

@@ -54,13 +54,10 @@ def _if_in_lanes(b: Body, s: N.If) -> None:
 def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
     """The values of an arm that runs where a lane takes it."""
     fn = b.fn
-    run, join = fn.label("lanes"), fn.label("join")
     before = fn.block
-    fn.branch(b.any(b.mask), run, join)
-    fn.start(run)
-    values = b.block(arm, results)
-    after = fn.block
-    fn.enter(join)
+    with fn.when(b.any(b.mask), "lanes", "join"):
+        values = b.block(arm, results)
+        after = fn.block
     both = zip(results, values, strict=True)
     return tuple(fn.phi(b.type_of_param(r), (v, after), ("zeroinitializer", before)) for r, v in both)
 
@@ -118,13 +115,10 @@ def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) 
 def _poll_rarely(b: Body, left: str) -> str:
     """Polls where ``left`` trips are the last one of a strip; the number of trips that are left then."""
     fn = b.fn
-    fewer = fn.let(f"sub i32 {left}, 1")
-    look, on, counted = fn.label("look"), fn.label("on"), fn.block
-    fn.branch(fn.let(f"icmp eq i32 {fewer}, 0"), look, on)
-    fn.start(look)
-    b.poll()
-    polled = fn.block
-    fn.enter(on)
+    fewer, counted = fn.let(f"sub i32 {left}, 1"), fn.block
+    with fn.when(fn.let(f"icmp eq i32 {fewer}, 0"), "look"):
+        b.poll()
+        polled = fn.block
     return fn.phi("i32", (fewer, counted), (str(STRIP), polled))
 
 

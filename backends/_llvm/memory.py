@@ -1,6 +1,7 @@
 """Memory: accesses of one iteration or of all lanes to one element, and of lanes to neighbouring elements or to any."""
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -192,9 +193,8 @@ def read_lanes(b: Body, t: DType, at: str, row: bool, tag: str = "") -> str:
     LLVM 22 may move past a store, to a select by the same mask. llvm.vp.load stays in place and becomes the same
     instruction."""
     v, where, suffix = _in_memory(b, t, row)
-    name = f"llvm.vp.{'load' if row else 'gather'}.{suffix}"
-    b.fn.module.declare(name, v, (where, b.truth, "i32"))
-    value = b.fn.let(f"call {v} @{name}({where} align {t.nbytes} {at}, {b.truth} {b.mask}, i32 {b.width}){tag}")
+    args = (f"{where} align {t.nbytes}", at), (b.truth, b.mask), ("i32", str(b.width))
+    value = b.fn.call(v, f"llvm.vp.{'load' if row else 'gather'}.{suffix}", *args, tag=tag)
     return b.fn.let(f"icmp ne {v} {value}, zeroinitializer") if t.kind == "b" else value
 
 
@@ -203,9 +203,8 @@ def write_lanes(b: Body, t: DType, at: str, row: bool, value: str, tag: str = ""
     v, where, suffix = _in_memory(b, t, row)
     if t.kind == "b":
         value = b.fn.let(f"zext {b.truth} {value} to {v}")
-    name = f"llvm.masked.{'store' if row else 'scatter'}.{suffix}"
-    b.fn.module.declare(name, "void", (v, where, "i32", b.truth))
-    b.fn.put(f"call void @{name}({v} {value}, {where} {at}, i32 {t.nbytes}, {b.truth} {b.mask}){tag}")
+    args = (v, value), (where, at), ("i32", str(t.nbytes)), (b.truth, b.mask)
+    b.fn.call("void", f"llvm.masked.{'store' if row else 'scatter'}.{suffix}", *args, tag=tag)
 
 
 def _in_memory(b: Body, t: DType, row: bool) -> tuple[str, str, str]:
@@ -268,15 +267,10 @@ def store(b: Body, s: N.Store) -> None:
 def _fill_slots(b: Body, buffer: N.Buffer, at: str, value: str) -> None:
     """Writes a row of slots, where each lane has slots of its own without a mask, which takes AMD's processors without
     AVX-512 a dozen cycles. A lane that takes no part has nothing in this slot: it would have pushed it here."""
-    fn, t = b.fn, buffer.dtype
-    whole, few, on = fn.label("whole"), fn.label("few"), fn.label("on")
-    fn.branch(b.whole, whole, few)
-    fn.start(whole)
-    b.fn.write(t, at, value, _slots_tag(b, buffer), b.width)
-    fn.jump(on)
-    fn.start(few)
-    write_lanes(b, t, at, True, value, b.tag(buffer))
-    fn.enter(on)
+    t = buffer.dtype
+    whole = partial(b.fn.write, t, at, value, _slots_tag(b, buffer), b.width)
+    few = partial(write_lanes, b, t, at, True, value, b.tag(buffer))
+    b.either(b.whole, ("whole", whole), ("few", few))
 
 
 def _slots_tag(b: Body, buffer: N.Buffer) -> str:
