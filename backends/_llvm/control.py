@@ -85,7 +85,7 @@ def while_(b: Body, s: N.While) -> None:
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     first = [("i32", str(STRIP))] if rarely else [] if together else [(b.truth, outer)]  # trips left, or who goes on
     phis, again = fn.cycle(head, *_carried(b, s.carried, b.given(s.carried, s.inits)), *first)
-    _define(b, s.carried, phis[: len(s.carried)])
+    b.bind(s.carried, phis[: len(s.carried)])
     if not together:
         b.mask = phis[-1]
     (more,) = b.block(s.cond)
@@ -102,7 +102,7 @@ def while_(b: Body, s: N.While) -> None:
     fn.jump(head)
     fn.start(done)
     b.mask = outer
-    _define(b, s.results, [b.values[p.id] for p in s.carried])
+    b.bind(s.results, [b.values[p.id] for p in s.carried])
 
 
 def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
@@ -191,7 +191,7 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head = fn.label("for")
     (index, *phis), again = fn.cycle(head, (t, start), *_carried(b, s.carried, inits))
-    _define(b, (s.index, *s.carried), [index, *phis])
+    b.bind((s.index, *s.carried), [index, *phis])
     if takes_part:
         b.mask = b.masked(b.mask, takes_part(index))
     nexts = _kept(b, s.carried, b.block(s.body, s.carried), not takes_part)
@@ -270,8 +270,3 @@ def _trips(b: Body, s: N.For) -> Range:
 def _carried(b: Body, params: tuple[N.Param, ...], inits: Values) -> list[tuple[str, str]]:
     """The types of what a loop carries, with the first values, for `Function.cycle`."""
     return [*zip(map(b.type_of_param, params), inits, strict=True)]
-
-
-def _define(b: Body, params: tuple[N.Param, ...], values: list[str]) -> None:
-    for p, value in zip(params, values, strict=True):
-        b.define(p.id, p.type, value)

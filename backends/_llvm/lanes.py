@@ -9,7 +9,7 @@ After Pharr and Mark, "ispc: A SPMD compiler for high-performance CPU programmin
 "Whole-function vectorization" (2011).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.analysis.divergence import Divergence
@@ -54,6 +54,11 @@ class Lanes:
     def define(self, id: int, type: DType, value: str) -> None:
         self.values[id] = value
         self.types[id] = type
+
+    def bind(self, params: Iterable[N.Param], values: Iterable[str]) -> None:
+        """Defines parameters or results."""
+        for p, value in zip(params, values, strict=True):
+            self.define(p.id, p.type, value)
 
     def uniform(self, *ids: int) -> bool:
         """Whether all these values are uniform."""
