@@ -12,7 +12,7 @@ from quadrants_lab.backends._llvm import ops
 from quadrants_lab.backends._llvm.lanes import Lanes
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty, variable_type
 from quadrants_lab.backends.layout import WORD, FrameLayout
-from quadrants_lab.backends.lower.digits import Splits
+from quadrants_lab.backends.lower.cells import Splits
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass

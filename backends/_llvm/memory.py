@@ -9,7 +9,7 @@ from typing import Any
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
-from quadrants_lab.backends.lower.digits import places as places_of
+from quadrants_lab.backends.lower.cells import places as places_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import is_row_major
 from quadrants_lab.ir.sizeexpr import SizeConst
@@ -131,7 +131,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
 
 
 def _digits(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
-    """See `lower.digits.places`; row by row the digits are the indices, and the extents may not be known."""
+    """See `lower.cells.places`; row by row the digits are the indices, and the extents may not be known."""
     return [(0, i, 1, 0) for i in index] if is_row_major(buffer.order) else places_of(buffer.order, index, b.splits)
 
 

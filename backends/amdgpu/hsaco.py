@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from quadrants_lab.backends import tools
-from quadrants_lab.backends._objects.linker import FUNCTION, SYMBOL, SYMBOLS, sections
 from quadrants_lab.backends.amdgpu import toolkit
+from quadrants_lab.backends.linker import FUNCTION, SYMBOL, SYMBOLS, sections
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _METADATA_NOTE = 32
