@@ -1,14 +1,12 @@
 """Sparse matrices against numpy's, and the peer's."""
 
-import json
 import sys
 
 import numpy as np
 import pytest
-from child import run
-from conftest import peer_python
 from lang import sparse_programs
 from lang.sparse_programs import DENSE, RIGHT, built, listed
+from peer.process import printed
 from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
@@ -29,9 +27,8 @@ def test_values():
 
 @CPU_ALONE
 @pytest.mark.peer
-def test_the_peer_finds_the_same(session):
-    theirs = json.loads(run(peer_python(), sparse_programs.__file__, "quadrants").stdout.splitlines()[-1])
-    for a, b in zip(theirs, sparse_programs.results(qd), strict=True):
+def test_the_peer_finds_the_same(session, kept):
+    for a, b in zip(printed(kept, sparse_programs.__file__, "quadrants"), sparse_programs.results(qd), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-3)
 
 
