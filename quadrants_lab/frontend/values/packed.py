@@ -14,7 +14,7 @@ import ast
 from typing import Any
 
 from quadrants_lab.frontend.values.memory import Element, Mem
-from quadrants_lab.frontend.values.number import Index, Num
+from quadrants_lab.frontend.values.number import Index, Num, id_of
 from quadrants_lab.frontend.values.value import Lowering
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -98,7 +98,7 @@ def _part(cx: Lowering, cell: Element) -> _Part:
     t = packed.words.dtype
     index, entry = ([Index(cx, i) for i in ids] for ids in (cell.index, cell.at))
     at, first = packed.field.find(index, entry)
-    shift = cx.b.cast(first.id, t) if isinstance(first, Index) else cx.const(first, t)
+    shift = cx.b.cast(id_of(cx, first, t), t)
     mask = cx.b.op("shl", cx.const((1 << packed.field.quant.bits) - 1, t), shift)
     return _Part(packed.words, tuple(i.id for i in at), shift, mask)
 
