@@ -1,4 +1,4 @@
-"""Which tasks run in lanes, and in how many, for `backends.cpu.schedule`; and functions of values that differ in them."""
+"""Which tasks run in lanes, and in how many, for `backends.cpu.schedule`; functions of values that differ in them."""
 
 from collections.abc import Collection
 from functools import cache
