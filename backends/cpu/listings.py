@@ -20,7 +20,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     def emitted() -> tuple[list[str], list[int]]:
         return tasks.module(lowered(), options, *jit.triple_and_layout()).lines()
 
-    def optimised() -> object:
+    def optimised() -> Module:
         """A new module each time, because making code from one changes it."""
         module = jit.parse(with_locations(*emitted()))
         jit.optimise(module, *tasks.loop_passes(lowered()))

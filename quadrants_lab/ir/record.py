@@ -55,7 +55,6 @@ class _Plain:
 
 
 _PLAIN: Any = _Plain
-_ALIAS = type(ClassVar[int])
 _NONE = dataclasses.MISSING
 _FIRST = 12  # instances that are made without a compiled `__init__`: as many as take less time than compiling it
 _OF_BASES = (MemberDescriptorType, property)  # what a base has under the name of a field, which is no default
@@ -70,7 +69,7 @@ def _fields(cls: Any) -> dict[str, Any]:
         found |= vars(base).get("__dataclass_fields__", {})
     for name, kind in cls.__annotations__.items():
         default = getattr(cls, name, dataclasses.MISSING)
-        if kind.startswith("ClassVar[") if type(kind) is str else type(kind) is _ALIAS and kind.__origin__ is ClassVar:
+        if getattr(kind, "__origin__", None) is ClassVar or (type(kind) is str and kind.startswith("ClassVar[")):
             continue
         f: Any
         if isinstance(default, dataclasses.Field):
