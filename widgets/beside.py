@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ from quadrants_lab.widgets import code
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.history import ratio
 from quadrants_lab.widgets.model import BackendRun, KernelView, LaunchView, Line, StageView, view_lines
-from quadrants_lab.widgets.source import last_unlowered
+from quadrants_lab.widgets.source import beginning, last_unlowered
 from quadrants_lab.widgets.tree import (
     Block,
     Difference,
@@ -262,8 +261,7 @@ def _code(stage: StageView, name: str) -> Lines:
 
 def own_source(view: KernelView) -> list[Line]:
     """The lines of the kernel alone: of a cell, those from its decorator to its end."""
-    head = re.compile(rf"\s*(async )?def {re.escape(view.name)}\(")
-    at = next((n for n, line in enumerate(view.source) if head.match(line.text)), None)
+    at = beginning(view)
     if at is None:
         return view.source
     deep = len(view.source[at].text) - len(view.source[at].text.lstrip())

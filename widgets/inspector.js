@@ -10,7 +10,7 @@ let serial = 0;
 /** Builds the inspector inside `host`. `shape`: {title, kernels: [name], panes: [[id, title]]}. */
 export function mount(host, shape, ask) {
   const uid = `qdi${serial++}`;
-  const root = element("div", { class: "qdi" });
+  const root = make("div", { class: "qdi" });
   root.innerHTML = `<div class="head"><span class="title"></span>
     <div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div><span class="right">
     <button type="button" class="ch whole" aria-label="Full window" title="full window (w)">
@@ -26,21 +26,18 @@ export function mount(host, shape, ask) {
   let parts = []; // objects that draw themselves: listings, graphs, sizes
 
   if (shape.kernels.length > 1) {
-    const select = element("select", { "aria-label": "Kernel" });
-    shape.kernels.forEach((name, i) =>
-      select.add(new Option(name, i, i === state.kernel, i === state.kernel)));
-    select.addEventListener("change", () => {
-      state.kernel = Number(select.value);
-      state.mark = null;
+    const change = (e) => {
+      Object.assign(state, { kernel: Number(e.target.value), mark: null });
       open();
-    });
-    title.append(select);
+    };
+    const options = shape.kernels.map((name, i) => new Option(name, i, i === state.kernel, i === state.kernel));
+    title.append(make("select", { "aria-label": "Kernel", change }, ...options));
   } else title.textContent = shape.kernels[0] ?? shape.title;
   shownWhole(root);
 
   for (const [id, text] of shape.panes) {
     const named = { type: "button", id: `${uid}-${id}`, "data-item": "", "data-pane": id };
-    tabs.append(element("button", { ...named, role: "tab", "aria-controls": panel.id }, text));
+    tabs.append(make("button", { ...named, role: "tab", "aria-controls": panel.id }, text));
   }
 
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
@@ -50,16 +47,16 @@ export function mount(host, shape, ask) {
     return into !== x && into.contains(x) ? x : null;
   };
 
-  /** Fills the slot with the answer to a request, or with what `make` makes of the answers to several. A
+  /** Fills the slot with the answer to a request, or with what `joined` makes of the answers to several. A
       focus inside stays there. */
-  async function load(request, into, make = ([html]) => html) {
+  async function load(request, into, joined = ([html]) => html) {
     const had = focusIn(into);
     into.setAttribute("aria-busy", "true");
     const wanted = [request].flat(), key = (into.dataset.asked = wanted.join(" "));
     const get = (what) => ask(what, (meanwhile) => {
       if (into.dataset.asked === key && meanwhile.parentNode !== into) into.replaceChildren(meanwhile);
     });
-    const html = make(await Promise.all(wanted.map(get)));
+    const html = joined(await Promise.all(wanted.map(get)));
     if (into.dataset.asked !== key) return; // a later request uses the slot
     into.removeAttribute("aria-busy");
     if (!root.contains(into)) return; // its pane was closed
@@ -110,9 +107,9 @@ export function mount(host, shape, ask) {
     const hooks = { uid, point, ask, marked: () => state.mark };
     parts = parts.filter((x) => panel.contains(x.host));
     const made = [];
-    for (const [name, make] of [["lines", lines], ["graph", graph], ["timeline", timeline],
+    for (const [name, start] of [["lines", lines], ["graph", graph], ["timeline", timeline],
       ["sizes", whatIf], ["cells", cells]]) {
-      for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(make(x, hooks));
+      for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(start(x, hooks));
     }
     parts.push(...made);
     unify(part);
@@ -308,17 +305,14 @@ function resizing(grip) {
   grip.addEventListener("pointermove", (e) => {
     if (e.buttons) move(e.clientX - grip.getBoundingClientRect().x - 3);
   });
-  grip.addEventListener("keydown", (e) => {
-    if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;
-    move(e.key === "ArrowLeft" ? -STEP : STEP);
-    e.preventDefault();
-  });
+  const keys = { ArrowLeft: () => move(-STEP), ArrowRight: () => move(STEP) };
+  grip.addEventListener("keydown", (e) => pressed(e, keys));
 }
 
 /** The inspector of a widget: it has the `initial` answers at once and asks the kernel for others. With the
     first answer it hides the static copy. */
 export function live({ model, el }, initial) {
-  const waiting = new Map(), hide = element("style");
+  const waiting = new Map(), hide = make("style");
   const copy = `[data-qd-static="${model.get("uid")}"]`;
   hide.textContent = `${copy},.jp-OutputArea-child:has(${copy}){display:none!important}`;
   el.style.display = "none";
@@ -359,13 +353,12 @@ export function live({ model, el }, initial) {
   /** What is shown meanwhile: one element with one button, so that no click on it is lost. */
   const progress = (request, asked) => {
     const seconds = Math.round((Date.now() - asked.since) / 1000),
-      p = (asked.told ??= element("p", { class: "none" }, " "));
+      p = (asked.told ??= make("p", { class: "none" }, " "));
     p.firstChild.data = asked.heard ? `${asked.text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
       "no answer yet: the kernel is busy; if it has ended, the notebook has not kept this view: run the cell";
     if (asked.heard && !p.children.length) {
-      const stop = element("button", { type: "button", class: "ch stop" }, "stop");
-      stop.addEventListener("click", (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); });
-      p.append(stop);
+      const click = (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); };
+      p.append(make("button", { type: "button", class: "ch stop", click }, "stop"));
     }
     return p;
   };

@@ -5,7 +5,19 @@ from collections.abc import Sequence
 from quadrants_lab.widgets import run as launches
 from quadrants_lab.widgets.code import MEASURES, bytes_of
 from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
-from quadrants_lab.widgets.tree import Block, Control, Table, Tree, Word, bold, button, head, seconds, size
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Table,
+    Tree,
+    Word,
+    bars,
+    bold,
+    button,
+    head,
+    seconds,
+    size,
+)
 
 CORES = "no number: a thread has the registers of its core"
 DRIVER = "not known: the driver chooses the number and does not tell"
@@ -45,7 +57,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     ask: Tree = ()
     if any(stage.known is None for stages in view.code.values() for stage in stages):
         ask = Block(button("make the code of all of them", f"{prefix}/all"))
-    plots = [bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items()]
+    plots = [times(f"{mode}: median of warm launches", compared) for mode, compared in modes.items()]
     right = [n for n, t in enumerate(titles) if t in ("median", "stack heap", "code") or t.endswith("launch")]
     return [
         () if modes else Block(ASK, "hint"),
@@ -102,16 +114,8 @@ def _registers(view: KernelView, backend: str) -> str:
     return next(filter(None, reversed(found)), NO_REGISTERS.get(backend, "–") if made else "not made yet")
 
 
-def bars(title: str, runs: Sequence[BackendRun]) -> Tree:
+def times(title: str, runs: Sequence[BackendRun]) -> Tree:
     """The times as bars relative to the longest."""
     timed = [(r.name, r.took) for r in runs if r.took]
-    top = max((t for _, t in timed), default=0.0) or 1.0
-    rows = [
-        Control("div", {}, [
-            Control("span", {}, name),
-            Control("u", {}, Control("i", {"style": f"width:{100 * t / top:.1f}%"})),
-            Control("b", {}, seconds(t)),
-        ])
-        for name, t in timed
-    ]  # fmt: skip
-    return Control("div", {"class": "bars"}, [Block(title), rows]) if rows else ()
+    top = max((t for _, t in timed), default=0.0)
+    return bars([(name, t / top, seconds(t), "") for name, t in timed], Block(title)) if timed else ()

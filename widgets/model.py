@@ -156,10 +156,8 @@ class CodeView:
     problem: str = ""
 
 
+# whether panes only show what is ready: then a `Lazy` value that was not made yet raises `NotReady`
 ONLY_READY: ContextVar[bool] = ContextVar("only ready", default=False)
-"""Whether panes only show what is ready: then a `Lazy` value that was not made yet raises `NotReady`."""
-
-
 T = TypeVar("T")
 
 
@@ -349,12 +347,11 @@ class StepTrace:
     """A window of the events of one iteration. ``events``: (index in ``statements``, value as text, operands as text)
     in order; the value of a trip and of the end of a loop is a list of the index ("" for none) and the carried values.
     ``stacks``: name, line, dtype. ``cut``: there are events after the window.
-
     ``first``: number of the first event, from 0. ``past``: summary of the events before it, as (index of the statement,
     value, number of the event). ``below``: for each stack the number of slots that ``past`` leaves out. ``found``:
     number of the wanted event, -1 for none. ``turn``: number of the first event of reverse code, -1 if it comes after
-    the window. ``back``: the task has reverse code. ``hidden``: names that only the compiler uses. ``why``: why this
-    iteration is shown, if nobody asked for it."""
+    the window. ``back``: the task has reverse code. ``hidden``: names that only the compiler uses. ``why``: why it is
+    this iteration, if nobody asked for it."""
 
     lane: str
     box: str

@@ -25,7 +25,7 @@ from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotRea
 from quadrants_lab.widgets.panes import PANES, answer, known
 from quadrants_lab.widgets.tree import COLOURS, colour_of, empty, requests
 
-PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
+PARTS = ("dom", "lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 

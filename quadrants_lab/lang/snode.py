@@ -386,7 +386,7 @@ class SNode:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         raise QuadrantsRuntimeError(
             f"{name}: layouts of hashed cells are outside of quadrants_lab",
-            code="QL2028",
+            code="QL2078",
             help="use pointer or bitmasked for what is sparse",
         )
 

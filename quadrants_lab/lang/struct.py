@@ -223,12 +223,13 @@ def as_mapping(value: Any) -> Any:
 
 def _member_value(value: Any, name: str) -> Any:
     """The value of a member of a `Struct` that is made without a type."""
-    if isinstance(value, Mapping):
-        return Struct(value)
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return Matrix(value)
-    if isinstance(value, (*_NUMBERS, Matrix, Struct)):
-        return value
+    match value:
+        case Mapping():
+            return Struct(value)
+        case list() | tuple() | np.ndarray():
+            return Matrix(value)
+        case bool() | int() | float() | np.generic() | Matrix() | Struct():
+            return value
     what = f"{name}: a struct cannot hold an object of type {type(value).__name__}"
     raise QuadrantsTypeError(what, code="QL2029")
 

@@ -40,11 +40,14 @@ def test_reduce_and_scan(op, dtype):
 
 @CPU_ALONE
 def test_rows_of_tiles(session):
-    for n in (0, A.TILE * A.ROW, A.TILE * A.ROW + 1, 3 * A.TILE * A.ROW - 5):
-        check_rows_of_tiles(n)
+    sizes = (0, A.TILE * A.ROW, A.TILE * A.ROW + 1, 3 * A.TILE * A.ROW - 5)
+    field = qd.field(qd.f32, max(sizes))
+    for n in sizes:
+        check_rows_of_tiles(n, field)
 
 
-def check_rows_of_tiles(n):
+def check_rows_of_tiles(n, field):
+    """``field``: of n elements or more; what it selects from it is compiled once."""
     x = drawn("i32", n)
     out, scanned, total = (np.zeros(max(k, 1), np.int32) for k in (n, n, 1))
     scratch, count = np.zeros(A.reduce_scratch_slots(n), np.uint32), np.zeros(1, np.int32)
@@ -52,9 +55,8 @@ def check_rows_of_tiles(n):
     assert total[0] == x.sum()
     assert scanned[1:n].tolist() == np.cumsum(x)[:-1].tolist()
     flags, sums, keys = (x > 3).astype(np.int32), np.zeros(max(n, 1), np.float32), np.zeros(max(n, 1), np.int32)
-    field, found = qd.field(qd.f32, max(n, 1)), np.zeros(max(n, 1), np.float32)
-    if n:
-        field.from_numpy(x.astype(np.float32))
+    found = np.zeros(max(n, 1), np.float32)
+    field.from_numpy(np.pad(x, (0, field.shape[0] - n)).astype(np.float32))
     selected(field, flags if n else keys, found, keys, sums, count, scratch, n)
     assert count[0] == np.count_nonzero(np.diff(flags, prepend=-1))
     assert found[: (x > 3).sum()].tolist() == x[x > 3].tolist()
@@ -153,12 +155,14 @@ def test_by_blocks_of_threads(session, monkeypatch):
         return True
     by_blocks.__qd_compile_time__ = True
     monkeypatch.setattr(A, "by_blocks", by_blocks)
-    for n in (0, 1, blocks.SPAN, blocks.SPAN + 1, 3 * blocks.SPAN + 77):
-        check_blocks(n)
+    sizes = (0, 1, blocks.SPAN, blocks.SPAN + 1, 3 * blocks.SPAN + 77)
+    field = qd.field(qd.f32, max(sizes))
+    for n in sizes:
+        check_blocks(n, field)
 
 
-def check_blocks(n):
-    check_rows_of_tiles(n)
+def check_blocks(n, field):
+    check_rows_of_tiles(n, field)
     x = np.random.default_rng(n).integers(-(2**31), 2**31, max(n, 1)).astype(np.float32)
     keys, values = qd.ndarray(qd.f32, x.shape), qd.ndarray(qd.i32, x.shape)
     keys.from_numpy(x)

@@ -34,7 +34,7 @@ LIVE = """async (script) => {
 FIELD = """<input aria-label="Launch" data-ask="0/code/" data-then="f" data-into="launch">"""
 STEP = ["%1 = load", 1, "value", "v", -1, [], 0]
 WINDOW = {"s": [STEP], "e": [[0, "1", ""]] * 3, "n": 0, "cut": True, "past": [], "below": [], "found": 0, "turn": -1,
-          "hidden": [], "names": [], "ask": "0/steps/1/0//"}  # fmt: skip
+          "back": True, "hidden": [], "names": [], "ask": "0/steps/1/0//"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

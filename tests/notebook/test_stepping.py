@@ -93,7 +93,7 @@ def test_a_gradient_opens_in_the_iteration_that_adds_most_to_it(cell, shell, par
     view = show(shell.user_ns["part"]).view
     trace = trace_of(view, "")
     assert (trace.lane, trace.why) == (lane, f"adds most to a gradient: {why}")
-    assert f"iteration {lane}, which {trace.why}" in render(view, "0/steps")
+    assert f"; it {trace.why}; the iterations are 1 .. 3" in render(view, "0/steps")
     assert trace_of(view, "1").lane == "1"
 
 
@@ -201,7 +201,7 @@ def test_one_gives_the_number_of_one_of_many_launches(cell, shell):
     assert len(view.kernels[0].steps.launches) == 1000
     whole = small_answers(view)["0/steps"]
     assert "<option" not in whole
-    assert re.search('<input[^>]* data-ask="0/steps/" data-into="launch"[^>]* data-then>', whole)
+    assert re.search('<input[^>]* data-ask="0/steps/" data-into="steps"[^>]* data-then>', whole)
     assert "kept: 1 to 500<" in whole
     assert 'data-req="0/steps/1f"' in whole  # the launch of the gradient that is shown
     forward = render(view, "0/steps/7f")

@@ -4,26 +4,7 @@ const BLUE = "#3f86d8", ORANGE = "#c8741f", MOST_CELLS = 64, MOST_HANDLES = 4096
 const digits = (v) => !Number.isFinite(v) ? String(v) : v === 0 ? "0" : Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4
   ? v.toExponential(3) : String(Number(v.toPrecision(6)));
 const millis = (t) => t < 1 ? `${t.toFixed(2)} ms` : t < 100 ? `${t.toFixed(1)} ms` : `${Math.round(t).toLocaleString("en")} ms`;
-const bytes = (n) => n < 1024 ? `${n} bytes` : n < 1048576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
 const isFloat = (dtype) => dtype[0] === "f";
-
-/** An element: tag, attributes (functions are listeners), children. */
-function make(tag, attributes = {}, ...children) {
-  const x = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") x.addEventListener(name, value);
-    else if (value !== undefined && value !== false) x.setAttribute(name, value);
-  }
-  x.append(...children);
-  return x;
-}
-
-/** An element of a drawing. */
-const svg = (name, attributes = {}) => {
-  const x = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) x.setAttribute(key, value);
-  return x;
-};
 
 /** Random numbers from a seed (mulberry32), in [0, 1). */
 function random(seed) {

@@ -10,7 +10,7 @@ from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Dict, Lit, Obj, Tuple, Value
+from quadrants_lab.frontend.values.values import Lit, Obj, Tuple, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -18,7 +18,7 @@ def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
         if node in cx.static_calls:
             raise cx.fail("QL1614", node)
         # entries may be run-time values: loops unroll over them
-        if not isinstance(value, (Obj, Dict, Tuple)):
+        if not value.is_object:
             static_truth(cx, value, node)
     cx.static_calls.add(call)
     return args[0] if len(args) == 1 else Tuple(args)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count, id_of, name_of, names_in
+from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, name_of, names_in
 from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
@@ -33,25 +33,28 @@ def assign(cx: Context, node: ast.Assign) -> None:
 def _accumulated(cx: Context, node: ast.Assign) -> bool:
     """Lowers ``a = a + x``, ``a = min(a, x)`` and the like of a local that iterations share as a reduction. Returns
     whether the statement was one."""
-    target, value = node.targets[0], node.value
+    target = node.targets[0]
     name = id_of(target)
     whole = cx.frame.env.get(name)
     if whole is None or not whole.is_shared or len(node.targets) > 1:
         return False
-    parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
-    own = [p for p in parts if id_of(p) == name]
-    rest = [p for p in parts if p is not None and p not in own]
-    if len(parts) != 2 or len(own) != 1 or not rest:
+    called: ast.expr | None = None
+    match node.value:
+        case ast.BinOp(left=first, op=operator, right=second):
+            op = _REDUCTIONS.get(type(operator), "")
+        case ast.Call(func=called, args=[first, second], keywords=[]):
+            op = ""
+        case _:
+            return False
+    if (id_of(first) == name) == (id_of(second) == name) or (op == "sub" and id_of(second) == name):
         return False
-    if isinstance(value, ast.BinOp) and (parts[0] in own or not isinstance(value.op, ast.Sub)):
-        op = _REDUCTIONS.get(type(value.op), "")
-    else:
-        called = cx.expr(value.func) if isinstance(value, ast.Call) and not value.keywords else None
-        known = getattr(called, "value", None)
+    if called is not None:
+        known = getattr(cx.expr(called), "value", None)
         op = getattr(known, "__qd_op__", None) or next((f.__name__ for f in (min, max) if known is f), "")
-    if any(n.id == name for n in names_in(rest[0])) or op not in (*_REDUCTIONS.values(), "min", "max"):
+    other = second if id_of(first) == name else first
+    if any(n.id == name for n in names_in(other)) or op not in (*_REDUCTIONS.values(), "min", "max"):
         return False
-    U.reduce(cx, op, variable(name, whole), cx.expr(rest[0]), target, rest[0], node)
+    U.reduce(cx, op, variable(name, whole), cx.expr(other), target, other, node)
     return True
 
 
@@ -69,8 +72,7 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
         if len(parts) != len(target.elts):
             raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(target.elts), "name"))
         # every value is read before any name is assigned: a, b = b, a
-        sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(parts)
-        for t, part, s in zip(target.elts, parts, sources, strict=True):
+        for t, part, s in zip(target.elts, parts, entries_of(source, len(parts)), strict=True):
             _bind(cx, t, part, node, s)
     elif not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
         place = locate(cx, target)

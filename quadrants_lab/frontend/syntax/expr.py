@@ -65,14 +65,17 @@ def compare(cx: Context, node: ast.Compare) -> Value:
 def _are_objects(left: Value, right: Value) -> bool:
     """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
     both = (left, right)
-    return all(isinstance(v, (Obj, Lit, Dict, Tuple)) for v in both) and not all(v.is_number for v in both)
+    return all(v.is_object or v.constant is not None for v in both) and not all(v.is_number for v in both)
 
 
 def _frozen(value: Any) -> Any:
     """The constant with tuples in place of lists, as `Context.python` has them."""
-    if isinstance(value, dict):
-        return {key: _frozen(v) for key, v in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+    match value:
+        case dict():
+            return {key: _frozen(v) for key, v in value.items()}
+        case list() | tuple():
+            return tuple(map(_frozen, value))
+    return value
 
 
 def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number) -> Number:

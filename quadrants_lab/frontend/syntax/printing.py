@@ -2,8 +2,9 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from quadrants_lab.frontend.diagnostics import names_in
+from quadrants_lab.frontend.diagnostics import id_of, names_in
 from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
@@ -83,7 +84,7 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
     is told from where it stands, in any part of the condition, if it still has the value that it had there."""
     rows, frame, block = cx.exprs, cx.frame, cx.b.stmts
     found: dict[str, Value | None] = {}
-    variables: dict[str, tuple[ast.Name, Value]] = {}
+    variables: dict[str, tuple[Any, Value]] = {}
     targets = [part.target for part in ast.walk(test) if isinstance(part, ast.comprehension)]
     bound = {name.id for name in names_in(*targets)}
 
@@ -93,8 +94,8 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
         text, always = ast.unparse(node), cx.b.stmts is block
         if always:
             found.setdefault(text, None)  # before the numbers in its subscripts
-        elif isinstance(node, ast.Name) and node.id in frame.env:
-            variables.setdefault(text, (node, frame.env[node.id]))
+        elif (name := id_of(node)) in frame.env:
+            variables.setdefault(text, (node, frame.env[name]))
         value = rows[type(node)](cx, node)
         if always and found[text] is None:
             found[text] = value

@@ -86,9 +86,10 @@ def _with(cx: Context, node: ast.With) -> None:
     body = cx.frame.source.node.body
     if section == "stream_parallel" and node in body:
         for other in body:
-            is_text = isinstance(other, ast.Expr) and isinstance(other.value, ast.Constant)
-            if not isinstance(other, (ast.With, ast.Pass)) and not is_text:
-                raise cx.fail("QL1214", other)
+            match other:
+                case ast.With() | ast.Pass() | ast.Expr(value=ast.Constant()):
+                    continue
+            raise cx.fail("QL1214", other)
     cx.stmts(node.body)
 
 

@@ -77,7 +77,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     if (found := value.entries(cx)) is not None:
         return found
     try:
-        known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
+        known = _python(cx, value, node)
         text = name_of(node)
         return tuple(cx.wrap(v, f"{text}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
@@ -87,9 +87,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
     """What `Context.python` returns for a space that is small enough to be unrolled."""
-    space = value.space if isinstance(value, V.Grouped) else value
-    axes = space.axes if isinstance(space, V.NdRange) else ()
-    n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in axes)
+    n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in value.axes)
     known = value.python(cx) if n <= MOST_ENTRIES else range(n)
     if isinstance(known, range):  # which may be longer than `len` can say
         check_count(cx, (known.stop - known.start) // known.step, node)

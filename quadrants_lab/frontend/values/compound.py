@@ -235,7 +235,7 @@ class Tuple(Value, tuple[Any, ...]):
     """A tuple of values. It has no numbers of its own: no local carries those in it."""
 
     words = "a tuple"
-    holds = True
+    holds = is_object = True
     brackets = ("(", ")")
     has_items = True
     parts = property(lambda self: self)
@@ -291,7 +291,7 @@ class Container(_Tree):
     ``keys`` are what its entries are found by."""
 
     __slots__ = ()
-    is_local = holds = True
+    is_local = holds = is_object = True
     keys: Any
 
     def describe(self) -> str:

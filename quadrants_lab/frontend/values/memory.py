@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from quadrants_lab.frontend.values.compound import Matrix, Tuple, position
+from quadrants_lab.frontend.values.compound import Matrix, Struct, Tuple, position
 from quadrants_lab.frontend.values.number import Num
 from quadrants_lab.frontend.values.value import Leaf, Lowering, Value
 from quadrants_lab.ir.nodes import Buffer
@@ -58,6 +58,10 @@ class Mem(_Memory):
         """The number of indices of an element."""
         return self.buffer.ndim - len(self.element_shape)
 
+    def element(self, index: tuple[int, ...]) -> Element:
+        """Its element at the index, not loaded."""
+        return Element(self, index)
+
     def structure(self) -> Any:
         return self.static_key
 
@@ -78,6 +82,10 @@ class StructMem(_Memory):
     @property
     def fields(self) -> tuple[Mem, ...]:
         return tuple(field for member in self.members.values() for field in member.fields)
+
+    def element(self, index: tuple[int, ...]) -> Struct:
+        """Its element at the index, not loaded."""
+        return Struct(self.type, {name: member.element(index) for name, member in self.members.items()})
 
 
 @dataclass(slots=True, eq=False)

@@ -3,7 +3,8 @@
 `Num` and `Lit` are numbers that are loaded. Both have a dtype (``dtype_in``: a literal without one has default_ip,
 default_fp or u1), are cast (``to``: the id of the number in a dtype; ``num``: an SSA value of it) and serve as an index
 or a loop bound (``as_index``: narrow dtypes as i32, u32 as i64). A literal is one whose ``constant`` is not None; it
-alone may have a ``dtype`` and a ``node``.
+alone may have a ``dtype``, which ``typed`` sets, and a ``node``. ``is_within``: a literal that the dtype holds, or a
+number of this dtype.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ class Num(Leaf):
 
     def num(self, cx: Lowering, dtype: DType | None) -> Num:
         return self if dtype is None or dtype is self.type else Num(self.to(cx, dtype), dtype)
+
+    def typed(self, dtype: DType) -> Num:
+        return self
+
+    def is_within(self, dtype: DType) -> bool:
+        return self.type is dtype
 
     def as_index(self, cx: Lowering) -> Num:
         return self if self.type.bits == 64 else cx.num(self, i64 if self.type is u32 else i32)
@@ -98,6 +105,12 @@ class Lit(Leaf):
     def num(self, cx: Lowering, dtype: DType | None) -> Num:
         t = dtype or self.dtype_in(cx.options)
         return Num(self.to(cx, t), t)
+
+    def typed(self, dtype: DType) -> Lit:
+        return Lit(self.value, self.node, dtype=dtype)
+
+    def is_within(self, dtype: DType) -> bool:
+        return dtype.holds(self.value)
 
     def as_index(self, cx: Lowering) -> Lit:
         number = int(self.value)

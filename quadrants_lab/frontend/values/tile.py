@@ -109,6 +109,7 @@ class Slab(_NoNumber):
     columns: tuple[Num, ...]
     words = "a slice of an array"
     cure = "load it into a tile, t[:] = a[i:j, k:l]; a column a[i:j, k] is a number in each thread"
+    slab = property(lambda self: self)
     is_column = property(lambda self: len(self.columns) == 1)
     is_row = property(lambda self: len(self.rows) == 1)
 
@@ -143,4 +144,4 @@ class Outer(_NoNumber):
 
 def is_place(place: Value) -> bool:
     """Whether an assignment to the place is a tile's."""
-    return place.tile is not None or isinstance(place, Slab)
+    return place.tile is not None or place.slab is not None

@@ -132,7 +132,7 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> Place:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
     if place.is_memory:
         return place
-    if isinstance(place, V.Slab):
+    if place.slab is not None:
         place.number(cx, node)
     if place.holds and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")

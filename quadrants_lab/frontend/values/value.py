@@ -42,7 +42,10 @@ class Value:
     fields      the fields of a field or ndarray: one, or those of the members of structs
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
     snode       the node of a layout that it is
+    axes        of an ndrange, begin and end of each
     tile        the tile that it is, memory that a variable owns
+    slab        the slice of an array of which a tile is loaded
+    is_object   whether Python has an object for all of it: it is captured, or a list, dict or tuple
     static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
                 can decide on it; with the same key the recursion would not end
     """
@@ -73,7 +76,10 @@ class Value:
     fields: Any = ()
     captured: Any = None
     snode: Any = None
+    axes: Any = ()
     tile: Any = None
+    slab: Any = None
+    is_object = False
 
     def describe(self) -> str:
         """The value in words, for messages."""
