@@ -41,15 +41,14 @@ def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
     b.values, b.types, b.offsets, b.linear, b.polls = {}, {}, {}, set(), False
     b.fast = "contract " if wide and f.name.partition(".")[0] not in _EXACT else ""
     b.ranges = Ranges(replace(b.kernel, body=f.body))
-    for p, x in zip(f.params, names, strict=True):
-        b.define(p.id, p.type, x)
+    b.bind(f.params, names)
     b.block(f.body)
     b.fn.put(f"ret {out} {b.value(f.body[-1].operands()[0], lanes)}")
     if wide:
         b.fn.ids = [caller.fn.stmt] * len(b.fn.ids)
         b.fn.close(library=True)
     else:
-        b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))
+        b.fn.as_helper(symbol)
 
 
 def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:

@@ -14,8 +14,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from quadrants_lab.backends import disk_cache, forks, llvm_binding as binding
-from quadrants_lab.backends._objects import linker
+from quadrants_lab.backends import disk_cache, forks, linker, llvm_binding as binding
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.llvm_binding import Machine, Module, llvm, text_of
 from quadrants_lab.ir.deep_recursion import syntax_tree

@@ -13,7 +13,7 @@ from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Place, locate
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
-from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, i64, promote, u1, u64
@@ -113,9 +113,9 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
     """int(x), float(x) and bool(x). A string such as "inf" is read when the kernel is compiled."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        if isinstance(x, Obj) and isinstance(x.raw, str) and meaning is not bool:
+        if isinstance(x.captured, str) and meaning is not bool:
             with suppress(ValueError):
-                return Lit(meaning(x.value), call)
+                return Lit(meaning(x.captured), call)
         number = cx.argument(call, 0, x)
         folded = arith.fold(meaning, number, node=call)
         if folded is not None:

@@ -76,6 +76,9 @@ class Obj(Value):
             raise cx.fail("QL1409", node, name=self.text)
         raise cx.fail("QL1406", node, what=self.describe())
 
+    def identity(self) -> Any:
+        return self.value
+
     def python(self, cx: Lowering) -> Any:
         return self.value
 

@@ -173,7 +173,7 @@ def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
     slice."""
     if isinstance(node.slice, ast.Slice):
         return base.item(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
-    code = "QL1513" if isinstance(base, V.Obj) and not isinstance(base.value, dict) else "QL1508"
+    code = "QL1508" if base.captured is None or isinstance(base.captured, dict) else "QL1513"
     index = cx.known(cx.expr(node.slice), code, node.slice, what=base.describe(), text=name_of(node.value))
     return base.item(cx, index, repr(index), node)
 
@@ -201,8 +201,8 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
         at = cx.index(number)
         if base.clamp:
             ids.append(_clamped(cx, at, cx.extent(base.buffer, k)))
-        elif first and isinstance(at, V.Num):
-            t = at.type if i32.holds(first) else i64
+        elif first and at.constant is None:
+            t = cx.type_of(at) if i32.holds(first) else i64
             ids.append(cx.b.op("sub", cx.to(at, t), cx.const(first, t)))
         else:
             ids.append(cx.to(at, cx.type_of(at)))
@@ -316,7 +316,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         return method
     base = locate(cx, node.value)
     value = base.held(cx, node.value)
-    if isinstance(value, V.Lit) and value.member is not None:
+    if value.member is not None:
         value = V.Obj(value.member, name_of(node.value))
     found = _OWNERS[type(value)](cx, base, value, node) if type(value) in _OWNERS else None
     if found is None:
