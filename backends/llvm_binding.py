@@ -97,6 +97,17 @@ def _library() -> Any:
     return ctypes.CDLL(library_path())
 
 
+@cache
+def load_soon() -> None:
+    """Loads LLVM on another thread, which does not hold Python up. The first function that is called waits for that."""
+    forks.start(_open, library_path().encode(), name="LLVM")
+
+
+def _open(path: bytes) -> None:
+    """As `_library`, but without Python's lock."""
+    ctypes.CDLL(None).dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
+
+
 llvm: Any = _Functions()
 
 
