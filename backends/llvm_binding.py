@@ -97,6 +97,17 @@ def _library() -> Any:
     return ctypes.CDLL(library_path())
 
 
+@cache
+def load_soon() -> None:
+    """Loads LLVM on another thread, which does not hold Python up. The first function that is called waits for that."""
+    forks.start(_open, library_path().encode(), name="LLVM")
+
+
+def _open(path: bytes) -> None:
+    """As `_library`, but without Python's lock."""
+    ctypes.CDLL(None).dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
+
+
 llvm: Any = _Functions()
 
 
@@ -178,10 +189,11 @@ class Machine:
 
 
 class Module:
-    """LLVM IR in a context, which ends with its modules."""
+    """LLVM IR in a context, which ends with its modules. ``source``: the text or bitcode that it was made from."""
 
-    def __init__(self, pointer: int, context: _Context) -> None:
+    def __init__(self, pointer: int, context: _Context, source: str | bytes) -> None:
         self.pointer = pointer
+        self.source = source
         self._context = context
 
     def __str__(self) -> str:
@@ -194,7 +206,7 @@ class Module:
             raise RuntimeError(why)
 
     def clone(self) -> Module:
-        return Module(llvm.CloneModule(self.pointer), self._context)
+        return Module(llvm.CloneModule(self.pointer), self._context, self.source)
 
     def set_system(self, triple: str, layout: str) -> None:
         llvm.SetTarget(self.pointer, triple.encode())
@@ -253,7 +265,7 @@ class _Context:
             pointer, why = text_of("ParseBitcode", self.pointer, text, len(text))
         if not pointer:
             raise RuntimeError(f"LLVM IR parsing error\n{why}")
-        return Module(pointer, self)
+        return Module(pointer, self, text)
 
 
 def parse(*texts: str | bytes, library: Mapping[str, str] = NOTHING) -> Module:

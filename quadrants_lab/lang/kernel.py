@@ -285,10 +285,10 @@ class GraphKernel(Kernel):
 
     def __init__(self, fn: Callable[..., Any], variants: TensorVariants, graph: Graph) -> None:
         super().__init__(fn, variants)
-        for n, step in enumerate(graph):
+        for step in graph:
             if step.piece is not None:
                 piece = TensorVariants(step.piece, variants.parameters, variants.graph)
-                graph[n] = step._replace(piece=_kernel(fn, piece))
+                step.piece = _kernel(fn, piece)
         self.steps = graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> GraphStatus | None:

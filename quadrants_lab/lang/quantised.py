@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.frontend.values import packed
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u32, u64
 from quadrants_lab.lang.dense import Dense, ScalarField
@@ -24,6 +24,8 @@ from quadrants_lab.lang.exchange import from_torch, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector, plain
 
 Array = npt.NDArray[Any]
+# an import of the package imports no IR
+decoded, encoded = (lazily("frontend.values.packed", name) for name in ("decoded", "encoded"))
 
 
 class Computed:
@@ -87,12 +89,12 @@ class QuantType:
     def decoded(self, raw: Array) -> Array:
         """The numbers that these bits, an array of u64, stand for."""
         with np.errstate(all="ignore"):
-            return np.asarray(packed.decoded(Computed, self, raw, u64))
+            return np.asarray(decoded(Computed, self, raw, u64))
 
     def encoded(self, values: Array) -> Array:
         """The bits of numbers, as an array of u64."""
         with np.errstate(all="ignore"):
-            return np.asarray(packed.encoded(Computed, self, values.astype(self.compute.numpy), u64))
+            return np.asarray(encoded(Computed, self, values.astype(self.compute.numpy), u64))
 
     @property
     def bias(self) -> int:

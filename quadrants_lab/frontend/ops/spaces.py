@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Container
+from dataclasses import fields, replace
 from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin
@@ -103,7 +104,8 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
         raise cx.fail("QL1201", call, what="bit_vectorize=True, of quantised arrays,", cure="leave it out")
     if given.get("parallelize") == 1:
         given["serialize"] = True
-    cx.config = cx.config._replace(**{k: v for k, v in given.items() if k in LoopConfig._fields and v is not None})
+    known = {field.name for field in fields(LoopConfig)}
+    cx.config = replace(cx.config, **{k: v for k, v in given.items() if k in known and v is not None})
     return Obj(None)
 
 
