@@ -121,8 +121,7 @@ class GpuFrame(Frame):
         return heap_plan(tasks, by_id, fewest, wanted, limit, budget or limit)
 
     def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
-        for s, cap in zip(self.words.stacks, caps, strict=True):
-            self.place_stack(s, cap, plan.at[s.id])
+        self.place_stacks(caps, plan.at)
         WORD_FORM.pack_into(self.view, L.THREADS, plan.threads)
         self.stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes

@@ -54,13 +54,10 @@ def _if_in_lanes(b: Body, s: N.If) -> None:
 def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
     """The values of an arm that runs where a lane takes it."""
     fn = b.fn
-    run, join = fn.label("lanes"), fn.label("join")
     before = fn.block
-    fn.branch(b.any(b.mask), run, join)
-    fn.start(run)
-    values = b.block(arm, results)
-    after = fn.block
-    fn.enter(join)
+    with fn.when(b.any(b.mask), "lanes", "join"):
+        values = b.block(arm, results)
+        after = fn.block
     both = zip(results, values, strict=True)
     return tuple(fn.phi(b.type_of_param(r), (v, after), ("zeroinitializer", before)) for r, v in both)
 
@@ -88,7 +85,7 @@ def while_(b: Body, s: N.While) -> None:
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     first = [("i32", str(STRIP))] if rarely else [] if together else [(b.truth, outer)]  # trips left, or who goes on
     phis, again = fn.cycle(head, *_carried(b, s.carried, b.given(s.carried, s.inits)), *first)
-    _define(b, s.carried, phis[: len(s.carried)])
+    b.bind(s.carried, phis[: len(s.carried)])
     if not together:
         b.mask = phis[-1]
     (more,) = b.block(s.cond)
@@ -105,7 +102,7 @@ def while_(b: Body, s: N.While) -> None:
     fn.jump(head)
     fn.start(done)
     b.mask = outer
-    _define(b, s.results, [b.values[p.id] for p in s.carried])
+    b.bind(s.results, [b.values[p.id] for p in s.carried])
 
 
 def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
@@ -118,13 +115,10 @@ def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) 
 def _poll_rarely(b: Body, left: str) -> str:
     """Polls where ``left`` trips are the last one of a strip; the number of trips that are left then."""
     fn = b.fn
-    fewer = fn.let(f"sub i32 {left}, 1")
-    look, on, counted = fn.label("look"), fn.label("on"), fn.block
-    fn.branch(fn.let(f"icmp eq i32 {fewer}, 0"), look, on)
-    fn.start(look)
-    b.poll()
-    polled = fn.block
-    fn.enter(on)
+    fewer, counted = fn.let(f"sub i32 {left}, 1"), fn.block
+    with fn.when(fn.let(f"icmp eq i32 {fewer}, 0"), "look"):
+        b.poll()
+        polled = fn.block
     return fn.phi("i32", (fewer, counted), (str(STRIP), polled))
 
 
@@ -197,7 +191,7 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head = fn.label("for")
     (index, *phis), again = fn.cycle(head, (t, start), *_carried(b, s.carried, inits))
-    _define(b, (s.index, *s.carried), [index, *phis])
+    b.bind((s.index, *s.carried), [index, *phis])
     if takes_part:
         b.mask = b.masked(b.mask, takes_part(index))
     nexts = _kept(b, s.carried, b.block(s.body, s.carried), not takes_part)
@@ -276,8 +270,3 @@ def _trips(b: Body, s: N.For) -> Range:
 def _carried(b: Body, params: tuple[N.Param, ...], inits: Values) -> list[tuple[str, str]]:
     """The types of what a loop carries, with the first values, for `Function.cycle`."""
     return [*zip(map(b.type_of_param, params), inits, strict=True)]
-
-
-def _define(b: Body, params: tuple[N.Param, ...], values: list[str]) -> None:
-    for p, value in zip(params, values, strict=True):
-        b.define(p.id, p.type, value)

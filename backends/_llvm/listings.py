@@ -83,12 +83,13 @@ _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """How to read a device's assembly: which lines are an ``instruction``, which are ``noise`` that is not shown, and
-    which part of a line is a ``comment``."""
+    """How to read a device's assembly: which lines are an ``instruction``, which are ``noise`` that is not shown, which
+    part of a line is a ``comment``, and which lines give the number of a statement as the ``location`` of the next."""
 
     instruction: re.Pattern[str]
     noise: re.Pattern[str]
     comment: re.Pattern[str]
+    location: re.Pattern[str] = _LOC
 
     def lines(self, text: str) -> tuple[list[str], list[int]]:
         """The lines to show, and the statement id of each of them."""
@@ -96,7 +97,7 @@ class Assembly:
         ids: list[int] = []
         now = NO_ID
         for line in text.splitlines():
-            loc = _LOC.match(line)
+            loc = self.location.match(line)
             if loc:
                 now = int(loc[1]) or NO_ID
             elif line.strip() == "}":  # of a function

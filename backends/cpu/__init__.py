@@ -51,5 +51,5 @@ def target_key() -> str:
     from quadrants_lab.backends.cpu import jit
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("cpu", "cpu/lanes", "_llvm", "_objects")
+    sources = digest("cpu", "_llvm")
     return f"{jit.target_key()}/{sources}"

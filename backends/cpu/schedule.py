@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import estimate
-from quadrants_lab.backends.cpu.lanes import choose, vector_loops
+from quadrants_lab.backends.cpu import lanes as choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
 from quadrants_lab.backends.lower import sums
 from quadrants_lab.backends.lower.sums import reductions

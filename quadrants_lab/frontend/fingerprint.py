@@ -169,34 +169,30 @@ class Fingerprint:
 
     def _other(self, value: Any, kind: type) -> None:
         module = str(getattr(value, "__module__", None) or "")
-        if isinstance(value, types.ModuleType):
-            self._add(value, f"module {value.__name__}")
-        elif isinstance(value, type):
-            self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
-        elif isinstance(value, np.generic) or kind is np.ndarray:
-            if value.dtype.hasobject or value.nbytes > MOST_BYTES:
+        match value:
+            case types.ModuleType():
+                self._add(value, f"module {value.__name__}")
+            case type():
+                self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
+            case types.FunctionType() if not _is_ours(module):
+                self._function(value, value.__annotations__)
+            case types.FunctionType(__closure__=None) | types.BuiltinFunctionType(__self__=types.ModuleType()):
+                self.texts.append(f"function {module}.{value.__qualname__}")
+            case types.MethodType():
+                self.texts.append("method")
+                self._describe(value.__func__)
+                self._describe(value.__self__)
+            case types.GenericAlias() if kind is types.GenericAlias:
+                self._transparent("alias", (value.__origin__, *value.__args__))
+            case _ if isinstance(value, np.generic) or kind is np.ndarray:
+                if value.dtype.hasobject or value.nbytes > MOST_BYTES:
+                    raise IndescribableError
+                self.texts.append(f"{value.dtype!r} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
+            case _ if _stands_for_more(value, kind):
                 raise IndescribableError
-            self.texts.append(f"{value.dtype!r} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
-        elif kind is types.FunctionType and not _is_ours(module):
-            self._function(value, value.__annotations__)
-        elif (kind is types.FunctionType and not value.__closure__) or _is_builtin(value):
-            self.texts.append(f"function {module}.{value.__qualname__}")
-        elif kind is types.MethodType:
-            self.texts.append("method")
-            self._describe(value.__func__)
-            self._describe(value.__self__)
-        elif kind is types.GenericAlias:
-            self._transparent("alias", (value.__origin__, *value.__args__))
-        elif (
-            isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
-            or kind.__module__ in ("typing", "functools")  # their objects stand for others
-            or inspect.getattr_static(kind, "__getattribute__") is not object.__getattribute__
-            or any(hasattr(value, mark) for mark in _RULES)
-        ):
-            raise IndescribableError
-        else:
-            self._add(value, f"object {callable(value)} {getattr(kind, '__qd_data_oriented__', '')}")
-            self._describe(kind)
+            case _:
+                self._add(value, f"object {callable(value)} {getattr(kind, '__qd_data_oriented__', '')}")
+                self._describe(kind)
 
     def _add(self, value: Any, text: str) -> None:
         """Describes an object that has an identity, and gives it the next number."""
@@ -306,6 +302,16 @@ def is_pure(fn: Any) -> bool:
     if isinstance(fn, type) or _is_builtin(fn):
         return fn.__module__ == "math" or _path(fn) in _BUILTINS
     return False
+
+
+def _stands_for_more(value: Any, kind: type) -> bool:
+    """Whether the attributes of an object that are read do not say all that the front end knows of it."""
+    return (
+        isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
+        or kind.__module__ in ("typing", "functools")  # their objects stand for others
+        or inspect.getattr_static(kind, "__getattribute__") is not object.__getattribute__
+        or any(hasattr(value, mark) for mark in _RULES)
+    )
 
 
 def _is_opaque(value: Any) -> bool:

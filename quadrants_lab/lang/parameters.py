@@ -87,12 +87,13 @@ def language_annotation(given: Any) -> Any:
     without saying so. What is Final is a template."""
     if given is Final or get_origin(given) is Final:
         return A.Template()
-    if isinstance(given, UnionType) or get_origin(given) is Union:
-        inner = [language_annotation(part) for part in get_args(given) if part is not NoneType]
-        given = inner[0] if len(inner) == 1 else None
-        if isinstance(given, A.NdarrayType):
-            given = A.TensorType(given)
-        return given if isinstance(given, (A.Template, A.TensorType)) else None
+    if get_origin(given) in (UnionType, Union):
+        match [language_annotation(part) for part in get_args(given) if part is not NoneType]:
+            case [A.NdarrayType() as array]:
+                return A.TensorType(array)
+            case [A.Template() | A.TensorType() as only]:
+                return only
+        return None
     with suppress(TypeError):  # it is not hashable, so it is no shorthand
         given = _SHORTHANDS.get(given, given)
     if isinstance(given, type) and issubclass(given, Tensor):

@@ -1,11 +1,12 @@
-"""Stand-ins for the user's face of the language, and kernels read from the files in `cases`."""
+"""Stand-ins for the user's face of the language, and kernels read from the fixtures in `cases`."""
 
 import linecache
 import math
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def fields() -> dict[str, Any]:
 
 
 class Case:
-    """A kernel of a case file, with the arguments that it is described to have."""
+    """A kernel of a fixture, with the arguments that it is described to have."""
 
     def __init__(self, fn: Callable[..., Any], specs: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.fn, self.specs, self.options = fn, specs, CompileOptions(**options)
@@ -180,14 +181,29 @@ class Case:
         return "\n".join([str(w.message) for w in caught] + shown)
 
 
-def load(path: Path, **extra: Any) -> dict[str, Case]:
-    """The cases of a file by name: its functions, except those decorated with ``@plain``, which cases call. A kernel
-    with arguments or options is decorated with ``@kernel(specs..., options...)``.
+BETWEEN, BEFORE_OUTPUT = "\n===\n", "\n---"
 
-    The file is known to linecache under its bare name, so that expected texts do not depend on where it lies.
+
+def sources(path: Path) -> list[str]:
+    """The programs of a fixture: parts of the file between lines of ===, each up to the line --- before its output."""
+    return [part.partition(BEFORE_OUTPUT)[0] for part in path.read_text().split(BETWEEN)]
+
+
+def fixture(path: Path, output: Callable[[Case], str]) -> str:
+    """The fixture's text with the output that its programs have now."""
+    shown = [output(case) for case in load(path).values()]
+    parts = zip(sources(path), shown, strict=True)
+    return BETWEEN.join(f"{source}{BEFORE_OUTPUT}\n{text}".rstrip("\n") for source, text in parts) + "\n"
+
+
+def load(path: Path, **extra: Any) -> dict[str, Case]:
+    """The kernels of a fixture by name. A part has one, under what it calls: that is decorated, with ``@plain`` where
+    it is a function of Python. A kernel with arguments or options is decorated with ``@kernel(specs..., options...)``.
+    All parts have the same globals.
+
+    Each part is a file of its own to linecache, under its kernel's name, so that an expected text depends neither on
+    other parts nor on where the fixture lies.
     """
-    text = path.read_text()
-    linecache.cache[path.name] = (len(text), None, text.splitlines(keepends=True), path.name)
     called: list[Callable[..., Any]] = []
 
     def kernel(*specs: Any, **options: Any) -> Callable[..., Case]:
@@ -201,9 +217,12 @@ def load(path: Path, **extra: Any) -> dict[str, Case]:
         "qd": qd, "math": math, "np": np, "kernel": kernel, "plain": plain, "scalar": ScalarSpec, "array": NdarraySpec,
         "const": TemplateSpec, **fields(), **types(), **sparse_nodes(), **extra,
     }  # fmt: skip
-    given = dict(names)
-    exec(compile(text, path.name, "exec"), names)
-    made = [(name, value) for name, value in names.items() if value is not given.get(name) and value not in called]
-    cases = {name: value if isinstance(value, Case) else Case(value, (), {}) for name, value in made
-             if isinstance(value, (Case, FunctionType))}  # fmt: skip
-    return dict(sorted(cases.items(), key=lambda item: item[1].fn.__code__.co_firstlineno))
+    cases = {}
+    for text in sources(path):
+        name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), names)
+        made = names[name]
+        assert made not in called
+        cases[name] = made if isinstance(made, Case) else Case(made, (), {})
+    return cases

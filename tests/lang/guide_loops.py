@@ -97,20 +97,15 @@ def some_threads_are_enough(qd):
     k()
     return [y.to_numpy().sum()]
 
-@row(10, 3)
-def loops_inside_run_in_order(qd):
-    y = qd.field(qd.i32, shape=2)
-    @qd.kernel
-    def k():
-        for i in range(2):
-            s = 0
-            for j in range(5):
-                if i == 1 and j == 3:
-                    break
-                s += j
-            y[i] = s
-    k()
-    return y.to_numpy()
+@row.filled(10, 3, dtype="i32")
+def loops_inside_run_in_order(qd, y):
+    for i in range(2):
+        s = 0
+        for j in range(5):
+            if i == 1 and j == 3:
+                break
+            s += j
+        y[i] = s
 
 @row(6, 2)
 def two_loops_in_order(qd):
@@ -417,29 +412,19 @@ def loops_over_a_field_and_its_neighbours(qd):
     a = y.to_numpy()
     return [a[0, 1], a[:, 1:3].sum() - 8, a[0].sum() + 2]
 
-@row(5, math.pi)
-def a_range_backwards_by_hand(qd):
-    y = qd.field(qd.f32, shape=2)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            last = 0
-            for i in range(5):
-                last = 9 - i
-            y[0] = last
-            y[1] = math.pi
-    k()
-    return y.to_numpy()
+@row.filled(5, math.pi)
+def a_range_backwards_by_hand(qd, y):
+    for _ in range(1):
+        last = 0
+        for i in range(5):
+            last = 9 - i
+        y[0] = last
+        y[1] = math.pi
 
-@row(0, 2, 4, 0, peer="")
-def a_range_with_a_step(qd):
-    y = qd.field(qd.i32, shape=4)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            at = 0
-            for i in range(0, 6, 2):
-                y[at] = i
-                at += 1
-    k()
-    return y.to_numpy()
+@row.filled(0, 2, 4, 0, dtype="i32", peer="")
+def a_range_with_a_step(qd, y):
+    for _ in range(1):
+        at = 0
+        for i in range(0, 6, 2):
+            y[at] = i
+            at += 1

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from notebook.browser import chromium, offline
+from notebook.browser import offline
+from playwright.sync_api import Browser
 
 Numbers = np.ndarray[Any, Any]
 STEP = 1e-30  # of the complex step, whose derivative has no rounding but that of the function
@@ -77,14 +78,14 @@ FORMULAS: dict[str, Callable[..., Any]] = {
 }
 
 
-def compare(file: Path) -> tuple[int, int]:
+def compare(browser: Browser, file: Path) -> tuple[int, int]:
     """Opens the page, offline, and compares each panel that has a formula; the numbers of panels, and of these. Nothing
     may be asked of another host, and no script may fail."""
-    with chromium() as browser:
-        page, said = offline(browser)
-        page.goto(f"file://{file}")
-        page.wait_for_function(COMPUTED)
-        panels = page.evaluate(READ)
+    page, said = offline(browser)
+    page.goto(f"file://{file}")
+    page.wait_for_function(COMPUTED)
+    panels = page.evaluate(READ)
+    page.close()
     assert said == []
     known = [x for x in panels if x["title"] in FORMULAS]
     for x in known:

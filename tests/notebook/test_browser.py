@@ -81,8 +81,7 @@ def test_the_buttons_of_the_stepper_stay_where_they_are(sample: Lab):
     def place(x: Locator) -> float:
         return x.bounding_box()["y"] - panel.bounding_box()["y"]
     before = place(button)
-    for _ in range(89):
-        panel.locator('[data-move="+"]').click()
+    panel.locator('[data-move="+"]').evaluate("(x) => { for (let n = 0; n < 89; n++) x.click(); }")
     assert "step 90 of 90 and more" in panel.locator(".now").inner_text()
     assert place(button) == before
     for x in (".ln.here", ".vals .fresh"):

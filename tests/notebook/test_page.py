@@ -1,17 +1,16 @@
 """The inspector as a page in a browser, on hand-made data: one browser, no server; colours in both themes."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-import child
 import nbformat
 import numpy as np
 import pytest
 
 pytest.importorskip("playwright")
 
+from nbconvert.nbconvertapp import NbConvertApp
 from notebook.browser import chromium, offline  # after the skip: it imports playwright
 from notebook.sample import Live, cell_view
 from notebook.test_listings import loops
@@ -441,7 +440,7 @@ def test_keys(page: Page):
 
 
 @pytest.mark.parametrize("to", ["html", "qdhtml"])
-def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_path: Path, to: str):
+def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_path: Path, to: str, monkeypatch):
     """For ``html`` with the settings that lie beside the notebooks."""
     model = {"model_name": "AnyModel", "model_module": "anywidget", "model_module_version": "0.9.0", "state": {}}
     state = {"state": {"m": model}, "version_major": 2, "version_minor": 0}
@@ -454,8 +453,11 @@ def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_p
         cells=[cell], metadata={"widgets": {"application/vnd.jupyter.widget-state+json": state}}
     )
     nbformat.write(book, tmp_path / "s.ipynb")
-    env = {"JUPYTER_CONFIG_PATH": str(ROOT / "notebooks")}
-    child.run(sys.executable, "-m", "nbconvert", "--to", to, "s.ipynb", cwd=tmp_path, env=env)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(ROOT / "notebooks"))
+    monkeypatch.chdir(tmp_path)
+    program = NbConvertApp()
+    program.initialize(["--to", to, "s.ipynb"])
+    program.start()
     asked: list[str] = []
     page, _ = offline(browser[0].context.browser)
     page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)

@@ -345,3 +345,28 @@ def test_a_plot_says_how_many_values_are_not_finite(opened, tmp_path: Path):
     page.get_by_label("Plot v", exact=True).check()
     caption = page.locator(".plot figcaption").inner_text()
     assert re.fullmatch(r"v: -0.5000 to 0.2500, and [1-9] times NaN or infinity", caption)
+
+
+def test_a_stack_of_what_an_operation_reads_does_not_restore_the_variable(opened, tmp_path: Path):
+    """It holds 0.3 * v; what is left of v says so, and the slope is there to its last digit."""
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f64, 4, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    x.from_numpy(START)
+
+    @qd.kernel
+    def fades():
+        for i in x:
+            v = x[i]
+            for _ in range(40):
+                v = qd.sin(0.3 * v)
+            y[None] += v
+
+    with recording() as recorder, qd.ad.Tape(y):
+        fades()
+    page = opened(export(cell_view("cell", recorder), tmp_path / "k.html", iterations=[2]))
+    page.get_by_label("Iteration to follow").fill("2")
+    page.keyboard.press("Enter")
+    page.get_by_text("gradient of fades, iteration 2").wait_for()
+    page.get_by_role("button", name="last step").click()
+    assert f"x.grad[2] += {x.grad[2]:.6g}" in page.locator(".mem").inner_text()
+    assert page.locator(".vals td.muted").get_attribute("title") == "as the way forwards left it"

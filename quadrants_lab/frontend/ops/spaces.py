@@ -12,7 +12,6 @@ from quadrants_lab.frontend.values.values import (
     NdRange,
     Obj,
     Range,
-    Tuple,
     Value,
 )
 
@@ -32,7 +31,7 @@ def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
 def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = None) -> Value:
     bounds: list[tuple[Value, Value]] = []
     for k, a in enumerate(args):
-        pair = a.entries(cx) if isinstance(a, (Tuple, Obj)) else None
+        pair = a.entries(cx) if a.has_items else None
         if pair is not None and len(pair) != 2:
             raise cx.fail("QL1707", argument_node(call, k), what=a.describe())
         begin, end = pair or (Lit(0, call), a)

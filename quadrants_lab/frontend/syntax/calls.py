@@ -70,7 +70,7 @@ def call(cx: Context, node: ast.Call) -> V.Value:
 def _method(cx: Context, node: ast.Call, target: V.BoundMethod, procedure: bool) -> V.Value:
     """A call of a method: an operation or func whose first argument is the value that it is called on."""
     assert isinstance(node.func, ast.Attribute)
-    if isinstance(target.self, V.Container):
+    if target.self.token is not None:
         args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
         if keywords:
             raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
@@ -153,7 +153,7 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: V.Value) -> V.
 
 def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> V.Value:
     """The operation on its arguments, element by element if that is its meaning on matrices."""
-    if not row.elementwise or not any(isinstance(a, V.Matrix) for a in args):
+    if not row.elementwise or not any(a is not None and a.shape for a in args):
         return row.lower(cx, node, *args)
     spread = [k for k, a in enumerate(args) if isinstance(a, (V.Num, V.Lit, V.Matrix, V.Tuple))]
     nodes = [argument_node(node, k) for k in spread]
@@ -197,7 +197,7 @@ def _python(
     if fn is list and not keywords and len(args) < 2:
         return V.List(iterate(cx, args[0], node.args[0]) if args else (), cx.depth)
     if fn is dict and len(args) < 2:
-        base = args[0].members if args and isinstance(args[0], V.Dict) else {}
+        base = args[0].copied if args and args[0].kind == "dict" else {}
         if len(base) or not args:
             return V.Dict({**base, **keywords}, cx.depth)
     structural = STRUCTURAL.get(fn) if isinstance(fn, type) and args else None
@@ -209,7 +209,7 @@ def _python(
         made = V.View(lambda: structural(*(live(cx, a).entries(cx) for a in args)))
         return V.Tuple(made) if fn is tuple else made
     for a, given in zip(args, node.args, strict=False):
-        if structural is not None and isinstance(a, V.Mem):
+        if structural is not None and a.fields:
             raise cx.fail("QL1421", node, op=text, what=a.describe(), text=name_of(given))
     if cx.static or known:
         before = len(cx.messages)
@@ -237,14 +237,14 @@ def _at_compile_time(
     qd.static, and for ``math`` and ``round`` of numbers."""
     if not is_pure(fn):
         note_unknown()
-    numbers = not keywords and all(isinstance(a, V.Lit) for a in args)
+    numbers = not keywords and all(a.constant is not None for a in args)
     if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         cx.warn("QL1904", node, text=text)
     given = {k: v.python(cx) for k, v in keywords.items()}
     try:
         result = plain.without_fields(cx, lambda: fn(*(a.python(cx) for a in args), **given))
     except TypeError as e:
-        if any(isinstance(a, V.Num) for a in args):
+        if any(a.is_number and a.constant is None for a in args):
             raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
         raise cx.fail("QL1604", node, text=text, what=str(e)) from e
     except Exception as e:

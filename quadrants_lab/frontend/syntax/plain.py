@@ -88,10 +88,10 @@ def _referenced(source: FunctionSource) -> Iterator[Any]:
     """The objects that the names and attributes in the function stand for, as far as they are known."""
     for node in ast.walk(source.node):
         try:
-            if isinstance(node, ast.Name):
-                yield source.lookup(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                owner = source.lookup(node.value.id)
-                yield attribute(owner, node.attr)
+            match node:
+                case ast.Name():
+                    yield source.lookup(node.id)
+                case ast.Attribute(value=ast.Name(id=owner)):
+                    yield attribute(source.lookup(owner), node.attr)
         except (KeyError, AttributeError, RuntimeError):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sized
+from dataclasses import field
 from itertools import product
 from typing import Any
 
@@ -23,7 +24,7 @@ class Obj(Value):
 
     raw: Any
     text: str = ""
-    is_alias = True
+    is_alias = is_object = True
 
     @property
     def value(self) -> Any:
@@ -75,6 +76,9 @@ class Obj(Value):
             raise cx.fail("QL1409", node, name=self.text)
         raise cx.fail("QL1406", node, what=self.describe())
 
+    def identity(self) -> Any:
+        return self.value
+
     def python(self, cx: Lowering) -> Any:
         return self.value
 
@@ -110,8 +114,8 @@ class Range(Value):
 class NdRange(Value):
     """``qd.ndrange``: begin and end of each axis, and the order in which a serial loop nests the axes."""
 
-    axes: tuple[tuple[Value, Value], ...]
-    order: tuple[int, ...]
+    axes: tuple[tuple[Value, Value], ...] = field()
+    order: tuple[int, ...] = field()
     words = "an ndrange"
     is_alias = True
 
@@ -128,6 +132,7 @@ class Grouped(Value):
     space: Value
     words = "a grouped loop"
     is_alias = True
+    axes = property(lambda self: self.space.axes)
 
     def python(self, cx: Lowering) -> Any:
         return self.space.python(cx)

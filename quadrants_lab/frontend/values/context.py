@@ -399,10 +399,10 @@ class Context:
         """The id of the number cast to ``dtype``."""
         return value.to(self, dtype)
 
-    def fit(self, lit: V.Lit, dtype: DType, asked: bool = False) -> Any:
+    def fit(self, lit: V.Number, dtype: DType, asked: bool = False) -> Any:
         """The literal's value in a dtype that the program ``asked`` for, or that is its default; error QL1402 if an
         integer is out of range."""
-        value = lit.value
+        value = lit.constant
         if dtype.is_int and not dtype.holds(value):
             wider = next((t for t in (i64, u64) if t.holds(value)), None)
             why = "the dtype that is asked for" if asked else "a literal has the dtype default_ip"
@@ -414,10 +414,7 @@ class Context:
 
     def num(self, value: V.Number, dtype: DType | None = None) -> V.Num:
         """The number as an SSA value, cast to ``dtype`` if that is given."""
-        dtype = dtype or self.type_of(value)
-        if isinstance(value, V.Num) and value.type is dtype:
-            return value
-        return V.Num(self.to(value, dtype), dtype)
+        return value.num(self, dtype)
 
     def own(self, value: V.Value, node: ast.expr) -> V.Num:
         """A new variable that holds the value, which must be a number."""
