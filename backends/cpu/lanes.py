@@ -11,7 +11,7 @@ from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS
 from quadrants_lab.backends.cpu import vector_loops
 from quadrants_lab.backends.lower.expression import Scope, X
-from quadrants_lab.backends.lower.math import CIRCULAR, function
+from quadrants_lab.backends.lower.math import CIRCULAR
 from quadrants_lab.backends.lower.rewrite import Site, rewrite
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
@@ -314,7 +314,7 @@ def _own(s: Site, *args: X) -> X | None:
 @cache
 def _function(prim: str, t: DType) -> N.Function:
     """The function of all devices, except that the C library takes large arguments of circular functions."""
-    from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR
+    from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
 
     if prim not in CIRCULAR:
         return function(prim, t)
