@@ -158,15 +158,15 @@ def hindrance(task: N.Offload) -> str:
     if keeps and any(_reaches(s) for s in walk(block)):
         # the lanes that its stacks have room for depend on the number of threads, and so would its sums
         return "the order of sums into neighbours would depend on the number of threads, since the loop has adstacks"
-    used = uses(block)
+    used, types = uses(block), types_of(block)
     for s in walk(block):
         if not s.lane_safe:
             return "prints come from one iteration at a time"
         if isinstance(s, N.Atomic) and (s.id in used or s.op in ("cas", "exchange") or s.type.kind == "b"):
             return "the value that an atomic returns depends on the order of iterations"
-        if isinstance(s, N.Op) and s.prim == "pow" and not s.type.is_float:
+        if s.prim == "pow" and not types[s.id].is_float:
             return "powers of integers are computed one at a time"
-    return "f16 is computed one at a time" if any(t is f16 for t in types_of(block).values()) else ""
+    return "f16 is computed one at a time" if f16 in types.values() else ""
 
 
 def _divergent_stacks(task: N.Offload, found: Divergence) -> set[int | str]:
@@ -221,7 +221,7 @@ class _Prices:
         for s in block:
             kind = self._kind(s, known)
             if kind:
-                price, cost = PRICES[kind], PRIMS[s.prim].cost if isinstance(s, N.Op) else 1
+                price, cost = PRICES[kind], PRIMS[s.prim].cost if s.prim else 1
                 one += cost * price.alone
                 together += cost * max(price.vector, price.lane * self.lanes)
             alone, in_lanes = self._repeats(s, known)

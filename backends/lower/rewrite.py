@@ -34,7 +34,7 @@ class Site:
     def constant(self, x: X) -> Any:
         """The value of a constant, else None."""
         d = self.ranges.defs.get(x.id)
-        return d.value if isinstance(d, N.Const) else None
+        return None if d is None else d.constant
 
     def range(self, x: X) -> Range:
         """Least and greatest value of an integer."""
