@@ -28,10 +28,14 @@ def call(cx: Context, node: ast.Call) -> V.Value:
     cx.static_calls.discard(node)
     procedure, cx.as_statement = cx.as_statement, False
     target = cx.expr(node.func)
-    if isinstance(target, V.BoundMethod):
-        return _method(cx, node, target, procedure)
-    if not isinstance(target, V.Obj):
+    lower = _CALLED.get(type(target))
+    if lower is None:
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {target.describe()}")
+    return lower(cx, node, target, procedure)
+
+
+def _object(cx: Context, node: ast.Call, target: V.Obj, procedure: bool) -> V.Value:
+    """A call of an operation, a func, a type or a Python function."""
     fn = target.raw
     name = getattr(fn, "__qd_op__", None) or (PYTHON.get(fn) if isinstance(fn, (type, BuiltinFunctionType)) else None)
     if isinstance(name, str):
@@ -69,18 +73,21 @@ def call(cx: Context, node: ast.Call) -> V.Value:
 
 def _method(cx: Context, node: ast.Call, target: V.BoundMethod, procedure: bool) -> V.Value:
     """A call of a method: an operation or func whose first argument is the value that it is called on."""
-    assert isinstance(node.func, ast.Attribute)
+    func: Any = node.func  # an attribute
     if target.self.token is not None:
         args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
         if keywords:
             raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
         return call_method(cx, node, target.fn, target.self, args, target.text)
     if isinstance(target.fn, str):
-        whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
+        whole = ast.Call(func, [func.value, *node.args], node.keywords)
         return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
     source = target.fn.source
-    own: References = {funcs.parameters(source)[0].arg: (target.place, node.func.value)}
+    own: References = {funcs.parameters(source)[0].arg: (target.place, func.value)}
     return _func(cx, node, source, (target.self,), procedure, own)
+
+
+_CALLED: dict[type, Callable[..., V.Value]] = {V.BoundMethod: _method, V.Obj: _object}
 
 
 def _self_of_class(cx: Context, node: ast.expr) -> V.Matrix:

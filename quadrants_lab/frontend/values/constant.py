@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import field
 from itertools import product
 from typing import Any
@@ -120,9 +120,13 @@ class NdRange(Value):
     is_alias = True
 
     def python(self, cx: Lowering) -> Any:
-        axes = [range(b.python(cx), e.python(cx)) for b, e in self.axes]
-        places = [self.order.index(k) for k in range(len(axes))]
-        return tuple(tuple(at[k] for k in places) for at in product(*(axes[k] for k in self.order)))
+        return tuple(points([range(b.python(cx), e.python(cx)) for b, e in self.axes], self.order))
+
+
+def points(axes: Sequence[range], order: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The indices in a box, the last axis of ``order`` fastest."""
+    places = [order.index(k) for k in range(len(axes))]
+    return (tuple(at[k] for k in places) for at in product(*(axes[k] for k in order)))
 
 
 @dataclass(slots=True, eq=False)

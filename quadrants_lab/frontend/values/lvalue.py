@@ -13,7 +13,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import entries_of, is_none, name_of, suggestion
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import containers, matrix, values as V
-from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.steps import Child, Elements, Step
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
@@ -242,6 +242,17 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
     if t.is_float:
         raise cx.fail("QL1502", node, dtype=t, k=k, text=text)
     return number
+
+
+def given_index(cx: Context, call: ast.Call, value: V.Value, ndim: int, params: str) -> list[V.Number]:
+    """The numbers of an index of ``ndim`` axes, which is the second argument of a call."""
+    node, parts = argument_node(call, 1), value.entries(cx)
+    parts = (value,) if parts is None else parts
+    if len(parts) != ndim:
+        what = f"takes {ndim} indices, {len(parts)} given"
+        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params=params)
+    text = ast.unparse(call.args[0])
+    return [_index(cx, node, k, text, part.load(cx, node)) for k, part in enumerate(parts)]
 
 
 def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Elements:
