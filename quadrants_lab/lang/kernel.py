@@ -446,12 +446,11 @@ for _decorator in (func, pyfunc, real_func):
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:
     """The function that the decorator ``@qd.WHAT`` compiles; an error if ``fn`` is something else."""
-    match fn:
-        case staticmethod() | classmethod():
-            help = f"write @staticmethod above @qd.{what}"
-            raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)
-        case Launchable() | Func():
-            raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
+    if isinstance(fn, (staticmethod, classmethod)):
+        help = f"write @staticmethod above @qd.{what}"
+        raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)
+    if isinstance(fn, (Launchable, Func)):
+        raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
     if not callable(fn):
         raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")
     return _unwrapped(fn, what)

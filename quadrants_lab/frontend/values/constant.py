@@ -39,6 +39,8 @@ class Obj(Value):
     def snode(self) -> Any:
         return self.value if getattr(self.value, "__qd_snode__", False) is True else None
 
+    is_space = property(lambda self: self.snode is not None)
+
     def describe(self) -> str:
         if self.value is None or isinstance(self.value, str):
             return f"{self.value!r}"
@@ -103,7 +105,7 @@ class Range(Value):
     end: Value
     step: Value | None
     words = "a range"
-    is_alias = True
+    is_alias = is_space = True
 
     def python(self, cx: Lowering) -> range:
         ends = (self.begin, self.end) if self.step is None else (self.begin, self.end, self.step)
@@ -117,7 +119,7 @@ class NdRange(Value):
     axes: tuple[tuple[Value, Value], ...] = field()
     order: tuple[int, ...] = field()
     words = "an ndrange"
-    is_alias = True
+    is_alias = is_space = True
 
     def python(self, cx: Lowering) -> Any:
         return tuple(points([range(b.python(cx), e.python(cx)) for b, e in self.axes], self.order))

@@ -21,7 +21,7 @@ class _Memory(Value):
 
     __slots__ = ()
     text: str
-    is_alias = True
+    is_alias = is_space = True
 
     def describe(self) -> str:
         mem = self.fields[0]
