@@ -7,7 +7,6 @@ from dataclasses import replace
 from quadrants_lab.analysis.divergence import Divergence, divergence
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.lanes import Lanes
 from quadrants_lab.backends._llvm.ops import library
 from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.ir import nodes as N
@@ -54,23 +53,44 @@ def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
 
 def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
     """Calls a function of the C library for each lane that takes part."""
-    helper = f"qd.{prim}.each.{t.suffix}"
-    if helper not in b.fn.module.defined:
-        _define_each(b, helper, library({"raw_mod": "fmod"}.get(prim, prim), t.dtype), t, len(args))
-    return b.fn.call(t.text, helper, *((t.text, a) for a in args), (b.truth, b.mask))
+    c_name = library({"raw_mod": "fmod"}.get(prim, prim), t.dtype)
+    one, helper = ty(t.dtype).text, f"qd.each{len(args)}.{t.suffix}"
+    b.fn.module.declare(c_name, one, (one,) * len(args), "#0")
+    b.fn.module.helper(helper, _each(helper, t, len(args)))
+    return b.fn.call(t.text, helper, ("ptr", f"@{c_name}"), *((t.text, a) for a in args), (b.truth, b.mask))
 
 
-def _define_each(caller: Body, name: str, c_name: str, t: Ty, arity: int) -> None:
-    one, v, params = ty(t.dtype).text, t.text, [f"%x{n}" for n in range(arity)]
-    taken = ", ".join(f"{v} {x}" for x in params)
-    head = f"define internal {v} @{name}({taken}, {caller.truth} %mask) noinline nounwind"
-    fn = caller.fn.module.function(name, head)
-    lanes = Lanes(fn, t.lanes, Divergence(), "%mask")
-
-    def step(n: str, now: str) -> tuple[str, ...]:
-        parts = [(one, fn.let(f"extractelement {v} {x}, i64 {n}")) for x in params]
-        return (fn.let(f"insertelement {v} {now}, {one} {fn.call(one, c_name, *parts, attrs='#0')}, i64 {n}"),)
-
-    (made,) = lanes.each_lane(step, (v, "zeroinitializer"))
-    fn.put(f"ret {v} {made}")
-    fn.as_helper(name)
+def _each(name: str, t: Ty, arity: int) -> str:
+    """Calls any function of so many arguments. It reads and writes lanes in memory, because LLVM takes longer for
+    elements of a vector whose number is not known, and so does the processor."""
+    one, v, w = ty(t.dtype).text, t.text, t.lanes
+    params = ", ".join(f"{v} %x{n}" for n in range(arity))
+    copied = "\n".join(f"  %in{n} = alloca {v}\n  store {v} %x{n}, ptr %in{n}" for n in range(arity))
+    parts = "\n".join(
+        f"  %from{n} = getelementptr {one}, ptr %in{n}, i{w} %n\n  %a{n} = load {one}, ptr %from{n}"
+        for n in range(arity)
+    )
+    args = ", ".join(f"{one} %a{n}" for n in range(arity))
+    return f"""\
+define internal {v} @{name}(ptr %function, {params}, <{w} x i1> %mask) noinline nounwind {{
+entry:
+  %bits = bitcast <{w} x i1> %mask to i{w}
+{copied}
+  %out = alloca {v}
+  store {v} zeroinitializer, ptr %out
+  br label %lane
+lane:
+  %left = phi i{w} [%bits, %entry], [%rest, %lane]
+  %n = call i{w} @llvm.cttz.i{w}(i{w} %left, i1 true)
+{parts}
+  %r = call {one} %function({args}) #0
+  %to = getelementptr {one}, ptr %out, i{w} %n
+  store {one} %r, ptr %to
+  %less = sub i{w} %left, 1
+  %rest = and i{w} %left, %less
+  %more = icmp ne i{w} %rest, 0
+  br i1 %more, label %lane, label %done
+done:
+  %all = load {v}, ptr %out
+  ret {v} %all
+}}"""

@@ -2,13 +2,14 @@
 least one lane takes part."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
-from typing import NamedTuple
 
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find
 
 Values = tuple[str, ...]  # the texts of values
@@ -125,7 +126,8 @@ def _poll_rarely(b: Body, left: str) -> str:
 # --- for --------------------------------------------------------------------------------------------------------
 
 
-class Range(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Range:
     """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions.
     ``takes_part``: where lanes have bounds of their own, what returns the mask of those that make a trip, and defines
     their index if that differs."""
@@ -187,17 +189,17 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
     """A loop with its test at the bottom over a range that is not empty. Jumps to the label ``done``; returns the
     carried values then, and the label of the last block."""
     fn, t = b.fn, ty(s.index.type).text
-    begin, end, sign, reverse, wraps, step, takes_part = over
+    begin, end, sign, reverse, wraps = over.begin, over.end, over.sign, over.reverse, over.wraps
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head = fn.label("for")
     (index, *phis), again = fn.cycle(head, (t, start), *_carried(b, s.carried, inits))
     b.bind((s.index, *s.carried), [index, *phis])
-    if takes_part:
-        b.mask = b.masked(b.mask, takes_part(index))
-    nexts = _kept(b, s.carried, b.block(s.body, s.carried), not takes_part)
+    if over.takes_part:
+        b.mask = b.masked(b.mask, over.takes_part(index))
+    nexts = _kept(b, s.carried, b.block(s.body, s.carried), not over.takes_part)
     if poll:
         b.poll()
-    following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {step}")
+    following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {over.step}")
     more = fn.let(f"icmp {sign}gt {t} {index}, {begin}" if reverse else f"icmp {sign}lt {t} {following}, {end}")
     again(following, *nexts)
     last = fn.block
@@ -208,14 +210,14 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
 def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[Values, str]:
     """As `_loop`, in strips of at most `STRIP` iterations, with a poll behind each strip."""
     fn, t = b.fn, ty(s.index.type).text
-    begin, end, sign, reverse, wraps, *_ = over
+    begin, end, sign, reverse, wraps = over.begin, over.end, over.sign, over.reverse, over.wraps
     strip, latch = fn.label("strip"), fn.label("latch")
     (at, *outer), again = fn.cycle(strip, (t, end if reverse else begin), *_carried(b, s.carried, inits))
     left = fn.let(f"sub {t} {at}, {begin}" if reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
     n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
     edge = fn.let(f"{'sub' if reverse else 'add'} {wraps}{t} {at}, {n}")
-    inner = over._replace(begin=edge, end=at) if reverse else over._replace(begin=at, end=edge)
+    inner = replace(over, begin=edge, end=at) if reverse else replace(over, begin=at, end=edge)
     last, last_block = _loop(b, s, inner, tuple(outer), latch, poll=False)
     fn.start(latch)
     finals = tuple(fn.phi(b.type_of_param(p), (v, last_block)) for p, v in zip(s.carried, last, strict=True))

@@ -18,6 +18,7 @@ STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the mach
 CAPABILITIES = Capabilities(on_host=True, suspects_races=True, pages=True)
 stages, lowering = lazily("backends.cpu.listings", "stages"), lazily("backends.cpu.tasks", "lowering")
 load = lazily("backends.cpu.executable", "load")
+will_load = lazily("backends.llvm_binding", "load_soon")
 
 
 def probe() -> str:

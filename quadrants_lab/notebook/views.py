@@ -187,13 +187,13 @@ _PARTS = ("from", "below", "each")  # roles of the children of a range
 
 
 def readable(e: S.SizeExpr) -> str:
-    """The expression in the user's syntax: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``."""
+    """The expression in the user's syntax: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``, ``n`` for ``arg n``."""
     if isinstance(e, S.SizeRange):
         begin = "" if e.begin == S.SizeConst(0) else f"{readable(e.begin)}, "
         return f"{_WORDS[e.op]} {readable(e.body)} for {e.var.name or 'k'} in range({begin}{readable(e.end)})"
     if isinstance(e, S.SizeCounted):
         return "pushes"
-    text = re.sub(r"([A-Za-z_]\w*)%\d+", r"\1", print_size(e))
+    text = re.sub(r"([A-Za-z_]\w*)%\d+|\barg (?=\w)", r"\1", print_size(e))
     return re.sub(r"(?<![\w.])%\d+", "k", text).replace("[]", "[None]").replace("@", "")
 
 

@@ -47,6 +47,10 @@ class Backend(Protocol):
         code from an earlier process, for the same kernel, options and `target_key`; it is ignored if it is invalid."""
         ...
 
+    def will_load(self) -> None:
+        """Tells that `load` will make code, while the front end and the passes are still to run."""
+        ...
+
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes before the emitter, which express what the device lacks by what it has. `stages` and `load` run
         them; the ids of a stage's lines are those of the kernel after them."""
