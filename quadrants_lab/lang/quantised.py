@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.frontend.values import packed
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u32, u64
 from quadrants_lab.lang.dense import Dense, ScalarField
@@ -26,8 +26,12 @@ from quadrants_lab.lang.matrix import Matrix, Vector, plain
 Array = npt.NDArray[Any]
 
 
+# kernels have these formulas, too; they come with the compiler, which most programs need later
+_decoded, _encoded = (lazily("frontend.values.packed", name) for name in ("decoded", "encoded"))
+
+
 class Computed:
-    """The operations of `packed.encoded` and `packed.decoded` on arrays."""
+    """The operations of `frontend.values.packed`'s formulas on arrays."""
 
     _UFUNCS: ClassVar[dict[str, Any]] = {
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift, "shr": np.right_shift,
@@ -87,12 +91,12 @@ class QuantType:
     def decoded(self, raw: Array) -> Array:
         """The numbers that these bits, an array of u64, stand for."""
         with np.errstate(all="ignore"):
-            return np.asarray(packed.decoded(Computed, self, raw, u64))
+            return np.asarray(_decoded(Computed, self, raw, u64))
 
     def encoded(self, values: Array) -> Array:
         """The bits of numbers, as an array of u64."""
         with np.errstate(all="ignore"):
-            return np.asarray(packed.encoded(Computed, self, values.astype(self.compute.numpy), u64))
+            return np.asarray(_encoded(Computed, self, values.astype(self.compute.numpy), u64))
 
     @property
     def bias(self) -> int:
