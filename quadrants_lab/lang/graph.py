@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.source import FunctionSource, value_of
+from quadrants_lab.ir.record import dataclass
 
 
 class GraphStatus(NamedTuple):
@@ -81,7 +82,8 @@ class Flag:
         return bool(value[()] if not hasattr(value, "_memory") else value[None])
 
 
-class Step(NamedTuple):
+@dataclass(slots=True)
+class Step:
     """Either a launch of ``piece`` (a `FunctionSource`, later the kernel that is made from it), or a test of ``flag``
     after a loop or checkpoint that begins at step ``target``. If the flag is set, a loop goes on at ``target``, and a
     checkpoint, which has a ``label``, ends the launch."""

@@ -14,7 +14,7 @@ from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.unroll import Unroll
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
-from quadrants_lab.backends.cpu.lanes.functions import lower_lanes
+from quadrants_lab.backends.cpu.lanes import lower_lanes
 from quadrants_lab.backends.cpu.schedule import CpuSchedule
 from quadrants_lab.backends.lower import devices
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks

@@ -246,24 +246,17 @@ GUIDE = {
 
 
 @qd.kernel
-def runs_reduce_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.reduce_add(x, count, scratch, n, qd.i32, 1)
-
-@qd.kernel
-def runs_exclusive_scan_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.exclusive_scan_add(x, y, scratch, n, qd.i32, 1)
-
-@qd.kernel
-def runs_select(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.select(x, x, y, count, scratch, n, 1)
-
-@qd.kernel
-def runs_reduce_by_key_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.reduce_by_key_add(x, x, y, z, count, scratch, n, qd.i32, 1)
-
-@qd.kernel
-def runs_sort(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.sort(x, y, x, y, scratch, n, qd.i32, False, 32, 1)
+def run(op: T, x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    if qd.static(op == "reduce_add"):
+        A.reduce_add(x, count, scratch, n, qd.i32, 1)
+    elif qd.static(op == "exclusive_scan_add"):
+        A.exclusive_scan_add(x, y, scratch, n, qd.i32, 1)
+    elif qd.static(op == "select"):
+        A.select(x, x, y, count, scratch, n, 1)
+    elif qd.static(op == "reduce_by_key_add"):
+        A.reduce_by_key_add(x, x, y, z, count, scratch, n, qd.i32, 1)
+    else:
+        A.sort(x, y, x, y, scratch, n, qd.i32, False, 32, 1)
 
 
 @pytest.mark.parametrize("op", GUIDE)
@@ -273,13 +266,13 @@ def test_the_slots_of_the_guide_are_enough_and_fewer_than_needed_are_an_error(op
 
 
 def check_slots(op, n):
-    run, needed = globals()[f"runs_{op}"], getattr(A, f"{op.removesuffix('_add')}_scratch_slots")(n)
+    needed = getattr(A, f"{op.removesuffix('_add')}_scratch_slots")(n)
     assert needed <= GUIDE[op](n)
     x = np.sort(drawn("i32", n))[::-1].copy()
     for slots in {GUIDE[op](n), needed}:
         arrays = [x.copy(), *(np.zeros(n, np.int32) for _ in range(2)), np.zeros(1, np.int32)]
         around = np.full(slots + 512, 77, np.uint32)
-        run(*arrays, around[:slots], n)
+        run(op, *arrays, around[:slots], n)
         qd.sync()
         assert (around[slots:] == 77).all()
         if op == "sort":
@@ -289,7 +282,7 @@ def check_slots(op, n):
     before = x.copy()
     around[:] = 77
     def launch():
-        run(x, *arrays[1:], around[: needed - 1], n)
+        run(op, x, *arrays[1:], around[: needed - 1], n)
         qd.sync()
     with pytest.raises(qd.QuadrantsAssertionError, match=rf"scratch has {needed - 1} slots, {needed} are needed"):
         launch()

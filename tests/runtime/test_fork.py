@@ -155,8 +155,8 @@ def test_during_launches(tmp_path: Path) -> None:
 
 
 HOLDING = """
+from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu import device, jit
-import llvmlite.binding.ffi as ffi
 
 def while_held(lock):
     held = threading.Event()
@@ -174,7 +174,7 @@ def while_held(lock):
     anew()
 
 add()
-for lock in (jit._lock, device._lock, ffi.lib._lock):
+for lock in (jit._lock, device._lock, forks.llvm):
     while_held(lock)
 """
 

@@ -11,9 +11,9 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.lvalue import Place, locate
+from quadrants_lab.frontend.values.lvalue import Place, given_index, locate
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
-from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, i64, promote, u1, u64
@@ -113,9 +113,9 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
     """int(x), float(x) and bool(x). A string such as "inf" is read when the kernel is compiled."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        if isinstance(x, Obj) and isinstance(x.raw, str) and meaning is not bool:
+        if isinstance(x.captured, str) and meaning is not bool:
             with suppress(ValueError):
-                return Lit(meaning(x.value), call)
+                return Lit(meaning(x.captured), call)
         number = cx.argument(call, 0, x)
         folded = arith.fold(meaning, number, node=call)
         if folded is not None:
@@ -164,11 +164,7 @@ def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
         what = "a field in a sparse layout" if node is not None else f.describe()
         raise cx.fail("QL1725", argument_node(call, 0), what=what)
     note_unknown()  # another process has another address
-    parts = indices.entries(cx) or (indices,)
-    ids = [cx.to(part.number(cx, argument_node(call, 1)), u64) for part in parts]
-    if len(ids) != mem.ndim:
-        what = f"takes {mem.ndim} indices, {len(ids)} given"
-        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params="f, indices")
+    ids = [cx.to(k, u64) for k in given_index(cx, call, indices, mem.ndim, "f, indices")]
     cx.at(call)
     at = cx.const(0, u64)
     for k, i in enumerate(ids):

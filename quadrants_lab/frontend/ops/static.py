@@ -74,8 +74,8 @@ def _sum(cx: Context, call: ast.Call, x: Value, start: Value | None) -> Value:
 def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
     """The entries that Python would iterate over."""
     parts = x.entries(cx)
-    if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
-        parts = tuple(cx.wrap(v, x.text) for v in x.value)
+    if parts is None and isinstance(x.captured, Iterable):
+        parts = tuple(cx.wrap(v, name_of(call.args[0])) for v in x.captured)
     if parts is None and x.fields:
         raise cx.fail("QL1421", call, op=name_of(call.func), what=x.describe(), text=name_of(call.args[0]))
     if parts is None:

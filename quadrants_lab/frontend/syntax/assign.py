@@ -111,7 +111,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
     if old.token is not None:
         _rebind(cx, target, old, value, source, node)
         return
-    if isinstance(old, V.Temp) and isinstance(value, V.Lit):
+    if value.constant is not None and isinstance(old, V.Temp):
         U.set_flag(cx, old, value, target, source, node)
         return
     _check_assignable(cx, target, old)

@@ -15,8 +15,9 @@ from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values.compound import computed
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Place, locate
+from quadrants_lab.frontend.values.number import id_of
 from quadrants_lab.frontend.values.steps import Elements
-from quadrants_lab.frontend.values.values import Num, Value
+from quadrants_lab.frontend.values.values import Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 
@@ -109,7 +110,7 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
     ends = [p.steps[-1].index if p.steps else () for p in (a, b)]
     for p, q in zip(*ends, strict=False):
         if computed((p, q)):
-            ids = (cx.to(k, i64) if isinstance(k, Num) else cx.const(k, i64) for k in (p, q))
+            ids = (cx.b.cast(id_of(cx, k, i64), i64) for k in (p, q))
             tests.append(cx.b.op("eq", *ids))
         elif p != q:
             return None

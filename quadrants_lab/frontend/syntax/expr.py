@@ -108,8 +108,8 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
         known = [v.python(cx) if identity else _frozen(v.python(cx)) for v in values]
     except TypeError:
         # an array argument has no Python object at compile time, but it is not None
-        none = any(isinstance(v, Obj) and v.value is None for v in values)
-        known = [v.value if isinstance(v, Obj) else v for v in values] if none and identity else []
+        found = [v.identity() for v in values]
+        known = found if identity and any(v is None for v in found) else []
     if not known or not cx.static:
         if not any(type(o) in _STATIC_ONLY for o in node.ops):
             raise cx.fail("QL1606", node, text=ast.unparse(node))
@@ -224,9 +224,9 @@ def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
     """The text of a format string, which must be known at compile time."""
     with cx.setting(static=cx.static + 1):
         parts = text_parts(cx, node)
-    if not all(isinstance(p, str) for p in parts):
+    if any(p.id is not None for p in parts):
         raise cx.fail("QL1207", node)
-    return Obj("".join(map(str, parts)))
+    return Obj("".join(p.text for p in parts))
 
 
 def _dict(cx: Context, node: ast.Dict) -> Value:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from quadrants_lab.frontend.diagnostics import count, entries_of, error, is_none, name_of
@@ -98,7 +99,7 @@ def inline(
         body = [*body, ast.copy_location(ast.Return(None), body[-1])]
     frame = Frame(source, env, call=cx.span(node), references=tuple(references), hidden=hidden, aliases=same)
     inlining = [*cx.inlining, (source, known)]
-    config = cx.config._replace(serialize=False)
+    config = replace(cx.config, serialize=False)
     with cx.setting(frame=frame, top=procedure, static=0, config=config, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
         values: tuple[Value, ...] = handed_out(Tuple(_run(cx, body) or ()), [*args, *keywords.values()])

@@ -218,8 +218,10 @@ class Struct(_Numbers):
     def labels(self) -> Iterable[str]:
         return (f".{name}" for name in self.members)
 
+    names = property(lambda self: tuple(self.members))
+
     def fits(self, new: Value) -> bool:
-        return isinstance(new, Struct) and list(new.members) == list(self.members)
+        return bool(new.names == self.names)
 
     def printed(self, cx: Lowering) -> Iterable[tuple[str, Any]]:
         return ((f"{name}: ", member) for name, member in self.members.items())

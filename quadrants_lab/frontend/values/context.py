@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import chain, count
 from threading import get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -81,7 +81,8 @@ class Frame:
     spans: dict[ast.AST, Span] = field(default_factory=dict)  # found so far: unrolled code meets a node many times
 
 
-class LoopConfig(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
     """What `qd.loop_config` says about the next loop; 0 and False where it says nothing."""
 
     serialize: bool = False

@@ -64,8 +64,7 @@ class Num(Leaf):
 @dataclass(slots=True, eq=False)
 class Lit(Leaf):
     """A number that is known at compile time. It gets a dtype where it becomes an operand: ``dtype``, which extents
-    beyond i32 have and what is computed with them, else default_ip or default_fp. ``member``: the member of an
-    enumeration whose number it is."""
+    beyond i32 have and what is computed with them, else default_ip or default_fp."""
 
     value: Any  # bool, int or float
     node: ast.AST | None = None
@@ -157,6 +156,11 @@ class Temp(Leaf):
 
 
 Number = Num | Lit
+
+
+def id_of(cx: Lowering, index: Any, dtype: DType) -> int:
+    """The id of an index: a constant of the dtype, or what has an id."""
+    return cx.const(index, dtype) if isinstance(index, int) else index.id  # type: ignore[no-any-return]  # an int
 
 
 @dataclass(slots=True, eq=False)

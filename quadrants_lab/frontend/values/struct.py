@@ -89,9 +89,10 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
         return _as_matrix(cx, value, want, node)
     if value.is_number:
         return Struct(want, {name: as_type(cx, value, t, node) for name, t in want.members.items()})
-    if not isinstance(value, Struct) or list(value.members) != list(want.members):
+    if value.names != tuple(want.members):
         raise cx.fail("QL1417", node, what=value.describe(), target=f"a struct of {', '.join(want.members)}")
-    return Struct(want, {name: as_type(cx, value.members[name], t, node) for name, t in want.members.items()})
+    parts = zip(value.children(), want.members.items(), strict=True)
+    return Struct(want, {name: as_type(cx, part, t, node) for part, (name, t) in parts})
 
 
 def as_annotated(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:

@@ -20,7 +20,7 @@ SUBGROUP = 32  # threads of a subgroup, on every backend
 def use_blocks(cx: Lowering, node: ast.expr) -> None:
     """Marks the parallel loop around as one that uses blocks; QL1712 outside of parallel loops."""
     if not cx.block_threads:
-        raise cx.fail("QL1712", node, text=ast.unparse(node.func if isinstance(node, ast.Call) else node))
+        raise cx.fail("QL1712", node, text=ast.unparse(getattr(node, "func", node)))
     cx.uses_blocks = True
     cx.at(node)
 

@@ -136,7 +136,7 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> Place:
         place.number(cx, node)
     if place.holds and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
-    if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):
+    if isinstance(node, ast.Attribute) and place.id is None and not place.children():
         raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
     root = owner_of(node)
     name = name_of(root)
@@ -183,7 +183,7 @@ def atomic(
     """Emits ``place op= value`` on memory, an atomic for each number; returns the old value."""
     old = []
     warned = False
-    target = in_memory(cx, place, node)
+    target = in_memory(cx, place, node).cells(cx, source)
     for cell, number in target.pairs(cx, value, source):
         t = cell.mem.buffer.dtype
         check_atomic(cx, op, t, stmt)
@@ -201,8 +201,6 @@ def atomic(
         else:
             old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, amount), t))
     _activate(cx, target)
-    if isinstance(target, V.Element) and target.shape:
-        return V.Matrix(target.shape, tuple(old))
     return target.with_leaves(old)  # type: ignore[no-any-return]
 
 
@@ -308,7 +306,7 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
     return V.Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 
 
-def set_flag(cx: Context, temp: V.Temp, value: V.Lit, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+def set_flag(cx: Context, temp: V.Temp, value: Any, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a constant to a local of the kernel that all iterations share, the same one wherever the loop changes the
     local: it does not matter which iteration is the last."""
     family = f"= {value.value!r}"

@@ -40,12 +40,15 @@ class Value:
     holds       whether it is a list, dict or tuple, which holds values
     kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
     fields      the fields of a field or ndarray: one, or those of the members of structs
+    names       of the members of a struct
+    member      the member of an enumeration whose number it is
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
     snode       the node of a layout that it is
     axes        of an ndrange, begin and end of each
     tile        the tile that it is, memory that a variable owns
     slab        the slice of an array of which a tile is loaded
     is_object   whether Python has an object for all of it: it is captured, or a list, dict or tuple
+    is_space    whether a loop can go over it: a field, an ndarray, a range, an ndrange, a node
     static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
                 can decide on it; with the same key the recursion would not end
     """
@@ -75,11 +78,14 @@ class Value:
     holds = False
     fields: Any = ()
     captured: Any = None
+    names: Any = ()
+    member: Any = None
     snode: Any = None
     axes: Any = ()
     tile: Any = None
     slab: Any = None
     is_object = False
+    is_space: Any = False
 
     def describe(self) -> str:
         """The value in words, for messages."""
@@ -153,6 +159,10 @@ class Value:
         """The part that a `steps.Step` leads to, not loaded; of a local, a part of the local."""
         return step.take(cx, self, node)  # type: ignore[no-any-return]
 
+    def cells(self, cx: Lowering, node: ast.expr) -> Any:
+        """The value with the entries of elements of matrix fields one by one."""
+        return self.map(lambda leaf: leaf.cells(cx, node))
+
     def held(self, cx: Lowering, node: ast.expr) -> Value:
         """The value of a place, not loaded: of a local what it holds, of all other values itself."""
         return self
@@ -192,6 +202,10 @@ class Value:
         """The entries that ``print`` shows between `brackets`, each with the text before it."""
         return (("", entry) for entry in self.entries(cx) or ())
 
+    def identity(self) -> Any:
+        """What the operator ``is`` compares: the captured object; of other values themselves, which are no objects."""
+        return self
+
     def python(self, cx: Lowering) -> Any:
         """The Python object that a compile-time value stands for; TypeError for a value of the running kernel."""
         raise TypeError(self.describe())
@@ -211,6 +225,9 @@ class Leaf(Value):
 
     def leaf_names(self, name: str) -> Iterator[str]:
         return iter((name,))
+
+    def cells(self, cx: Lowering, node: ast.expr) -> Any:
+        return self
 
     def structure(self) -> Any:
         return "a number"
