@@ -1,7 +1,8 @@
 // The inspector in the browser: a tablist, slots that are filled by requests, and marks on lines that belong
 // together. Python renders all HTML; `ask(request)` is the only way to get it.
 
-const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: "first", End: "last" };
+const LESS = (at) => at - 1, MORE = (at) => at + 1; // where keys go from item `at` of a group
+const KEYS = { ArrowDown: MORE, ArrowRight: MORE, ArrowUp: LESS, ArrowLeft: LESS, Home: () => 0, End: (_, last) => last };
 // milliseconds after which a request is sent again when it is made again: a message may be lost
 const LOST = 2000;
 const MOST_KEPT = 1 << 24; // characters of cached answers; only answers that never change are cached
@@ -169,16 +170,15 @@ export function mount(host, shape, ask) {
     paint(state.mark, true, from);
   }
 
+  const slotOf = (x) => panel.querySelector(`[data-slot="${x.dataset.into}"]`);
   function pick(x) {
     if (x.dataset.pane) { state.pane = x.dataset.pane; open(); return; }
     if (x.dataset.req) {
       const group = x.closest("[data-roving]");
       for (const y of group ? itemsOf(group) : []) {
-        const attr = y.getAttribute("role") === "radio" ? "aria-checked" : "aria-selected";
-        y.setAttribute(attr, y === x);
-        y.tabIndex = y === x ? 0 : -1;
+        y.setAttribute(y.getAttribute("role") === "radio" ? "aria-checked" : "aria-selected", y === x);
       }
-      load(x.dataset.req, panel.querySelector(`[data-slot="${x.dataset.into}"]`));
+      load(x.dataset.req, slotOf(x));
     } else if (x.dataset.spanLine) point(tieOf(x), true, { host: panel });
   }
 
@@ -214,44 +214,39 @@ export function mount(host, shape, ask) {
     pick(x);
   });
   root.addEventListener("change", (e) => {
-    const { toggle, ask: asked, then = "", into } = e.target.dataset,
-      option = e.target.selectedOptions?.[0]?.dataset;
-    const slot = into && panel.querySelector(`[data-slot="${into}"]`);
-    if (asked && e.target.type !== "range") load(asked + e.target.value.trim() + then, slot);
-    if (slot && option) {
+    const { toggle, ask: asked, then = "" } = e.target.dataset, option = e.target.selectedOptions?.[0];
+    if (asked && e.target.type !== "range") load(asked + e.target.value.trim() + then, slotOf(e.target));
+    if (option?.dataset.req) {
       const group = e.target.parentElement.querySelector("[data-group]");
-      if (group) group.textContent = e.target.selectedOptions[0].parentElement.label ?? "";
-      load(option.req, slot);
+      if (group) group.textContent = option.parentElement.label ?? "";
+      load(option.dataset.req, slotOf(e.target));
     }
     if (toggle) { panel.querySelectorAll(".slot").forEach((s) =>
       s.classList.toggle(toggle, e.target.checked)); unify(panel); }
   });
   root.addEventListener("input", ({ target: x }) => {
-    if (x.type === "range" && x.dataset.ask) load(x.dataset.ask + x.value, panel.querySelector(
-      `[data-slot="${x.dataset.into}"]`));
+    if (x.type === "range" && x.dataset.ask) load(x.dataset.ask + x.value, slotOf(x));
+  });
+  const keys = {
+    "?": () => help(root), w: () => root.querySelector(".whole").click(),
+    "/": () => searchBar(panel, () => parts.filter((p) => panel.contains(p.host) && p.search)),
+  };
+  [...tabs.children].slice(0, 10).forEach((tab, n) => {
+    keys[(n + 1) % 10] = () => { focusItem([...tabs.children], tab); pick(tab); };
   });
   root.addEventListener("keydown", (e) => {
-    if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
-    if (!e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
-      const tab = /^[0-9]$/.test(e.key) && tabs.children[(Number(e.key) + 9) % 10];
-      if (tab) { focusItem([...tabs.children], tab); pick(tab); } else if (e.key === "?") help(root);
-      else if (e.key === "w") root.querySelector(".whole").click();
-      else if (e.key === "/") searchBar(panel, () => parts.filter((p) => panel.contains(p.host) && p.search));
-      if (tab || "?/w".includes(e.key)) { e.preventDefault(); return; }
-    }
-    const x = e.target.closest("[data-item]");
-    const group = x?.closest("[data-roving]");
+    if (e.defaultPrevented) return;
+    const typing = e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select");
+    if (!typing && pressed(e, keys)) return;
+    const x = e.target.closest("[data-item]"), group = x?.closest("[data-roving]");
     if (!group) return;
-    const step = KEYS[e.key], items = itemsOf(group), at = items.indexOf(x);
-    if (step !== undefined) {
-      const to = step === "first" ? 0 : step === "last" ? items.length - 1 : at + step;
-      const y = items[group.hasAttribute("data-follow") ? (to + items.length) % items.length
-        : Math.min(Math.max(to, 0), items.length - 1)];
+    const items = itemsOf(group), last = items.length - 1, follow = group.hasAttribute("data-follow");
+    const to = KEYS[e.key]?.(items.indexOf(x), last), choose = () => pick(x);
+    pressed(e, { Enter: choose, " ": choose, ...to !== undefined && { [e.key]: () => {
+      const y = items[follow ? (to + items.length) % items.length : Math.min(Math.max(to, 0), last)];
       focusItem(items, y);
-      if (group.hasAttribute("data-follow")) pick(y);
-    } else if (e.key === "Enter" || e.key === " ") pick(x);
-    else return;
-    e.preventDefault();
+      if (follow) pick(y);
+    } } });
   });
   // A notebook would take bare keys (j, dd, Enter ...) as commands, wherever the focus is.
   for (const kind of ["keydown", "keypress", "keyup"]) {

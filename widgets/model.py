@@ -1,5 +1,4 @@
 """The data that the inspector shows: `notebook.collect` makes it, the panes turn it into trees.
-
 What takes long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
 """
 
@@ -156,7 +155,7 @@ class CodeView:
     problem: str = ""
 
 
-# whether panes only show what is ready: then a `Lazy` value that was not made yet raises `NotReady`
+# panes only show what is ready: a `Lazy` value that was not made yet raises `NotReady`
 ONLY_READY: ContextVar[bool] = ContextVar("only ready", default=False)
 T = TypeVar("T")
 
@@ -244,6 +243,10 @@ class BackendRun:
     note: str = ""
     problem: str = ""
     apart: float = 0.0
+
+    @property
+    def backend(self) -> str:
+        return self.name.partition(",")[0]  # "metal, simulated" is a run of metal
 
     @property
     def took(self) -> float:
@@ -418,11 +421,8 @@ class StepsView:
 
 @dataclass(slots=True)
 class KernelView:
-    """One kernel of a cell.
-
-    ``traces``: name ("forward", "gradient", ...) -> passes in the order in which they ran. ``source``: the text of the
-    cell or function, with its line numbers in ``Line.span_line``.
-    """
+    """One kernel of a cell. ``traces``: name ("forward", "gradient", ...) -> passes in the order in which they ran.
+    ``source``: the text of the cell or function, with its line numbers in ``Line.span_line``."""
 
     name: str
     file: str

@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants_lab.backends import overlap
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.flight import Cost
+from quadrants_lab.backends._gpu.device import Cost
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from quadrants_lab.backends._simt.device import SimtDevice
     from quadrants_lab.backends._simt.executable import SimtExecutable
-    from quadrants_lab.backends.stage import Stage
+    from quadrants_lab.backends.interface import Stage
     from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 

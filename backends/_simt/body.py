@@ -101,7 +101,6 @@ class Target(ABC):
 class SimtBody(Body):
     """``thread`` is an i32; ``group``: the threads of a group."""
 
-    handlers = HANDLERS
     polls = False
 
     def __init__(
@@ -135,15 +134,7 @@ class SimtBody(Body):
         return self.fn.let(f"addrspacecast ptr addrspace(3) {name} to ptr")
 
     def statement(self, stmt: N.Stmt) -> None:
-        if isinstance(stmt, N.GroupReduce):
-            op, t, value = stmt.op, stmt.type, self.values[stmt.value]
-            whole = over_warp(self, op, t, value, stmt.threads) if stmt.threads else over_group(self, op, t, value)
-            self.define(stmt.id, t, whole)
-        elif isinstance(stmt, N.Barrier):
-            self.target.barrier(self.fn, self.group)
-        elif isinstance(stmt, N.GroupSame):
-            self.define(stmt.id, stmt.type, self.target.same(self.fn, memory.widen(self, stmt.value)))
-        elif self.inside is self.in_step or not self.target.statement(self, stmt):
+        if self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 
     # --- overridden methods of Body -----------------------------------------------------------------------------
@@ -247,3 +238,18 @@ def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
         value = fn.let(f"or i64 {low}, {fn.let(f'shl i64 {high}, 32')}")
     return fn.let(f"bitcast i{bits} {value} to {text}") if t.is_float else value
 
+
+# --- statements of groups ---------------------------------------------------------------------------------------
+
+
+def _group_reduce(b: SimtBody, s: N.GroupReduce) -> None:
+    value = b.values[s.value]
+    whole = over_warp(b, s.op, s.type, value, s.threads) if s.threads else over_group(b, s.op, s.type, value)
+    b.define(s.id, s.type, whole)
+
+
+SimtBody.handlers = HANDLERS | {
+    N.GroupReduce: _group_reduce,
+    N.Barrier: lambda b, s: b.target.barrier(b.fn, b.group),
+    N.GroupSame: lambda b, s: b.define(s.id, s.type, b.target.same(b.fn, memory.widen(b, s.value))),
+}

@@ -205,5 +205,5 @@ def _extremes(inside: Iterable[N.Stmt]) -> list[DType]:
     """The dtypes of which the statements take the least or the greatest."""
     return [
         s.type for s in inside
-        if isinstance(s, (N.Op, N.Atomic)) and (s.prim if isinstance(s, N.Op) else s.op) in N.MINMAX
+        if isinstance(s, N.Value) and (s.prim or s.atomic) in N.MINMAX
     ]  # fmt: skip

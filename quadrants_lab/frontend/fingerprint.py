@@ -17,7 +17,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from enum import Enum
+from enum import Enum, EnumMeta
 from itertools import chain
 from typing import Any
 
@@ -220,8 +220,9 @@ class Fingerprint:
         self._transparent("defaults", (fn.__defaults__, fn.__kwdefaults__))
         for name in annotated:
             given = fn.__annotations__.get(name)
-            self._transparent(name, () if isinstance(given, type) else (given,))
-            if isinstance(given, type):
+            described = isinstance(given, type)
+            self._transparent(name, () if described else (given,))
+            if described:
                 self._describe(given)
 
 
@@ -329,39 +330,44 @@ def _is_opaque(value: Any) -> bool:
 def _follows_from_owner(owner: Any, name: str) -> bool:
     """Whether the owner's description determines the attribute."""
     kind = type(owner)
-    if isinstance(owner, Enum):
-        static = inspect.getattr_static
-        return name in ("name", "value") and static(kind, name) is static(Enum, name)
-    if isinstance(owner, types.FunctionType):
-        return _is_ours(owner.__module__)
-    if isinstance(owner, type) and _is_ours(owner.__module__):  # a class of this package, not one made at run time
-        return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
-    named = name in getattr(kind, "_fields", ())
-    return named or kind in (*_VALUES, float, list, dict, tuple, np.ndarray, DType) or isinstance(owner, np.generic)
+    match owner:
+        case Enum():
+            static = inspect.getattr_static
+            return name in ("name", "value") and static(kind, name) is static(Enum, name)
+        case types.FunctionType():
+            return _is_ours(owner.__module__)
+        case type() if _is_ours(owner.__module__):  # a class of this package, not one made at run time
+            return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
+        case np.generic():
+            return True
+    known = (*_VALUES, float, list, dict, tuple, np.ndarray, DType)
+    return kind in known or name in getattr(kind, "_fields", ())
 
 
 def _lookup(owner: Any, name: str) -> Any:
     """The value of a name or attribute, for the kernel that is being compiled; IndescribableError where looking it up
     would run the program's Python code."""
-    if isinstance(owner, types.FunctionType):
-        try:
-            return meaning(owner, name)
-        except KeyError:
-            return _ABSENT
-    if isinstance(owner, types.ModuleType) and _is_ours(owner.__name__):
-        return _lookup_in_ours(owner, name)
+    match owner:
+        case types.FunctionType():
+            try:
+                return meaning(owner, name)
+            except KeyError:
+                return _ABSENT
+        case types.ModuleType() if _is_ours(owner.__name__):
+            return _lookup_in_ours(owner, name)
     value = _means_now(owner, name)  # even if the kernel knows another value, it has to be one that can be described
     return value if value is _ABSENT else recall(owner, name, lambda: value)
 
 
 def _means_now(owner: Any, name: str) -> Any:
-    if isinstance(owner, types.ModuleType):
-        value = vars(owner).get(name, _ABSENT)
-        if type(owner) is not types.ModuleType or (value is _ABSENT and "__getattr__" in vars(owner)):
-            raise IndescribableError
-        return value
-    if isinstance(owner, type) and issubclass(owner, Enum) and name in owner.__members__:
-        return owner.__members__[name]
+    match owner:
+        case types.ModuleType():
+            value = vars(owner).get(name, _ABSENT)
+            if type(owner) is not types.ModuleType or (value is _ABSENT and "__getattr__" in vars(owner)):
+                raise IndescribableError
+            return value
+        case EnumMeta() if name in owner.__members__:
+            return owner.__members__[name]
     value = inspect.getattr_static(owner, name, _ABSENT)
     if value is _ABSENT and not hasattr(type(owner), "__getattr__"):
         return _ABSENT

@@ -449,7 +449,7 @@ def _function(fn: Any, what: str) -> Callable[..., Any]:
     if isinstance(fn, (staticmethod, classmethod)):
         help = f"write @staticmethod above @qd.{what}"
         raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)
-    if isinstance(fn, Launchable | Func):
+    if isinstance(fn, (Launchable, Func)):
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
     if not callable(fn):
         raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")

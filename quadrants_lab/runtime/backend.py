@@ -11,10 +11,9 @@ import quadrants_lab.backends as folder
 from quadrants_lab.ir.record import dataclass
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.capabilities import Capabilities
     from quadrants_lab.backends.disk_cache import DiskCache, Keep
+    from quadrants_lab.backends.interface import Capabilities, Stage
     from quadrants_lab.backends.launch import Device, Executable
-    from quadrants_lab.backends.stage import Stage
     from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError, QuadrantsWarning
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.op_table import OPS
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import (
     Lowered,
@@ -25,23 +25,9 @@ from quadrants_lab.frontend.specs import (
 )
 from quadrants_lab.ir.deep_recursion import run_deep
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i8, i32, u1, u32
+from quadrants_lab.ir.types import DType, f32, f64, i8, i32, u1, u32
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.lang.snode import FieldsBuilder
-
-
-class FakeOp:
-    def __init__(self, name: str) -> None:
-        self.__qd_op__ = name
-
-
-def fake_class(name: str) -> FakeOp:
-    """Vector or Matrix, with their static constructors."""
-    made = FakeOp(name)
-    for row in OPS:
-        if row.startswith("Matrix."):
-            setattr(made, row.removeprefix("Matrix."), FakeOp(row))
-    return made
 
 
 class FakeField:
@@ -70,71 +56,14 @@ def sparse_nodes() -> dict[str, Any]:
     return {"cells": cells, "rows": rows, "sparse": sparse}
 
 
-class FakeStructField:
-    __qd_struct_field__ = True
-
-    def __init__(self, struct_type: Any, **members: Any) -> None:
-        self.struct_type, self.members = struct_type, members
-
-
-class FakeMatrix:
-    __qd_matrix__ = True
-
-    def __init__(self, values: list[Any]) -> None:
-        self.values, self.shape = values, np.shape(values)
-
-    def to_list(self) -> list[Any]:
-        return self.values
-
-
-class FakeMatrixType:
-    __qd_type__ = "matrix"
-
-    def __init__(self, dtype: DType | None, *shape: int) -> None:
-        self.dtype, self.shape = dtype, shape
-
-
-class FakeStructType:
-    __qd_type__ = "struct"
-
-    def __init__(self, members: dict[str, Any], **methods: Any) -> None:
-        self.members, self.methods = members, methods
-
-
-class FakeFunc:
-    __qd_func__ = True
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        self.source = function_source(fn)
-
-
-class FakeTemplate:
-    __qd_template__ = True
-
-
-PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
-qd = SimpleNamespace(
-    **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
-    template=FakeTemplate, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
-    Struct=FakeOp("Struct"), section=SimpleNamespace(__qd_section__="section"),
-    stream_parallel=SimpleNamespace(__qd_section__="stream_parallel"),
-    simt=SimpleNamespace(**{
-        home: SimpleNamespace(**{
-            name.partition(".")[2]: FakeOp(name) for name, row in OPS.items() if row.home == f"simt.{home}"
-        }) for home in ("block", "Tile16x16", "Tile32x32")
-    }),
-    math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
-)  # fmt: skip
-
-
 def types() -> dict[str, Any]:
     """Types, and what is made of them, that every case may use."""
-    vec3 = FakeMatrixType(f32, 3)
-    ball = FakeStructType({"pos": vec3, "mass": f32, "hits": i32})
+    vec3 = qd.types.vector(3, f32)
+    ball = qd.types.struct(pos=vec3, mass=f32, hits=i32)
     balls = {"pos": FakeField(f32, 4, grad=True, element=(3,)), "mass": FakeField(f32, 4), "hits": FakeField(i32, 4)}
     return {
-        "vec3": vec3, "loose": FakeMatrixType(None, 3),
-        "Ball": ball, "balls": FakeStructField(ball, **balls), "gravity": FakeMatrix([0.0, -9.8, 0.0]),
+        "vec3": vec3, "loose": qd.types.vector(3), "gravity": qd.Vector([0.0, -9.8, 0.0]), "Ball": ball,
+        "balls": SimpleNamespace(struct_type=ball, members=balls, __qd_struct_field__=True),
         "shifted": FakeField(f32, 5, offset=(-2,)), "f32": f32, "matrix": MatrixSpec, "struct": StructSpec,
     }  # fmt: skip
 

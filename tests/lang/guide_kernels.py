@@ -2,7 +2,7 @@
 
 import enum
 
-from lang.user_rows import page
+from lang.user_rows import page, refused
 
 # --- qd.static
 
@@ -52,11 +52,7 @@ def a_value_of_the_run_is_not_static(qd):
     def k(v: float) -> None:
         if qd.static(v > 0.5):
             pass
-    try:
-        k(1.0)
-    except qd.QuadrantsCompilationError:
-        return [1]
-    return [0]
+    return [refused(qd.QuadrantsCompilationError, k, 1.0)]
 
 @row.filled(11, 20, dtype="i32")
 def static_loops_in_pairs(qd, y):
@@ -143,11 +139,7 @@ def funcs_at_the_top_alone(qd):
     first = y[3]
     y.fill(0)
     unrolled(y, 4)
-    try:
-        bad(y, 4, 1)
-    except qd.QuadrantsSyntaxError:
-        return [first, y[3], 1]
-    return [first, y[3], 0]
+    return [first, y[3], refused(qd.QuadrantsSyntaxError, bad, y, 4, 1)]
 
 @row(0, 2.5)
 def a_real_func_returns_early(qd):
@@ -267,24 +259,11 @@ def an_argument_is_not_assigned(qd):
     def k(n: int) -> int:
         n += 1
         return n
-    try:
-        return [k(1) * 0]
-    except qd.QuadrantsCompilationError:
-        return [1]
+    return [refused(qd.QuadrantsCompilationError, k, 1)]
 
 row.values("lists_and_comprehensions", "a = [1, 2, 3]", "b = [v * 2 for v in a]", {
     "a[0] + a[1] + a[2]": 6, "b[0] + b[1] + b[2]": 12, "len(a)": 3,
 }, dtype="i32")
-
-def _refused(qd, *kernels):
-    found = []
-    for kernel in kernels:
-        try:
-            kernel()
-            found.append(0)
-        except qd.QuadrantsCompilationError:
-            found.append(1)
-    return found
 
 @row(1, 1, 1, 1)
 def statements_that_kernels_lack(qd):
@@ -304,7 +283,7 @@ def statements_that_kernels_lack(qd):
     @qd.kernel
     def yields():
         yield 1
-    return _refused(qd, tries, raises, imports, yields)
+    return [refused(qd.QuadrantsCompilationError, kernel) for kernel in (tries, raises, imports, yields)]
 
 @row(1, 1, 1, 1)
 def expressions_that_kernels_lack(qd):
@@ -328,7 +307,7 @@ def expressions_that_kernels_lack(qd):
             y[None] = i
         else:
             y[None] = 5
-    return _refused(qd, sets, lambdas, defines, otherwise)
+    return [refused(qd.QuadrantsCompilationError, kernel) for kernel in (sets, lambdas, defines, otherwise)]
 
 @row(1)
 def the_outermost_loop_has_no_break(qd):
@@ -339,7 +318,7 @@ def the_outermost_loop_has_no_break(qd):
             if i == 2:
                 break
             y[i] = 1
-    return _refused(qd, k)
+    return [refused(qd.QuadrantsCompilationError, k)]
 
 @row(5, 10, 15)
 def arguments_are_unpacked(qd):

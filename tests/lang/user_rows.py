@@ -98,6 +98,15 @@ def page(name):
     return Page(GUIDE, name)
 
 
+def refused(error, call, *args, **options):
+    """1 where the call ends with an error of that type, and 0 where it returns."""
+    try:
+        call(*args, **options)
+    except error:
+        return 1
+    return 0
+
+
 def numbers(values):
     """What a program returned, as a flat list of floats."""
     return [float(v) for v in values]

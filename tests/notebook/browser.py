@@ -131,14 +131,13 @@ class Lab:
         self.page.click(f'.lm-MenuBar-itemLabel:text-is("{menu}")')
         self.page.click(f'.lm-Menu-itemLabel:text-is("{item}")')
 
-    def run_all(self, seconds: float = 240, warnings: bool = False) -> None:
-        """Runs every cell; AssertionError with the text of the first error, or warning unless these are expected."""
+    def run_all(self, seconds: float = 240) -> None:
+        """Runs every cell; AssertionError with the text of the first error or warning."""
         self.menu("Run", "Run All Cells")
         end = time.time() + seconds
         while time.time() < end:
             self.page.wait_for_timeout(300)
-            told = "" if warnings else '[data-mime-type="application/vnd.jupyter.stderr"], '
-            failed = self.page.locator(f"{told}.jp-mod-error")
+            failed = self.page.locator('[data-mime-type="application/vnd.jupyter.stderr"], .jp-mod-error')
             assert not failed.count(), failed.first.inner_text()
             waiting = self.page.locator('.jp-CodeCell .jp-InputPrompt:text-matches("\\\\[[* ]\\\\]")')
             if not waiting.count():

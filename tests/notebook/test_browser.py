@@ -27,7 +27,7 @@ last = kernel.source[-1].span_line
 kernel.source += [Line("    pass", n) for n in range(last + 1, last + 90)]
 lines = range(last, last + 90)
 statements = [StepStatement(f"%{{n}} = const {{n}}", n, "value", f"v{{n}}", -1, [], False) for n in lines]
-trace = StepTrace("0", "0 .. 3", statements, [(k, str(n), "") for k, n in enumerate(lines)], [], False)
+trace = StepTrace("0", "0 .. 3", statements, [(k, str(n), "") for k, n in enumerate(lines)], [], False, back=True)
 far = replace(trace, first=1000, found=1044)
 known = []
 

@@ -27,6 +27,13 @@ START, TRIPS = np.array([0.1, 0.2, 0.3, 0.4]), 12
 expect.set_options(timeout=60_000)  # a busy machine draws late
 
 
+def steps_of(view, file: Path, lane: int) -> Path:
+    """A page without listings, graphs and code, which take seconds."""
+    for kernel in view.kernels:
+        kernel.traces, kernel.lowered, kernel.code, kernel.graphs = {}, {}, {}, []
+    return export(view, file, iterations=[lane])
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A page of a kernel with a loop that breaks, launched twice; and one where its iterations do not fit a window."""
@@ -54,11 +61,10 @@ def files(tmp_path_factory):
     object.__setattr__(cause, "at", next(s.span for s in recorder.records()[0].plan.kernel.body if s.span))
     add_verdict(view, Report("y", 0.0, causes=(cause,)))
     folder = tmp_path_factory.mktemp("steps")
-    whole = export(view, folder / "whole.html", iterations=[2])
+    whole = steps_of(view, folder / "whole.html", 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter_trace, "WINDOW", 60)
-        view = cell_view("cell", recorder)
-        cut = export(view, folder / "cut.html", iterations=[2])
+        cut = steps_of(cell_view("cell", recorder), folder / "cut.html", 2)
     return whole, cut, line
 
 
@@ -332,7 +338,7 @@ def test_a_plot_says_how_many_values_are_not_finite(opened, tmp_path: Path):
     x.fill(4.0)
     with recording() as recorder:
         falls()
-    page = opened(export(cell_view("cell", recorder), tmp_path / "k.html", iterations=[0]))
+    page = opened(steps_of(cell_view("cell", recorder), tmp_path / "k.html", 0))
     press(page, "End")
     page.get_by_label("Plot v", exact=True).check()
     # 4, 1, 0, -1, and each again where a trip of the loop begins; then the root of -1 is never taken
@@ -340,7 +346,7 @@ def test_a_plot_says_how_many_values_are_not_finite(opened, tmp_path: Path):
     x.fill(0.25)
     with recording() as recorder:
         falls()
-    page = opened(export(cell_view("cell", recorder), tmp_path / "nan.html", iterations=[0]))
+    page = opened(steps_of(cell_view("cell", recorder), tmp_path / "nan.html", 0))
     press(page, "End")
     page.get_by_label("Plot v", exact=True).check()
     caption = page.locator(".plot figcaption").inner_text()
@@ -363,7 +369,7 @@ def test_a_stack_of_what_an_operation_reads_does_not_restore_the_variable(opened
 
     with recording() as recorder, qd.ad.Tape(y):
         fades()
-    page = opened(export(cell_view("cell", recorder), tmp_path / "k.html", iterations=[2]))
+    page = opened(steps_of(cell_view("cell", recorder), tmp_path / "k.html", 2))
     page.get_by_label("Iteration to follow").fill("2")
     page.keyboard.press("Enter")
     page.get_by_text("gradient of fades, iteration 2").wait_for()

@@ -31,7 +31,7 @@ def test_import_loads_nothing_slow() -> None:
 
 
 def test_no_file_of_the_runtime_names_a_backend() -> None:
-    """Files ask for `backends.capabilities` instead."""
+    """Files ask for `backends.interface` instead."""
     def named(node: ast.AST) -> object:
         if isinstance(node, ast.ImportFrom):
             return (node.module or "").removeprefix("quadrants_lab.backends.").split(".")[0]

@@ -117,6 +117,12 @@ function cleared(canvas) {
   return [g, w, h];
 }
 
+function strokeLine(g, points) {
+  g.beginPath();
+  for (const [x, y] of points) g.lineTo(x, y);
+  g.stroke();
+}
+
 /** The error of the gradient over the width of the steps, both axes logarithmic. */
 function errorPlot(canvas, curve, floor, deep) {
   const found = cleared(canvas);
@@ -127,16 +133,14 @@ function errorPlot(canvas, curve, floor, deep) {
   g.font = "11px system-ui";
   g.fillStyle = g.strokeStyle = getComputedStyle(canvas).color;
   g.globalAlpha = 0.25;
-  for (let e = 0; e >= -floor; e -= floor / 4) { g.beginPath(); g.moveTo(46, y(10 ** e)); g.lineTo(w - 8, y(10 ** e)); g.stroke(); }
+  for (let e = 0; e >= -floor; e -= floor / 4) strokeLine(g, [46, w - 8].map((at) => [at, y(10 ** e)]));
   g.globalAlpha = 0.85;
   for (let e = 0; e >= -floor; e -= floor / 2) g.fillText(e ? `1e${e}` : "1", 8, y(10 ** e) + 4);
   for (let e = 0; e >= -deep; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 18);
   g.fillText("width of the step, relative to the greatest input", 46, h - 3);
   g.globalAlpha = 1;
   g.strokeStyle = g.fillStyle = ORANGE;
-  g.beginPath();
-  curve.forEach(([width, e], k) => { if (k) g.lineTo(x(width), y(e)); else g.moveTo(x(width), y(e)); });
-  g.stroke();
+  strokeLine(g, curve.map(([width, e]) => [x(width), y(e)]));
   for (const [width, e] of curve) { g.beginPath(); g.arc(x(width), y(e), 3, 0, 7); g.fill(); }
 }
 
@@ -148,10 +152,6 @@ function linePlot(canvas, values, colour) {
   const low = Math.min(...values), high = Math.max(...values);
   g.strokeStyle = colour;
   g.lineWidth = 1.6;
-  g.beginPath();
-  values.forEach((v, k) => {
-    const x = 4 + (w - 8) * k / Math.max(1, values.length - 1), y = 4 + (h - 8) * (high - v) / (high - low || 1);
-    if (k) g.lineTo(x, y); else g.moveTo(x, y);
-  });
-  g.stroke();
+  const across = (w - 8) / Math.max(1, values.length - 1);
+  strokeLine(g, values.map((v, k) => [4 + across * k, 4 + (h - 8) * (high - v) / (high - low || 1)]));
 }

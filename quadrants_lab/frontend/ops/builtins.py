@@ -11,7 +11,7 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.lvalue import Place, locate
+from quadrants_lab.frontend.values.lvalue import Place, given_index, locate
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
 from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
@@ -164,11 +164,7 @@ def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
         what = "a field in a sparse layout" if node is not None else f.describe()
         raise cx.fail("QL1725", argument_node(call, 0), what=what)
     note_unknown()  # another process has another address
-    parts = indices.entries(cx) or (indices,)
-    ids = [cx.to(part.number(cx, argument_node(call, 1)), u64) for part in parts]
-    if len(ids) != mem.ndim:
-        what = f"takes {mem.ndim} indices, {len(ids)} given"
-        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params="f, indices")
+    ids = [cx.to(k, u64) for k in given_index(cx, call, indices, mem.ndim, "f, indices")]
     cx.at(call)
     at = cx.const(0, u64)
     for k, i in enumerate(ids):

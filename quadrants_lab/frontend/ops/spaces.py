@@ -57,7 +57,7 @@ def fault_of_order(axes: Any, n: int) -> str:
 
 
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
-    if x.snode is None and not x.fields and not isinstance(x, (NdRange, Range)):
+    if not x.is_space:
         raise cx.fail("QL1701", call, what=f"{x.describe()} with a vector of indices")
     return Grouped(x)
 
@@ -91,10 +91,7 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
     for k in call.keywords:
         if k.arg not in _CONFIG:
             raise wrong(k.value, f"there is no option '{k.arg}'")
-        value = cx.expr(k.value)
-        if not isinstance(value, (Lit, Obj)):
-            raise cx.fail("QL1610", k.value, op="qd.loop_config")
-        known = given[k.arg] = value.value
+        known = given[k.arg] = cx.known(cx.expr(k.value), "QL1610", k.value, op="qd.loop_config")
         types, values, words = _CONFIG[k.arg]
         if known is not None and not isinstance(known, types):
             raise wrong(k.value, f"{k.arg} is of type {types[0].__name__}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import field
 from itertools import product
 from typing import Any
@@ -38,6 +38,8 @@ class Obj(Value):
     @property
     def snode(self) -> Any:
         return self.value if getattr(self.value, "__qd_snode__", False) is True else None
+
+    is_space = property(lambda self: self.snode is not None)
 
     def describe(self) -> str:
         if self.value is None or isinstance(self.value, str):
@@ -103,7 +105,7 @@ class Range(Value):
     end: Value
     step: Value | None
     words = "a range"
-    is_alias = True
+    is_alias = is_space = True
 
     def python(self, cx: Lowering) -> range:
         ends = (self.begin, self.end) if self.step is None else (self.begin, self.end, self.step)
@@ -117,12 +119,16 @@ class NdRange(Value):
     axes: tuple[tuple[Value, Value], ...] = field()
     order: tuple[int, ...] = field()
     words = "an ndrange"
-    is_alias = True
+    is_alias = is_space = True
 
     def python(self, cx: Lowering) -> Any:
-        axes = [range(b.python(cx), e.python(cx)) for b, e in self.axes]
-        places = [self.order.index(k) for k in range(len(axes))]
-        return tuple(tuple(at[k] for k in places) for at in product(*(axes[k] for k in self.order)))
+        return tuple(points([range(b.python(cx), e.python(cx)) for b, e in self.axes], self.order))
+
+
+def points(axes: Sequence[range], order: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The indices in a box, the last axis of ``order`` fastest."""
+    places = [order.index(k) for k in range(len(axes))]
+    return (tuple(at[k] for k in places) for at in product(*(axes[k] for k in order)))
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import entries_of, is_none, name_of, suggestion
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import containers, matrix, values as V
-from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.steps import Child, Elements, Step
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
@@ -244,6 +244,17 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
     return number
 
 
+def given_index(cx: Context, call: ast.Call, value: V.Value, ndim: int, params: str) -> list[V.Number]:
+    """The numbers of an index of ``ndim`` axes, which is the second argument of a call."""
+    node, parts = argument_node(call, 1), value.entries(cx)
+    parts = (value,) if parts is None else parts
+    if len(parts) != ndim:
+        what = f"takes {ndim} indices, {len(parts)} given"
+        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params=params)
+    text = ast.unparse(call.args[0])
+    return [_index(cx, node, k, text, part.load(cx, node)) for k, part in enumerate(parts)]
+
+
 def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Elements:
     """The step of the subscript of a matrix; slices are known at compile time, as in ``m[i, :]``."""
     text = name_of(node.value)
@@ -391,20 +402,10 @@ def _struct_mem_member(cx: Context, base: Place, value: V.StructMem, node: ast.A
     member = value.members.get(name)
     if member is not None:
         return member
-    if name in _STRUCT_MEMBERS:
-        return _STRUCT_MEMBERS[name](cx, value, node)
+    if name in _OF_STRUCTS:
+        return _MEMBERS[name](cx, value, node)
     cure = f"it has {', '.join([*value.members, 'shape', 'grad'])} and the elements"
     raise _no_attribute(cx, node, value.text, value.members, cure)
-
-
-def _struct_grad(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.StructMem:
-    """The struct field of the gradients of those members that have one."""
-    made: Any = {V.Mem: _grad, V.StructMem: _struct_grad}
-    having = {name: m for name, m in value.members.items() if any(field.buffer.grad for field in m.fields)}
-    members = {name: made[type(m)](cx, m, node) for name, m in having.items()}
-    if not members:
-        raise cx.fail("QL1507", node, text=value.text, what="gradient", which="grad")
-    return V.StructMem(value.type, members, f"{value.text}.grad")
 
 
 def _mem_member(cx: Context, place: Place, base: V.Mem, node: ast.Attribute) -> V.Value:
@@ -418,19 +419,19 @@ def _mem_member(cx: Context, place: Place, base: V.Mem, node: ast.Attribute) -> 
     raise _no_attribute(cx, node, base.text, _MEMBERS, cure)
 
 
-def _shape(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
-    if base.buffer.shape is None:
-        return V.Shape(base.buffer, base.ndim)
-    return V.Tuple(cx.extent(base.buffer, k, node) for k in range(base.ndim))
+def _shape(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
+    mem = base.fields[0]
+    if mem.buffer.shape is None:
+        return V.Shape(mem.buffer, mem.ndim)
+    return V.Tuple(cx.extent(mem.buffer, k, node) for k in range(mem.ndim))
 
 
-def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
-    """The gradient or dual of a field or ndarray."""
-    name = getattr(base.buffer, node.attr)
-    if not name:
+def _derivative(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
+    found = base.derivative(cx, node.attr)
+    if found is None:
         what = "gradient" if node.attr == "grad" else "dual"
         raise cx.fail("QL1507", node, text=base.text, what=what, which=node.attr)
-    return V.Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry, base.clamp)
+    return found
 
 
 def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
@@ -442,17 +443,12 @@ def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     return V.Obj(getattr(base.python(cx), "snode", None), f"{base.text}.snode")
 
 
-_MEMBERS: dict[str, Callable[[Context, V.Mem, ast.Attribute], V.Value]] = {
-    "shape": _shape, "grad": _grad, "dual": _grad, "fill": _method, "snode": _snode, "parent": _method,
+_MEMBERS: dict[str, Callable[[Context, Any, ast.Attribute], V.Value]] = {
+    "shape": _shape, "grad": _derivative, "dual": _derivative, "fill": _method, "snode": _snode, "parent": _method,
     "get_scalar_field": _method,
     "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }  # fmt: skip
-_STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Value]] = {
-    "shape": lambda cx, base, node: _shape(cx, base.fields[0], node),
-    "grad": _struct_grad,
-    "fill": _method,
-    "parent": _method,
-}
+_OF_STRUCTS = ("shape", "grad", "dual", "fill", "parent")  # those that a field of structs has, too
 _OWNERS: dict[type, Callable[[Context, Place, Any, ast.Attribute], Place | None]] = {
     V.Mem: _mem_member, V.StructMem: _struct_mem_member, V.Struct: _struct_member, V.Matrix: _matrix_member,
     V.Element: _matrix_member, V.List: _container_member, V.Dict: _container_member, V.Obj: _attribute,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -21,7 +22,7 @@ class _Memory(Value):
 
     __slots__ = ()
     text: str
-    is_alias = True
+    is_alias = is_space = True
 
     def describe(self) -> str:
         mem = self.fields[0]
@@ -62,6 +63,11 @@ class Mem(_Memory):
         """Its element at the index, not loaded."""
         return Element(self, index)
 
+    def derivative(self, cx: Lowering, which: str) -> Mem | None:
+        """Its "grad" or "dual"; None if it has none."""
+        name, text = getattr(self.buffer, which), f"{self.text}.{which}"
+        return replace(self, buffer=cx.buffers[name], text=text) if name else None
+
     def structure(self) -> Any:
         return self.static_key
 
@@ -86,6 +92,12 @@ class StructMem(_Memory):
     def element(self, index: tuple[int, ...]) -> Struct:
         """Its element at the index, not loaded."""
         return Struct(self.type, {name: member.element(index) for name, member in self.members.items()})
+
+    def derivative(self, cx: Lowering, which: str) -> StructMem | None:
+        """The field of structs of the "grad" or "dual" of those members that have one; None if none has."""
+        found = {name: member.derivative(cx, which) for name, member in self.members.items()}
+        members: Any = {name: made for name, made in found.items() if made is not None}
+        return StructMem(self.type, members, f"{self.text}.{which}") if members else None
 
 
 @dataclass(slots=True, eq=False)

@@ -48,6 +48,7 @@ class Value:
     tile        the tile that it is, memory that a variable owns
     slab        the slice of an array of which a tile is loaded
     is_object   whether Python has an object for all of it: it is captured, or a list, dict or tuple
+    is_space    whether a loop can go over it: a field, an ndarray, a range, an ndrange, a node
     static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
                 can decide on it; with the same key the recursion would not end
     """
@@ -84,6 +85,7 @@ class Value:
     tile: Any = None
     slab: Any = None
     is_object = False
+    is_space: Any = False
 
     def describe(self) -> str:
         """The value in words, for messages."""
