@@ -483,6 +483,7 @@ def steps_of(fields: int) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
+    gc.collect()  # now, so that it does not run what the program of the last test has left
     sys.setprofile(note)
     p.run(nothing)
     sys.setprofile(None)
