@@ -33,15 +33,15 @@ from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
 from quadrants_lab.runtime.observe.observers import (
     OBSERVERS,
+    SCOPE,
     Scope,
     open_recording,
-    recording_tape,
     unwatched,
 )
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
-from quadrants_lab.runtime.tape.report import Report, report, timed
+from quadrants_lab.runtime.tape.report import NO_RESULT, Report, Result, report, timed
 from quadrants_lab.runtime.tape.step import Kept
 from quadrants_lab.runtime.tape.tracing import Tracing, write
 from quadrants_lab.runtime.tape.written import gradient_warning
@@ -55,7 +55,7 @@ __all__ = [
     "hessian_vector", "no_grad", "program",
 ]  # fmt: skip
 
-_Open = tuple[Scope, Any, AbstractContextManager[None] | None]
+_Open = tuple[Scope, AbstractContextManager[None] | None]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -83,16 +83,10 @@ class Tape:
     QuadrantsAssertionError names field, index and both values.
     """
 
-    _recorder: Launches | None = None  # made when it is needed
-    _open: _Open | None = None  # what ends the recording
-    _caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
-    _differentiated = False  # whether it ran gradients since it began to record
-    _report: Callable[[], Report] = Report
-    kept_bytes = 0  # the most bytes that were saved at a time
-    made_again = 0  # how many launches and writes from Python ran again for the gradient
-    kept: Sequence[Kept] = ()  # what was saved, most bytes first
-    grad_check: Sequence[Any] = ()
-    _tracing: Tracing | None = None
+    __slots__ = (
+        "__weakref__", "_caller", "_differentiated", "_given", "_key", "_once", "_open", "_recorder", "_result",
+        "_tracing", "clear_gradients", "grad_check", "loss", "memory", "traces", "validation",
+    )  # fmt: skip
 
     def __init__(
         self, loss: Any = None, clear_gradients: bool = True, validation: bool = False,
@@ -104,8 +98,8 @@ class Tape:
         self.loss = loss
         self.clear_gradients = clear_gradients
         self.validation = validation
+        self.grad_check = list(grad_check) if grad_check else ()
         if grad_check:
-            self.grad_check = list(grad_check)
             for x in (loss, *self.grad_check):
                 _check_grad_check(x)
         if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 0):
@@ -114,41 +108,42 @@ class Tape:
             )
         self.memory = memory
         self.traces = trace
+        self._once = validation or trace or memory is not None or bool(grad_check)  # its recording is not used again
+        self._recorder: Launches | None = None  # made when it is needed
+        self._open: _Open | None = None  # what ends the recording
+        self._caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
+        self._differentiated = False  # whether it ran gradients since it began to record
+        self._result = NO_RESULT
+        self._tracing: Tracing | None = None
 
     def __enter__(self) -> Tape:
+        outer, loss, now, mine = SCOPE.get(), self.loss, session.current(), THREAD.number
         if self._open is not None:
             raise QuadrantsRuntimeError("this Tape is already recording", code="QL2092")
-        if recording_tape():
+        if outer is not None and outer.on_tape:
             raise QuadrantsRuntimeError(
                 "another Tape is recording",
                 code="QL2092",
                 help="end its with first: it would run the gradients of this one's launches once more",
             )
-        loss, now, mine = self.loss, session.current(), THREAD.number
-        memory = loss._live()
+        memory, known, recording = loss._live(), loss.recordings, open_recording()
         if self.clear_gradients:
             clear_all("grad", now, mine)
-        self._differentiated = False
         memory.fill(0, mine)
-        known = loss.recordings
-        repeatable = now.finds_lost or bool(self.grad_check)
-        self._key = memory.serial, modes(), self.memory, self.validation, repeatable, self.traces
-        launches = None if known is None else known.get(self._key)
+        self._differentiated, self._key = False, (memory.serial, modes())
+        launches = None if known is None or self._once else known.get(self._key)
         if launches is None or not launches.take_up():
             launches = self._launches
-            if not launches.take_up():
-                launches = Launches(repeatable=repeatable, memory=self.memory)
-                launches.take_up()
-        self._recorder, rerun = launches, launches.rerun
+            launches.take_up()
+        self._recorder = launches
         launches.began, launches.clears = next(TIMES), self.clear_gradients
+        if launches.rerun is not None:
+            launches.rerun.lends = recording is None
         # a recorded cell shows when launches ran; a GPU's launches are timed only where `traces` lets the Tape wait
-        if self.traces or (open_recording() is not None and memory.session.backend.CAPABILITIES.on_host):
+        if self.traces or (recording is not None and memory.session.backend.CAPABILITIES.on_host):
             self._tracing = launches.tracing = Tracing(launches.account, self.traces)
-        memory.session.taping.append(launches)
         checking = session.checking("check_races") if self.validation else None
-        self._open = Scope("Tape", "grad", launches, now), rerun, checking
-        if rerun is not None:
-            rerun.begin()
+        self._open = Scope("Tape", "grad", launches, now), checking
         if checking is not None:
             checking.__enter__()
         return self
@@ -157,43 +152,37 @@ class Tape:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._open is not None
-        (scope, rerun, checking), self._open = self._open, None
+        (scope, checking), self._open = self._open, None
         try:
             if checking is not None:
                 checking.__exit__(None, None, None)
-            if rerun is not None:
-                rerun.leave()
         finally:
             scope.end()
-        launches, rested = self._launches, False
+        launches, rested = self._recorder, False
+        assert launches is not None
         try:
             if kind is None:
-                rested = self._finish_again(launches)
-                if not rested:
-                    reaches = self._finish()
-                    once = self.validation or self.traces or self.loss._memory.session.finds_lost
-                    rested = not once and self._rest(launches, reaches)
+                rested = self._finish_again(launches) or self._rest(launches, self._finish())
         finally:
-            self.loss._memory.session.taping.remove(launches)
-            launches.put_down()
-            launches.tracing = None
-            if rested:
-                self._recorder = None
-            else:
+            launches.free.append(True)
+            launches.tracing = self._recorder = None
+            if not rested:
                 listed = self.report
-                self._report = lambda: listed  # without what was kept
+                self._result = self._result._replace(report=lambda: listed)  # without what was kept
                 launches.clear()
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives
         derivatives to something."""
+        if self._once or self.loss._memory.session.finds_lost:
+            return False
         if self.loss.recordings is None:
             self.loss.recordings = Table(Launches.ended)
         rerun = launches.for_the_next_run()
         if rerun is None:
             return False
         if reaches:
-            rerun.report = self._report
+            rerun.result = self._result
         self.loss.recordings.put(self._key, launches, rerun.needs())
         rerun.let_go()
         return True
@@ -201,21 +190,16 @@ class Tape:
     def _finish_again(self, launches: Launches) -> bool:
         """Runs the gradients of a recording that was repeated, and keeps it; False, with nothing done, where there is
         more to do."""
-        rerun = launches.rerun
-        if rerun is None:
+        rerun, recordings = launches.rerun, self.loss.recordings
+        if rerun is None or self._differentiated or not rerun.finish(self._seed):
+            launches.end_rerun()
             return False
-        if self._differentiated or not rerun.finish(self._seed):
-            rerun.end()
-            return False
-        assert rerun.report is not None
-        if launches.kept:
-            self.kept = launches.report()
-        self.kept_bytes, self.made_again, self._report = launches.account.most, 0, rerun.report
-        if self._tracing is not None:
-            self._report = cache(partial(timed, self._tracing, rerun.report))
-        self._tell_recorder()
-        recordings = self.loss.recordings
+        assert rerun.result is not None
         assert recordings is not None
+        self._result = rerun.result
+        if self._tracing is not None:
+            self._result = self._result._replace(report=cache(partial(timed, self._tracing, rerun.result.report)))
+        self._tell_recorder()
         if recordings.get(self._key) is not launches:
             recordings.put(self._key, launches, rerun.needs())
         return True
@@ -252,7 +236,22 @@ class Tape:
     @property
     def report(self) -> Report:
         """What was saved and run again for the last gradient, and why, with a row for each launch."""
-        return self._report()
+        return self._result.report()
+
+    @property
+    def kept_bytes(self) -> int:
+        """The most bytes that were saved at a time."""
+        return self._result.kept_bytes
+
+    @property
+    def made_again(self) -> int:
+        """How many launches and writes from Python ran again for the gradient."""
+        return self._result.made_again
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """What was saved, most bytes first."""
+        return self._result.kept
 
     @property
     def _launches(self) -> Launches:
@@ -274,14 +273,13 @@ class Tape:
         with unwatched(self._launches):
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
-        self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
-        self._report = report(self._launches)
+        launches = self._launches
+        self._result = Result(report(launches), launches.account.most, launches.made_again, self.kept)
         self._tell_recorder()
 
     def _tell_recorder(self) -> None:
-        recorder = open_recording()
-        if recorder is not None:
-            recorder.tapes[self.loss._memory.serial] = self._report
+        if (recorder := open_recording()) is not None:
+            recorder.tapes[self.loss._memory.serial] = self._result.report
 
     def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
         """Records a call, made outside of this Tape, of a function that is decorated with `grad_replaced`."""
@@ -305,7 +303,7 @@ class Tape:
             warn_unreached(caller, self.loss, launches.writes, levels, launches.read_without_gradient())
         warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
         self._differentiate(forget=self.memory is not None and not launches.repeatable)
-        self.kept = launches.report()
+        self._result = self._result._replace(kept=launches.report())
         if loss.session.finds_lost and reaches:
             # imported here, because it loads the compiler
             from quadrants_lab.runtime.check.checked_session import tell_lost_gradients

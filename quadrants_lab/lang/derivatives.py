@@ -55,8 +55,9 @@ class Companion:
         if field is None:  # asked of the class
             return self
         found = getattr(field, self.kept)
-        could = found is None and field.dtype.is_float and field.primal is None
-        return NoDerivative(field, self.which) if could else found
+        if found is not None or not field.dtype.is_float or field.primal is not None:
+            return found
+        return NoDerivative(field, self.which)
 
     def __set__(self, field: Any, found: Any) -> None:
         setattr(field, self.kept, found)

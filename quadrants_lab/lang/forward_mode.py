@@ -147,17 +147,15 @@ def clear_all(which: str, now: session.Session, thread: int | None = None) -> No
 
     Those that nobody has written since they were last set to 0 are left alone. Their versions say so, unless other
     libraries have memory of fields, or somebody wants to know which fields Python writes."""
-    members, key = now.differentiable, (which, now.placements)
-    watched = now.exported or now.field_observers
-    found = members.known
-    known: list[Memory] | None = None if watched else found.get(key)
+    found, watched = now.differentiable.known, now.exported or now.field_observers
+    known: list[Memory] | None = None if watched else found.get(which)
     if known is None:
-        derivatives = [x for x in (getattr(owner, which) for owner in members) if x]
+        derivatives = [x for x in (getattr(owner, which) for owner in now.differentiable) if x]
         for x in derivatives:
             if x.placed and thread in (None, x._memory.owner):
                 x.fill(0)
         if not watched and all(x.placed and not x._memory.foreign for x in derivatives):
-            found[key] = [x._memory for x in derivatives]
+            found[which] = [x._memory for x in derivatives]
         return
     for memory in known:
         if memory.version != memory.cleared and (thread is None or memory.owner == thread):

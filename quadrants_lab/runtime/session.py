@@ -93,7 +93,7 @@ class Session:
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels; ``holders``: what else holds the device or its
     memory. The method ``session_ended`` of plans and holders drops it. ``placements`` grows when fields that
-    kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
+    kernels may have been compiled for get a gradient, or lose their memory.
     ``unreachable``: at most so many bytes of fields that have ended wait for Python to free them.
     ``before_end``: what is called before it ends. ``ended_error`` makes the error for using an object, described in
     words, of a session that has ended.
@@ -112,7 +112,6 @@ class Session:
         self.fields, self.differentiable, self.plans, self.holders = Members(), Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.before_end: list[Callable[[], None]] = []
-        self.taping: list[Any] = []
         self.epoch = self.generation = 0
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None

@@ -99,12 +99,14 @@ class Specialised:
             self.owner.call = self.owner.resolve
 
     def wakes(self) -> bool:
-        """Installs a fast path that is suspended; whether there was one."""
+        """Installs a fast path that is suspended; whether there was one and nobody watches. Hold the session's lock."""
         if self.path is None or self.awake or self.session is None:
             return False
-        self.awake = self.session.awake = True
-        self.owner.call = self.path
-        return True
+        self.session.awake = True  # who begins to watch does so before he looks at this, and then waits for the lock
+        if not W.watching():
+            self.awake = True
+            self.owner.call = self.path
+        return self.awake
 
     def take_path(self) -> tuple[Any, ...]:
         """Drops the fast path, and returns it for `use_path`; the next call goes through `Dispatcher.resolve`."""
@@ -169,7 +171,12 @@ class Dispatcher:
 
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
-        if (path := self.wakes()) is not None:
+        observers = W.OBSERVERS.get()
+        only = observers[0] if len(observers) == 1 else None
+        if (rerun := getattr(only, "rerun", None)) is not None:
+            if (value := rerun.launch(self, args)) is not NotImplemented:
+                return value if value is None else tape_numbers.returned(value, self.last)
+        elif (path := self.wakes()) is not None:
             return path(*args)
         copies = row_major(args)
         if copies is not None:
@@ -190,8 +197,7 @@ class Dispatcher:
                     value = self.resolve(*tape_numbers.plain(args))
                     tape_numbers.check(args, self.last)
                     return value
-            observers = W.OBSERVERS.get()
-            again = getattr(observers[0], "again", None) if len(observers) == 1 else None
+            again = getattr(only, "again", None)
             if again is not None and self._session is now and (value := again(self, args)) is not NotImplemented:
                 return value if value is None else tape_numbers.returned(value, self.last)
             self.enter(now)
@@ -220,7 +226,7 @@ class Dispatcher:
         with now.lock:
             now.must_live()
             self.enter(now)
-            return self.here.path if not W.watching() and self.here.wakes() else None
+            return self.here.path if self.here.wakes() else None
 
     def note(self, plan: Plan) -> None:
         """Notes that the plan is launched. The fast path of the mode that was launched before goes: it would not note
@@ -238,7 +244,7 @@ class Dispatcher:
         return value
 
     def _launch(self, plan: Plan, args: Sequence[Any], refused: Callable[[Plan, Sequence[Any]], Any]) -> Any:
-        foreign = any(memory is not None and memory.foreign for memory in map(memory_of, args))
+        foreign = plan.takes_arrays and any(m is not None and m.foreign for m in map(memory_of, args))
         if foreign:
             plan.foreign.before(args, bool(self.replays))
         try:

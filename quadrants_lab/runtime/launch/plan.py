@@ -38,6 +38,7 @@ class Preparation(Protocol):
 
     forward: Any
     stacks: Any
+    entry_alone: bool
 
     def preparation(self) -> Callable[..., bool]: ...
     def keep_apart(self) -> list[Callable[[], None]]: ...
@@ -130,14 +131,15 @@ class Plan(F.Buffers):
         def over(*args: Any) -> Any:
             raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
 
-        for closure in (*self.closures, *(noting.function for noting in self.noting.values())):
+        bare = [vars(self)["bare"]] if "bare" in vars(self) else []
+        for closure in (*self.closures, *bare, *(noting.function for noting in self.noting.values())):
             if closure.__globals__.get("plan") is self:
                 closure.__globals__.update(entry=over, prepare=over)
         if self.stacks is not None:
             self.stacks.session_ended()
         else:
             self.frame = F.ended_frame(self.frame)
-        self.entry = self.call = self.fast = self.slowly = over
+        self.entry = self.call = self.fast = self.slowly = self.bare = over
         self.closures, self.prepare, self.placed = (over, over), None, None
         self.noting.clear()
         self.unbind.clear()
@@ -154,6 +156,11 @@ class Plan(F.Buffers):
             if self.call is not refuse:
                 self.call = partial(by.launch, self, self.call)
                 self.fast = partial(_call_or, self, self.owner.retry(self))
+
+    @forks.lazy
+    def bare(self) -> Launch:
+        """``call`` for one who holds the session's lock, without any recording."""
+        return refuse if self.closures[0] is refuse else launch_function(self, refuse, locked=True)
 
     def single_return(self) -> str:
         """The "ret" buffer whose value the entry can return by itself; "" where it cannot."""
@@ -375,9 +382,10 @@ class Noting(Protocol):
         """Launches are not noted any more, but call ``again``."""
 
 
-def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None) -> Launch:
+def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, locked: bool = False) -> Launch:
     """The closure of ``plan``, which decides whether a call fits, binds its arguments, notes the versions of the memory
-    that it reads, and starts the entry; ``miss`` gets calls that do not fit. With ``noting``, it notes its launches."""
+    that it reads, and starts the entry; ``miss`` gets calls that do not fit. With ``noting``, it notes its launches.
+    ``locked``: the caller holds the session's lock."""
     of, given = plan.signature, plan.signature.given
     prepared = plan.prepare is not None
     lost = f"return miss({given})" if noting is None else noting.lost
@@ -410,7 +418,8 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None) -> L
     text = [f"def launch({given}):", *(() if noting is None else noting.before())]
     if noting is not None:
         lines = noting.around(lines, prepared)
-    text += ["    with lock:", *(f"        {line}" for line in (*_checks(plan, prepared), *lines))]
+    text.append("    if True:" if locked else "    with lock:")
+    text += [f"        {line}" for line in (*_checks(plan, prepared), *lines)]
     text += [f"    return miss({given})"] * (noting is not None)
     space = of.space | {
         "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss, "prepare": plan.prepare,

@@ -168,7 +168,10 @@ class Memory:
         if self.watchers or self.recorded is not None:
             self.write(..., value)
         else:
-            self.assign(value)
+            if self.on_device is None:
+                self.array[...] = value
+            else:
+                self.assign(value)
             self.version = self.python_wrote = self.python_filled = self.version + 1
             self.owner = thread
         if not value:

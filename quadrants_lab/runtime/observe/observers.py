@@ -38,7 +38,8 @@ def refuse(*args: Any) -> Any:
 class Observer(Protocol):
     """``before`` is called with the session locked, after the arguments were checked; its result is passed to
     ``after``, which is called when the launch is done or has failed. If the only observer has a method ``again``, that
-    is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented.
+    is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented. If
+    the only observer has a ``rerun`` that is not None, its method ``launch`` is called before all else.
     An observer that takes the derivatives of what is launched has a true ``differentiates``, and one that belongs to
     the default session and stays as long as that a true ``of_session``."""
 
@@ -165,14 +166,6 @@ def _tell_plans() -> None:
         plan.record(open_recording())
 
 
-def _begin_watching(now: session.Session) -> None:
-    global _watching
-    with now.lock:  # another thread installs a fast path either before this, or not at all
-        _watching += 1
-        if now.awake:
-            now.suspend_fast_paths()
-
-
 class _WithoutFastPaths:
     """Within the with, the variable has a value with which no launch may take a fast path. A class, because a Tape of
     few launches would take a tenth longer with a generator."""
@@ -185,11 +178,10 @@ class _WithoutFastPaths:
 
     def __enter__(self) -> None:
         global _watching
+        _watching += 1  # before it looks for fast paths: see `Specialised.wakes`
         now = session.default()  # a later session installs none while `_watching`
-        if now is None:
-            _watching += 1
-        else:
-            _begin_watching(now)
+        if now is not None and now.awake:
+            now.suspend_fast_paths()
         self.token = self.variable.set(self.value)
         if self.variable is not OBSERVERS:
             session.changed()
@@ -214,15 +206,19 @@ class Scope:
     __slots__ = ("now", "on_tape", "token", "token_of_scope", "what", "which")
 
     def __init__(self, what: str, which: str, observer: Observer, now: session.Session) -> None:
+        global _watching
         self.what = what
         self.which = which
         self.on_tape = which == "grad" or recording_tape()
         self.now = now
-        _begin_watching(now)
+        _watching += 1  # before it looks for fast paths: see `Specialised.wakes`
+        if now.awake:
+            now.suspend_fast_paths()
         now.tapes += 1
         now.unobserved = False
         self.token_of_scope = SCOPE.set(self)
-        self.token = OBSERVERS.set((*OBSERVERS.get(), observer))
+        outer = OBSERVERS.get()
+        self.token = OBSERVERS.set((*outer, observer) if outer else (observer,))
 
     def end(self) -> None:
         global _watching

@@ -39,7 +39,7 @@ class AccessSummary:
     else its plan is found, see `holds`. ``equal``: two launches differ in nothing but their scalars and arrays.
     ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so that nothing has to be noted of a launch.
     ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
-    touched; ``numbers``: of all scalars.
+    touched; ``numbers``: of all scalars; ``templates``: whether there are others.
     ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
     gradient. ``constants``: memory without a gradient whose values, reals or integers, flow into the results or are
     overwritten."""
@@ -84,6 +84,7 @@ class AccessSummary:
         self.ends_nothing = _ends_nothing(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
         self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
+        self.templates = len(self.numbers) + len(self.arrays) < len(plan.slots)
         self.scalars: list[int] = []
         self._depend(plan)
 

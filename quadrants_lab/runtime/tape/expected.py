@@ -11,6 +11,8 @@ import numpy as np
 from quadrants_lab.analysis.facts import draws
 from quadrants_lab.ir.record import dataclass, function
 from quadrants_lab.ir.weak import has_weak
+from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.arguments.keys import Named, template_key
 from quadrants_lab.runtime.arguments.slots import ScalarSlot, TemplateSlot
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
@@ -23,60 +25,75 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
 
 
+def _nothing() -> None:
+    """The summary of what is no launch, and the function of what is no call."""
+
+
 @dataclass(slots=True)
 class Expected:
     """What the next run is to do at a step: a launch, or the call of a ``function`` with a custom gradient, which is to
     touch no memory beside that with the serials ``touched``.
 
-    Of a launch, ``same`` tells whether other arguments are those; ``objects``: weak references to its arrays, and to
-    fields and objects among its template arguments. ``arity``: how many arguments it has, if ``same`` and
-    `AccessSummary.holds` decide by which plan it is launched; ``steady``: it reads no attributes; ``inner``: it is made
-    within a function with a custom gradient; ``plain``: nothing but the plan is to be called; ``draws``: its gradient
-    repeats its random draws."""
+    Of a launch, ``same`` tells whether other arguments, as many, are those; ``objects``: weak references to its arrays,
+    and to what its template arguments name. ``changes``: what `session.changes` was when `holds` found that another
+    launch would be made by the same plan, if that reads no attributes. ``inner``: it is made within a function with a
+    custom gradient; ``plain``: nothing but the plan is to be called; ``alone``: nor is anything but the entry of its
+    gradient; ``draws``: its gradient repeats its random draws."""
 
-    summary: Callable[[], AccessSummary | None]
+    summary: Callable[[], AccessSummary | None] = _nothing
     same: Callable[..., bool] = bool
     objects: Sequence[Callable[[], Any]] = ()
-    arity: int | None = None
-    steady: bool = False
+    changes: int = -1
     inner: bool = False
     plain: bool = False
+    alone: bool = False
     draws: bool = False
-    function: Callable[[], Any] | None = None
+    function: Callable[[], Any] = _nothing
     touched: frozenset[int] = frozenset()
 
+    def holds(self, summary: AccessSummary) -> bool:
+        """`AccessSummary.holds`, of which ``changes`` saves the comparison the next time."""
+        if not summary.holds():
+            return False
+        if not summary.plan.compiled.reads:
+            self.changes = S.changes
+        return True
 
-def _nothing() -> None:
-    """The summary of what is no launch."""
+
+NOTHING = Expected()  # what no launch and no call is
 
 
 def expected(step: Step) -> Expected:
     """What the next run is to do at a step of the last one."""
     if step.call is not None:
-        return Expected(_nothing, function=ref(step.call[0]), touched=step.call[1])
+        return Expected(function=ref(step.call[0]), touched=step.call[1])
     summary, launch = step.known, step.launch or step.inner_launch
     assert summary is not None
     assert launch is not None
-    args = launch[1]
+    args, reverse, named = launch[1], summary.reverse, Named()
     templates = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, TemplateSlot)]
     known = [n for n in templates if _by_identity(args[n])]
     foreign = [n for n in summary.arrays if memory_of(args[n]) is None]
     objects = {f"is{n}": ref(args[n]) for n in (*summary.arrays, *known) if n not in foreign}
+    keys = {f"is{n}": template_key(args[n], named) for n in templates if n not in known}
     reals = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, ScalarSlot) and slot.dtype.is_float]
     tests = [f"{name}() is a{name[2:]}" for name in objects]
+    tests += [f"key(a{name[2:]}) == {name}" for name in keys]
     tests += [f"a{n}.__class__ is ndarray and (a{n}.dtype, a{n}.shape) == is{n}" for n in foreign]
     tests += [f"a{n} == is{n}" for n in summary.scalars] + [f"a{n}.__class__ is not TapeNumber" for n in reals]
     space = {f"is{n}": (args[n].dtype, args[n].shape) for n in foreign} | {f"is{n}": args[n] for n in summary.scalars}
     text = f"def same({', '.join(f'a{n}' for n in range(len(args)))}): return {' and '.join(tests) or True}"
+    space |= {"ndarray": np.ndarray, "TapeNumber": TapeNumber, "key": template_key}
+    repeats = reverse is not None and summary.plan.facts.of(draws)
+    plain = not (step.changes or step.by_data or summary.keeps or repeats) and summary.recomputable
     return Expected(
         summary.weak,
-        function("same", text, objects | space | {"ndarray": np.ndarray, "TapeNumber": TapeNumber}),
-        [*objects.values()],
-        len(args) if len(known) == len(templates) else None,
-        not summary.plan.compiled.reads,
-        step.inner_launch is not None,
-        not (step.changes or step.by_data or summary.keeps) and summary.recomputable,
-        summary.reverse is not None and summary.plan.facts.of(draws),
+        function("same", text, objects | keys | space),
+        [*objects.values(), *map(ref, named)],
+        inner=step.inner_launch is not None,
+        plain=plain,
+        alone=plain and (reverse is None or (reverse.gradient is not None and reverse.gradient.entry_alone)),
+        draws=repeats,
     )
 
 

@@ -55,6 +55,7 @@ class Keeper:
     def __init__(self, repeatable: bool, memory: int | None) -> None:
         self.repeatable = repeatable
         self.memory = memory
+        self.free = [True]  # empty while a Tape that has not ended records into it
         self.writes = Writes()
         self.forget()
 
@@ -154,7 +155,8 @@ class Keeper:
         an open Tape of another thread uses it."""
         if not self.clears or grad.owner == THREAD.number or grad.foreign:
             return
-        for other in list(grad.session.taping):
+        tapes = [one for one in grad.session.holders if isinstance(one, Keeper) and not one.free]
+        for other in tapes:
             if other is not self and any(f.grad is grad for f in list(other.tracked.values())):
                 raise QuadrantsRuntimeError(
                     f"a Tape of another thread is open and uses {self._name_of(grad)}, whose gradient this one would "

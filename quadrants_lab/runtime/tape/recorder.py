@@ -54,7 +54,6 @@ class Launches(Keeper):
     finished_rerun: Rerun | None
 
     def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
-        self.free = [True]  # empty while a Tape that has not ended records into it
         super().__init__(repeatable, memory)
         self.clear()
 
@@ -68,14 +67,11 @@ class Launches(Keeper):
     session_ended = ended
 
     def take_up(self) -> bool:
-        """Whether a Tape may record into it, of which there is one at a time, until `put_down`."""
+        """Whether a Tape may record into it, of which there is one at a time, until it is ``free`` again."""
         try:
             return self.free.pop()  # in one step, for other threads may try, too
         except IndexError:
             return False
-
-    def put_down(self) -> None:
-        self.free.append(True)
 
     def clear(self) -> None:
         self._unwatch()
@@ -96,7 +92,7 @@ class Launches(Keeper):
 
     def pause(self) -> None:
         """Launches until `resume` belong to a function with a custom gradient."""
-        if self.rerun is None:
+        if self.rerun is None or not self.rerun.calls:
             record_python_writes(self)
         if self.open:
             raise recomputation.not_recomputable("belongs to a function with a custom gradient")
@@ -150,6 +146,8 @@ class Launches(Keeper):
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records in the fast way, if a launch that differs at most in its scalars was recorded before;
         else NotImplemented."""
+        if self.rerun is not None and (value := self.rerun.launch(dispatcher, args)) is not NotImplemented:
+            return value
         summaries, inner = dispatcher.here.summaries, self.paused > 0
         summary = None if summaries is None or self.repeatable else summaries.find(args, inner)
         if summary is None or (self.open and not summary.recomputable):
@@ -157,8 +155,6 @@ class Launches(Keeper):
         if not inner and self.dead_paths.goes_on(summary.constants, summary.recomputable, args):
             return NotImplemented
         dispatcher.note(summary.plan)
-        if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
-            return value
         return self.launch(summary, args)
 
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:

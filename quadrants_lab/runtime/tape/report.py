@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quadrants_lab.runtime.tape.program_graph import ProgramGraph, program_graph
-from quadrants_lab.runtime.tape.step import Segment, Step, StepRow, Uses, uses
+from quadrants_lab.runtime.tape.step import Kept, Segment, Step, StepRow, Uses, uses
 from quadrants_lab.runtime.tape.tracing import Ran, Tracing
 from quadrants_lab.runtime.tape.tracked import Tracked
 
@@ -82,6 +82,19 @@ class Report:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class Result(NamedTuple):
+    """What a Tape says of its last gradient: a function that makes the report, the most bytes that were saved at a
+    time, how many launches and writes from Python ran again, and what was saved, most bytes first."""
+
+    report: Callable[[], Report] = Report
+    kept_bytes: int = 0
+    made_again: int = 0
+    kept: Sequence[Kept] = ()
+
+
+NO_RESULT = Result()
 
 
 def _steps(n: int) -> str:

@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.ir.weak import weakly
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
-from quadrants_lab.runtime.memory.memory import THREAD
-from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK, open_recording
-from quadrants_lab.runtime.observe.tape_numbers import returned
+from quadrants_lab.runtime.memory.memory import THREAD, Memory
+from quadrants_lab.runtime.observe.observers import OBSERVERS, PUT_BACK
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.expected import Expected, expected
+from quadrants_lab.runtime.tape.expected import NOTHING, Expected, expected
 from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording, equal
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
-from quadrants_lab.runtime.tape.step import Step, called, uses
-from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT, Tracing
+from quadrants_lab.runtime.tape.step import Step, called, launch_gradient, uses
+from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
 if TYPE_CHECKING:
@@ -36,13 +35,14 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.keeper import Keeper
     from quadrants_lab.runtime.tape.parts import Part
-    from quadrants_lab.runtime.tape.report import Report
+    from quadrants_lab.runtime.tape.report import Result
 
 MOST_GRAPHS = 1 << 10  # of single launches
 _version = attrgetter("version")
 
 
-Way = tuple[Step, "Sequence[Part]", Found, "Sequence[Part]"]
+# a step, what to restore before its gradient, what stands in for the gradient's buffers, what to restore after it
+Way = tuple[Expected, Step, "Sequence[Part]", Found, "Sequence[Part]"]
 
 
 def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -55,18 +55,19 @@ def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class Rerun(Recording):
-    """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far; ``launched``:
-    the summary, arguments and number of each of them, and the arguments of its gradient; of a call, no summary and the
-    arguments of `Launches.insert`. ``then``: what was recorded. ``memories``: what the run tracks, ``followed``: with
-    its gradient, its watcher, and how many launches write it; each has the version ``after`` when the run ends.
-    ``report``: of the last gradients. Between two runs it refers weakly to plans, arrays and functions."""
+    """Compares the launches of a run with the recorded ``steps``. ``launched``: the arguments of those that were the
+    same so far; of a call, those of `Launches.insert`. ``beside``: by the index of a step that is not plain, the number
+    of its launch and the arguments of its gradient. ``then``: what was recorded. ``followed``: what the run tracks,
+    its memory, its watcher, and how many launches write it; a tracked memory has the version that it should have at the
+    end of the run. ``result``: that of the last gradients. Between two runs it refers weakly to plans, arrays and
+    functions, and during a run it holds the summaries of the launches (``held``)."""
 
     def __init__(self, launches: Keeper, steps: Sequence[Step]) -> None:
         self.launches = launches
         self.steps = list(steps)
-        self.at = 0
-        self.launched: list[tuple[AccessSummary | None, tuple[Any, ...], int, tuple[Any, ...]]] = []
-        self.then = [expected(step) for step in steps]
+        self.launched: list[tuple[Any, ...]] = []
+        self.beside: dict[int, tuple[int, tuple[Any, ...]]] = {}
+        self.then = [*map(expected, steps), NOTHING]
         writes: Counter[int] = Counter()
         plans = []
         for step in steps:
@@ -81,125 +82,79 @@ class Rerun(Recording):
                 step.changes += [part_of(memory, region, Account()) for memory, region in step.by_data]
                 step.by_data = []
         super().__init__(plans[0].session if plans else S.current(), plans)
-        kernels = [then.summary for then in self.then if then.function is None]
+        kernels = [step.known.weak for step in steps if step.known is not None]
         self.kernels = list(dict.fromkeys(kernels))
+        self.held: list[AccessSummary] = []
         self.calls = len(kernels) < len(steps)
         # functions of the program may wait for other threads
         self.lock = nullcontext() if self.calls else self.session.lock
-        self.takes_arrays = any(then.objects and summary.arrays for then, summary in self._summaries())
-        if self.calls or not all(summary.recomputable for _, summary in self._summaries()):
+        summaries = [summary for which in self.kernels if (summary := which()) is not None]
+        self.takes_arrays = any(summary.arrays for summary in summaries)
+        if self.calls or not all(summary.recomputable for summary in summaries):
             self.capture = None
         tracked = launches.tracked.values()
-        self.memories = [one.memory for one in tracked]
         self.followed = [
-            (one, one.memory, one.grad, (partial(weakly(self._interrupted), one),), writes[id(one.memory)])
-            for one in tracked
+            (one, one.memory, (partial(weakly(self._interrupted), one),), writes[id(one.memory)]) for one in tracked
         ]
-        self.after: list[int] = []
         self.puts_back = any(step.changes for step in steps)
-        # the steps, last first, with what to restore before a gradient, its stand-ins, and what to restore after it
-        self.way: list[Way] = []
-        self.traced: list[Any] = []  # the kernels of the steps, once they were timed
+        self.way: list[Way] = []  # the steps, last first
+        # whether each gradient is its entry alone, and what the gradients write then
+        self.straight, self.written = False, list[Memory]()
         self.final: list[Part] = []  # copies of all that the gradients restore
-        self.report: Callable[[], Report] | None = None
-        self.observers: tuple[Any, ...] = ()
-        self.changes = -1  # `session.changes` when all that the launches depend on held
-        self.until = 0  # how many steps `again` may launch
-        self.lends = False  # whether a launch may write what it keeps for its gradient to the memory of the last run
-        self.paths: list[Dispatcher] = []  # whose calls come to `again` now
-
-    def _summaries(self) -> list[tuple[Expected, AccessSummary]]:
-        """Those of the launches, as long as the run has them."""
-        return [(then, summary) for then in self.then if (summary := then.summary()) is not None]
+        self.result: Result | None = None
+        # whether a launch may write what it keeps for its gradient to the memory of the last run, and need not be noted
+        self.lends = False
 
     # --- the launches ----------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Lets calls of the recorded kernels come to `again` until `leave`, unless there are other observers, which are
-        to see them. To be called where the run is watched, in the launch modes of the last run."""
-        self.observers, self.lends, known = OBSERVERS.get(), open_recording() is None, self.changes == S.changes
-        if len(self.observers) > 1:
-            return
-        self.changes = S.changes
-        for which in self.kernels:
-            summary = which()
-            if summary is None or not (known or summary.holds()):
-                self.changes = -1
-            if summary is None:
-                return
-            owner = summary.plan.owner
-            owner.call = partial(self.again, owner)
-            self.paths.append(owner)
-        self.until = len(self.then)
-
-    def leave(self) -> None:
-        self.until = 0
-        for owner in self.paths:
-            owner.call = owner.resolve
-        self.paths.clear()
-
-    def again(self, dispatcher: Dispatcher, *args: Any) -> Any:
-        """A call of a kernel: if it is the next step, it is launched as that. Anything else is the dispatcher's."""
-        if self.at < self.until and OBSERVERS.get() is self.observers:
-            with self.session.lock:
-                then = self.then[self.at]
-                summary = then.summary()
-                if (
-                    summary is not None and summary.plan.owner is dispatcher and len(args) == then.arity
-                    and ((then.steady and S.changes == self.changes) or summary.holds()) and then.same(*args)
-                ):  # fmt: skip
-                    value = self._launch(then, summary, args)
-                    if value is not NotImplemented:
-                        return value if value is None else returned(value, summary.plan)
-        return dispatcher.resolve(*args)
-
-    def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
-        """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
-        then = self.then[self.at] if self.at < len(self.then) else None
-        if then is None or then.summary() is not summary or not then.same(*args):
-            self.end()
-            return NotImplemented
-        return self._launch(then, summary, args)
+    def launch(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
+        """A call of a kernel: launches it if it is the next step of the recording; else NotImplemented."""
+        with self.session.lock:
+            at = len(self.launched)
+            then = self.then[at]
+            summary = then.summary()
+            if summary is None or (plan := summary.plan).owner is not dispatcher:
+                return NotImplemented
+            if not ((then.changes == S.changes or then.holds(summary)) and then.same(*args)):
+                return NotImplemented
+            if (self.calls and then.inner is not (self.launches.paused > 0)) or not (at or self._watch()):
+                return NotImplemented
+            if plan.here.last_plan is not plan.weak or plan.noted.plan is not plan:
+                dispatcher.note(plan)
+            try:
+                value = plan.bare(*args) if then.plain and self.lends else self._launch(then, summary, args)
+            except BaseException:
+                self.end()
+                self.launches.failed(self.steps[at].changes)
+                raise
+            if value is NotImplemented:  # though versions may have grown
+                self.end()
+            else:
+                self.launched.append(args)
+                self.held.append(summary)
+            return value
 
     def _launch(self, then: Expected, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
-        at, plan, launches = self.at, summary.plan, self.launches
-        if then.inner is not (launches.paused > 0) or not (at or self._watch()):
-            self.end()
-            return NotImplemented
-        if plan.here.last_plan is not plan.weak or plan.noted.plan is not plan:
-            plan.owner.note(plan)
-        kept, step = args, None
-        if not then.plain:
-            step = self.steps[at]
-            if self.captured is not None and self._starts(at, step.changes, plan, args):
-                self.launched.append((summary, args, 1, args))
-                self.at = at + 1
-                return None
-            for part in step.changes:
-                part.keep()
-            if summary.keeps and self.lends:
-                plan.scratch.give(step.kept)
-            if not summary.recomputable:
-                kept = launches.copied(summary, args)[0]
-        tracing = launches.tracing
+        """Launches a step that is not plain, or of which a recording gets notes."""
+        at, plan, launches, kept = len(self.launched), summary.plan, self.launches, args
+        step, tracing = self.steps[at], launches.tracing
+        if self.captured is not None and self._starts(at, step.changes, plan, args):
+            return None
+        for part in step.changes:
+            part.keep()
+        if summary.keeps and self.lends:
+            plan.scratch.give(step.kept)
+        if not summary.recomputable:
+            kept = launches.copied(summary, args)[0]
         began = 0.0 if tracing is None else perf_counter()
-        try:
-            value = plan.call(*args)
-        except BaseException:
-            changes = self.steps[at].changes
-            self.end()
-            launches.failed(changes)
-            raise
-        if value is NotImplemented:  # though versions may have grown
-            self.end()
+        value = plan.call(*args)
+        if value is NotImplemented:
             return value
         if tracing is not None:
-            tracing.again.append((FORWARD, began, perf_counter(), at))
-        if step is not None and summary.keeps:
+            tracing.note(plan, FORWARD, began, at)
+        if summary.keeps:
             step.kept = plan.scratch.take()
-        number = 1 if self.lends and not then.draws else plan.frame.launch_number
-        self.launched.append((summary, args, number, kept))
-        self.at = at + 1
+        self.beside[at] = 1 if self.lends and not then.draws else plan.frame.launch_number, kept
         return value
 
     def _starts(self, at: int, changes: Sequence[Part], plan: Plan, args: tuple[Any, ...]) -> bool:
@@ -235,31 +190,29 @@ class Rerun(Recording):
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> bool:
         """Whether the call of a function with a custom gradient is the next step; if it is not, this ends. The
         arguments are those of `Launches.insert`."""
-        then = self.then[self.at] if self.at < len(self.then) else None
-        known = then is not None and then.function is not None and then.function() is function
-        if not known or then is None or self.launches.paused or not (self.at or self._watch()):
+        then = self.then[len(self.launched)]
+        if then.function() is not function or self.launches.paused or not (self.launched or self._watch()):
             self.end()
             return False
         if not then.touched.issuperset([field._memory.serial for field in touched]):
             self.end()
             return False
-        self.launched.append((None, (function, args, kwargs, touched), 0, ()))
-        self.at += 1
+        self.launched.append((function, args, kwargs, touched))
         return True
 
     def _watch(self) -> bool:
         """Follows the memory from now on; False where others may write to some of it."""
-        launches, mine, after = self.launches, THREAD.number, self.after
-        if self.session.exported and any(memory.foreign for memory in self.memories):
+        launches, mine = self.launches, THREAD.number
+        if self.session.exported and any(memory.foreign for _, memory, _, _ in self.followed):
             return False
         began = launches.began
-        for tracked, memory, grad, watcher, writes in self.followed:
+        for tracked, memory, watcher, writes in self.followed:
             if memory.watchers:
                 attach(memory, watcher)
             else:
                 memory.watchers = watcher
-            after.append(memory.version + writes)
-            if grad is not None:
+            tracked.version = memory.version + writes
+            if (grad := tracked.grad) is not None:
                 if memory.unseen > began:
                     raise tracked.unseen()
                 if grad.owner != mine:
@@ -267,8 +220,7 @@ class Rerun(Recording):
         return True
 
     def unwatch(self) -> None:
-        self.after.clear()
-        for _, memory, _, watcher, _ in self.followed:
+        for _, memory, watcher, _ in self.followed:
             if memory.watchers is watcher:
                 memory.watchers = ()
             else:
@@ -286,33 +238,37 @@ class Rerun(Recording):
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def finish(self, seed: Callable[[], None]) -> bool:
-        """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False, with nothing
-        done, where something else has written memory, or the gradients are watched."""
-        if self.at < len(self.then) or self.session.exported or self.report is None or OBSERVERS.get():
+        """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False where something
+        else has written memory, or the gradients are watched: then `end` must follow."""
+        if len(self.launched) < len(self.steps) or self.session.exported or self.result is None or OBSERVERS.get():
             return False
-        for memory, version in zip(self.memories, self.after, strict=False):
-            if memory.version != version:
+        for tracked, memory, watcher, _ in self.followed:
+            if memory.version != tracked.version:
                 return False
+            if memory.watchers is watcher:
+                memory.watchers = ()
+            else:
+                detach(memory, watcher)
         with self.lock:
             seed()
+            if self.straight and self.lends:
+                self._run_straight()
+                return True
             if self.capture is None or not self._started():
                 self._ready()()
-        self.unwatch()
-        if self.launches.tracing is not None:
-            self.tell(self.launches.tracing)
-        self.at = 0
-        self.launched.clear()
+        self._rest()
         return True
 
     def _started(self) -> bool:
         """Whether the gradients run as one graph."""
-        given = [_given(summary, args) for summary, args, _, _ in self.launched if summary is not None]
+        launched = [(then.summary(), args) for then, args in zip(self.then, self.launched, strict=False)]
+        given = [_given(summary, args) for summary, args in launched if summary is not None]
         if not self.start(self._ready, given):
             return False
-        for summary, args, _, _ in self.launched:
+        for summary, args in launched:
             if summary is not None and summary.reverse is not None:
                 summary.reverse.wrote(args)
-        for memory in self.memories:
+        for _, memory, _, _ in self.followed:
             memory.version += 1
         return True
 
@@ -321,42 +277,61 @@ class Rerun(Recording):
         if self.puts_back and not self.final:
             self.final = backward.snapshot(self.steps)
         if not self.way or (self.puts_back and self.takes_arrays):  # whose gradients may be others now
-            self.way, now = [], StandIns()
-            for step, (summary, _, _, args) in zip(reversed(self.steps), reversed(self.launched), strict=True):
-                before = (now.flushed(), []) if summary is None else now.before(summary, args)
-                self.way.append((step, *before, now.after(step.changes)))
+            self._find_way()
         return self._differentiate
+
+    def _find_way(self) -> None:
+        self.way, now, written = [], StandIns(), dict[int, Memory]()
+        for at in reversed(range(len(self.steps))):
+            then, step = self.then[at], self.steps[at]
+            summary, (_, args) = then.summary(), self.beside.get(at, (1, self.launched[at]))
+            before = (now.flushed(), []) if summary is None else now.before(summary, args)
+            self.way.append((then, step, *before, now.after(step.changes)))
+            if summary is not None and summary.reverse is not None:
+                written |= {id(memory): memory for memory in summary.reverse.written(args)}
+        self.straight = self.capture is None and not self.calls and all(then.alone for then in self.then[:-1])
+        self.written = [*written.values()]
+
+    def _run_straight(self) -> None:
+        """Runs the gradients, each by its entry alone."""
+        for memory in self.written:
+            memory.version += 1
+        while self.launched:
+            args, summary = self.launched.pop(), self.held.pop()
+            if (reverse := summary.reverse) is None:
+                continue
+            if reverse.here.last_plan is not reverse.weak:
+                reverse.owner.note(reverse)
+            value = reverse.entry(*([args[n] for n in summary.numbers] if summary.templates else args))
+            if value is NotImplemented:  # one of them is a number that only the frame's setters take
+                launch_gradient(reverse, args, 1, {}, ours=True)
+            elif value is not None:
+                reverse.finish(*args)
 
     def _differentiate(self) -> None:
         """Runs the gradients, last first, each on memory as its launch left it."""
         for part in self.final:
             part.keep()
         token, tracing = PUT_BACK.set(True) if self.calls else None, self.launches.tracing
+        at, began = len(self.way), 0.0
         try:
-            at = len(self.way)
-            for (step, before, found, after), of in zip(self.way, reversed(self.launched), strict=True):
-                summary, args, number, kept = of
+            for (then, step, before, found, after), args in zip(self.way, reversed(self.launched), strict=True):
+                at, summary = at - 1, then.summary()
                 if tracing is not None:
-                    at, began = at - 1, perf_counter()
+                    began = perf_counter()
                 if before:
                     restore(before)
                 if summary is None:
                     function, given, named, _ = args
                     function.grad(*given, **named)
-                elif found and summary.reverse is not None:
-                    launch_by(found, summary.reverse, kept, number, step.kept)
                 elif (reverse := summary.reverse) is not None:
-                    gradient = reverse.owner
-                    gradient.replays, gradient.kept = number, step.kept
-                    if gradient.here.last_plan is not reverse.weak or reverse.noted.plan is not reverse:
-                        gradient.note(reverse)
-                    try:
-                        if reverse.call(*kept) is NotImplemented:
-                            gradient.launch(reverse, kept)
-                    finally:
-                        gradient.replays, gradient.kept = 0, None
-                if tracing is not None and summary is not None and summary.reverse is not None:
-                    tracing.again.append((GRADIENT, began, perf_counter(), at))
+                    number, kept = self.beside.get(at, (1, args))
+                    if found:
+                        launch_by(found, reverse, kept, number, step.kept)
+                    else:
+                        launch_gradient(reverse, kept, number, step.kept, ours=True)
+                    if tracing is not None:
+                        tracing.note(summary.plan, GRADIENT, began, at)
                 if after:
                     restore(after)
         finally:
@@ -365,28 +340,19 @@ class Rerun(Recording):
             if self.final:
                 restore(self.final)
 
-    def tell(self, tracing: Tracing) -> None:
-        """Gives the tracing the kernels of the steps."""
-        if len(self.traced) != len(self.launched):
-            of = (summary for summary, *_ in self.launched)
-            self.traced = [None if x is None else x.plan.compiled.lowered.kernel for x in of]
-        tracing.kernels = self.traced
-
     def end(self) -> None:
         """Continues recording after the steps that were the same."""
         launches, paused = self.launches, self.launches.paused
-        if launches.tracing is not None:
-            self.tell(launches.tracing)
-        launches.rerun, after = None, [*self.after]
-        self.leave()
+        launches.rerun = None
         self.unwatch()
-        ended = self.at == len(self.steps)
+        ended = len(self.launched) == len(self.steps)
         if not ended:
             launches.clear()
-        for step, then, launched in zip(self.steps, self.then, self.launched, strict=False):
-            summary, args, number, kept = launched
-            launches.paused = int(then.inner)
+        for at, args in enumerate(self.launched):
+            step, then = self.steps[at], self.then[at]
+            launches.paused, summary = int(then.inner), then.summary()
             if summary is not None:
+                number, kept = self.beside.get(at, (1, args))
                 (launches.launched if ended else launches.repeated)(step, summary, args, number, kept)
             elif ended:
                 called(step, *args[:3])
@@ -397,23 +363,26 @@ class Rerun(Recording):
             launches.mark_seen()
             return
         launches.finished_rerun = self
-        for tracked, version in zip(launches.tracked.values(), after, strict=True):
+        for tracked in launches.tracked.values():
             attach(tracked.memory, (tracked.watch,))
-            tracked.version = version
 
     def let_go(self) -> None:
         """Keeps only weak references to plans, arrays and functions until the steps are launched again: without one of
         them the recording is of no use."""
-        self.at = 0
-        self.launched.clear()
+        self._rest()
         for step in self.steps:
             step.launch = step.inner_launch = step.summary = step.known = step.call = None
             step.gradient = step.repeat = None
 
+    def _rest(self) -> None:
+        self.launched.clear()
+        self.beside.clear()
+        self.held.clear()
+
     def needs(self) -> list[Any]:
         """What it refers to weakly, as long as the run has it."""
-        summaries = [summary for _, summary in self._summaries()]
+        summaries = [summary for which in self.kernels if (summary := which()) is not None]
         found = [plan for one in summaries for plan in (one.plan, one.reverse) if plan is not None]
         objects = [of() for then in self.then for of in then.objects]
-        objects += [then.function() for then in self.then if then.function is not None]
+        objects += [then.function() for then in self.then]
         return [*found, *{id(x): x for x in objects if x is not None}.values()]

@@ -140,13 +140,19 @@ def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
     ])  # fmt: skip
 
 
-def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-    """Launches the gradient of launch ``number``; ``kept``: the buffers that the launch saved."""
+def launch_gradient(
+    reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers, ours: bool = False
+) -> None:
+    """Launches the gradient of launch ``number``; ``kept``: the buffers that the launch saved. ``ours``: no other
+    library has any of the memory, and nobody observes launches."""
     gradient = reverse.owner
     with reverse.session.lock:  # another thread may differentiate launches of the same kernel
         gradient.replays, gradient.kept = number, kept
         try:
-            gradient.launch_by(reverse, args)
+            if ours:
+                gradient.note(reverse)
+            if not ours or reverse.call(*args) is NotImplemented:
+                gradient.launch_by(reverse, args)
         finally:
             gradient.replays, gradient.kept = 0, None
 

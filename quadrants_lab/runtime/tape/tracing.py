@@ -36,17 +36,13 @@ class Ran:
 
 
 class Tracing:
-    """Times the launches of a Tape. ``waits``: for the end of each, so that times are those of the device. ``again``:
-    of a program that is repeated, track, begin, end and step of each launch, whose kernels are ``kernels``; that is
-    quicker to note."""
+    """Times the launches of a Tape. ``waits``: for the end of each, so that times are those of the device."""
 
     def __init__(self, account: Account, waits: bool) -> None:
         self.account = account
         self.waits = waits
         self.began = perf_counter()
         self._noted: list[tuple[Any, ...]] = []
-        self.again: list[tuple[int, float, float, int]] = []
-        self.kernels: list[Any] = []
 
     def now(self, plan: Plan) -> float:
         """The time when what the plan's session has launched has ended."""
@@ -68,11 +64,10 @@ class Tracing:
     @property
     def ran(self) -> list[Ran]:
         """The launches in the order in which they ended."""
-        again = [(self.kernels[at], track, begin, end, 0, at) for track, begin, end, at in self.again]
         return [
             Ran(kernel.name, track, begin - self.began, end - self.began, kept, of,
                 f"{kernel.span.file}, line {kernel.span.line}" if kernel.span is not None else "")
-            for kernel, track, begin, end, kept, of in again + self._noted
+            for kernel, track, begin, end, kept, of in self._noted
         ]  # fmt: skip
 
 
