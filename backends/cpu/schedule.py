@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import estimate
-from quadrants_lab.backends.cpu.lanes import choose, vector_loops
+from quadrants_lab.backends.cpu import lanes as choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
 from quadrants_lab.backends.cpu.moves import moves
 from quadrants_lab.backends.lower import sums
@@ -208,5 +208,5 @@ def _extremes(inside: Iterable[N.Stmt]) -> list[DType]:
     """The dtypes of which the statements take the least or the greatest."""
     return [
         s.type for s in inside
-        if isinstance(s, (N.Op, N.Atomic)) and (s.prim if isinstance(s, N.Op) else s.op) in N.MINMAX
+        if isinstance(s, N.Value) and (s.prim or s.atomic) in N.MINMAX
     ]  # fmt: skip

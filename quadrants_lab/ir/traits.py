@@ -272,7 +272,7 @@ def derive(cls: type[Any]) -> None:
 
     def method(name: str, args: str, result: str, before: str = "pass") -> None:
         text = f"def method({args}):\n {before}\n return {result}"
-        setattr(cls, name, compiling(name, lambda *_: text, cls))
+        setattr(cls, name, compiling(name, lambda *_: text, [cls]))
 
     if list(operands.values()) == ["Ids"]:
         (name,) = operands

@@ -167,6 +167,8 @@ class Dense(Exchanged):
                 return read(self._read(at), self)
         if key.__class__ is int and 0 <= key < self._length:
             return self._read(key)
+        if key is None and not self._shape:
+            return self._read(())
         if key.__class__ is slice:
             return self._view(key)
         return self._read(self._index(key))
@@ -177,7 +179,9 @@ class Dense(Exchanged):
             self._live()
         if value.__class__ is not self._low.__class__ or not self._low <= value <= self._high:
             value = self._element(value)
-        if key.__class__ is not int or not 0 <= key < self._length:
+        if key is None and not self._shape:
+            key = ()
+        elif key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
         if memory.watchers or memory.recorded is not None:
             memory.write_number(key, value)

@@ -80,17 +80,6 @@ def follow(page: Lab, inspector: Locator, theme: str) -> None:
     assert "x.grad[7] +=" in inspector.locator(".mem").inner_text()
 
 
-def test_the_sixth_lesson_follows_a_gradient_that_fades(page: Lab, themed: tuple[Lab, str]):
-    page.open("06_when_gradients_lie.ipynb")
-    page.run_all(warnings=True)
-    _, inspector = page.inspectors(2)
-    inspector.locator('[data-move="last"]').click()
-    assert "x.grad[2] += 1.2" in inspector.locator(".mem").inner_text()
-    # the stack holds 0.3 * v: v itself is not restored, and what is left of it says so
-    assert inspector.locator(".vals td.muted").get_attribute("title") == "as the way forwards left it"
-    inspector.screenshot(path=OUT / f"{themed[1]}_fades.png")
-
-
 STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "vulkan"}
 
 
