@@ -313,6 +313,23 @@ def test_a_block_that_moves_takes_the_memory_of_one_block(session: str) -> None:
     assert (x.to_numpy() == want).all()
 
 
+@CPU_ALONE
+def test_a_cell_that_is_dropped_takes_no_more_memory(session: str) -> None:
+    x = qd.field(qd.f32)
+    node = qd.root.pointer(qd.ij, 4)
+    node.dense(qd.ij, 64).place(x)
+
+    @qd.kernel
+    def drop():
+        qd.deactivate(node, [1, 2])
+
+    x[70, 130] = 1.0
+    before = qd.sparse.nbytes(x)
+    drop()  # writes zeros to the one page of four that there is
+    assert qd.sparse.nbytes(x) == before
+    assert x[70, 130] == 0.0
+
+
 NESTED = Layout(("pointer", "ij", 64), ("pointer", "ij", 64), ("dense", "ij", 16))
 
 
