@@ -5,16 +5,16 @@ on one thread, in loops of 32 trips. Where the price is higher, it is an older e
 without figures are estimates, which no benchmark has measured by themselves.
 """
 
+from typing import NamedTuple
+
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import constants, walk
 
 _LARGE = 1000  # statements
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """``alone``: the cycles of one iteration by itself. The iterations of all lanes of a vector take ``vector`` cycles
     or ``lane`` cycles for each lane, whichever is more. An operation takes so many times its `Primitive.cost`.
     ``measured``: what the figures stand for."""

@@ -15,12 +15,12 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, wraps
-from hashlib import sha256
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 from quadrants_lab.backends import forks
+from quadrants_lab.backends.disk_cache import hashed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -307,7 +307,7 @@ def remembered(make: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(make)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        key = sha256(repr((args, kwargs)).encode()).digest()
+        key = hashed(repr((args, kwargs)).encode()).digest()
         result = known.pop(key, None)
         if result is None:
             result = make(*args, **kwargs)

@@ -21,8 +21,9 @@ from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.importing import importing
 
 # The default limits of these searches make LLVM's time quadratic in the ifs of a kernel: how many blocks it considers
-# at a time when it chooses a register (10,000), and when it merges equal ends of blocks (150).
-_LINEAR = (b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20")
+# at a time when it chooses a register (10,000), and when it merges equal ends of blocks (150); and in the accesses to
+# memory of a block: how many it orders by pairs when it schedules instructions (1,000).
+_LINEAR = (b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200")
 _IMPROVING = ("AlwaysInliner", "SROA", "InstCombine", "SimplifyCFG")
 ENTRY_NAME = "entry"  # the symbol of a kernel's code
 _names = itertools.count()
@@ -209,7 +210,7 @@ def relink(obj: bytes, export: str, imports: dict[str, int]) -> Code | None:
 
 _FOR_KERNELS = (
     "qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print", "qd_copies", "qd_add_copies", "qd_copy_pages",
-    "qd_no_shares", "qd_sum_of_shares", "qd_product_of_shares",
+    "qd_move", "qd_no_shares", "qd_sum_of_shares", "qd_product_of_shares",
 )  # fmt: skip
 _FOR_PYTHON = ("qd_reset", "qd_start", "qd_stop", "qd_add_device", "qd_launch", "qd_call", "qd_drop_copies")
 _PYTHON_SYMBOLS = (

@@ -75,7 +75,7 @@ def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
     """What `ir.traits.Scheduled` calls ``wait``, for a task that runs in so many lanes; 0 where all its groups do.
     Elementary functions round otherwise in lanes, and one by one they take too long to gain."""
     found = loop_of(task)
-    if found is None or any(isinstance(s, N.AdStackAlloca) or is_math(s) for s in walk(task.body)):
+    if found is None or any(find(task.body, N.AdStackAlloca)) or any(map(is_math, walk(task.body))):
         return 0
     one_vector = width(task, vector_bytes)
     prices = _Prices(task, divergence(task.body, [task.indices[-1].id]), (), (), one_vector)

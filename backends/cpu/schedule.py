@@ -11,6 +11,7 @@ from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import estimate
 from quadrants_lab.backends.cpu import lanes as choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
+from quadrants_lab.backends.cpu.moves import moves
 from quadrants_lab.backends.lower import sums
 from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
@@ -51,6 +52,8 @@ class CpuSchedule(Parametrised):
     def _task(self, kernel: N.Kernel, task: N.Offload) -> N.Offload:
         if task.kind == "serial":
             return task
+        if moves(kernel, task):
+            return replace(task, moves=True, why="a copy of elements as they are")
         cycles, exact = estimate(task.body)
         grain = max(1, CHUNK_CYCLES // max(1, cycles)) if exact else 1
         task, why = _coloured(task)
@@ -183,7 +186,7 @@ def _sums(task: N.Offload, lanes: int, grain: int, exact: bool) -> str:
 def _vectorisable(task: N.Offload) -> bool:
     """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
     index, or reduces, and holds nothing that forbids vectors."""
-    return not task.lanes and vector_loops.vectorisable(task.body, task.kind != "serial")
+    return not (task.lanes or task.moves) and vector_loops.vectorisable(task.body, task.kind != "serial")
 
 
 def _ends_llvm(task: N.Offload) -> bool:

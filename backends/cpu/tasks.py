@@ -9,7 +9,7 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
+from quadrants_lab.backends.cpu import copies, jit, layout as L, moves, shares
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.lanes import local_arrays, lower_lanes
 from quadrants_lab.backends.cpu.rows import (
@@ -76,6 +76,7 @@ class _Maker:
         self.kernel = kernel
         self.mod = mod
         self.entry, self.device, self.shares_at = entry, device, shares_at
+        self.strides = moves.reserve(entry, kernel.tasks)
         self.unit = Unit(kernel, options, L.frame_layout(kernel))
 
     def serial(self, task: N.Offload, number: int) -> None:
@@ -98,6 +99,9 @@ class _Maker:
             fn.call("void", "qd_copy_pages", ("ptr", to), ("ptr", of), ("i64", str(pages)), ("i64", str(PAGE)))
             return
         entry, total = self._bounds(task, number)
+        if task.moves:
+            moves.call(entry, task, self.unit.frame.bounds[number], self.strides)
+            return
         reached = copies.request(entry, task, total) if task.copies and task.sums != "serial" else []
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
         grain, timed = task.grain, int(task.timed)

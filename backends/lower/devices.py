@@ -51,7 +51,7 @@ def c() -> Passes:
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
+        trust_asserts, LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
         *clike(formulas=("isnan", "isinf")), LowerAtomics(alone=True),
     )  # fmt: skip
 
@@ -131,8 +131,8 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
-        LowerMath(MATH, near=options.fast_math),
+        trust_asserts, LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True),
+        lower_random, LowerMath(MATH, near=options.fast_math),
         LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp", "cast")), LowerDivision(), lower_integers,
         lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(alone=True),
         LowerFormulas(("min", "max", "neg", "not", "lshr")),

@@ -10,11 +10,11 @@ instances only the attributes that are read by name are described. A fingerprint
 used in any other way, has no rule here, or runs Python code at compile time: such a kernel is compiled in each process.
 """
 
-import hashlib
 import inspect
 import os
 import sys
 import types
+from _blake2 import blake2b  # hashlib loads OpenSSL, which takes 3 ms
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum, EnumMeta
@@ -187,7 +187,7 @@ class Fingerprint:
             case _ if isinstance(value, np.generic) or kind is np.ndarray:
                 if value.dtype.hasobject or value.nbytes > MOST_BYTES:
                     raise IndescribableError
-                self.texts.append(f"{value.dtype!r} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
+                self.texts.append(f"{value.dtype!r} {value.shape} {blake2b(value.tobytes()).hexdigest()}")
             case _ if _stands_for_more(value, kind):
                 raise IndescribableError
             case _:

@@ -24,12 +24,14 @@ from quadrants_lab.lang.exchange import from_torch, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector, plain
 
 Array = npt.NDArray[Any]
-# an import of the package imports no IR
-decoded, encoded = (lazily("frontend.values.packed", name) for name in ("decoded", "encoded"))
+
+
+# kernels have these formulas, too; they come with the compiler, which most programs need later
+_decoded, _encoded = (lazily("frontend.values.packed", name) for name in ("decoded", "encoded"))
 
 
 class Computed:
-    """The operations of `packed.encoded` and `packed.decoded` on arrays."""
+    """The operations of `frontend.values.packed`'s formulas on arrays."""
 
     _UFUNCS: ClassVar[dict[str, Any]] = {
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift, "shr": np.right_shift,
@@ -89,12 +91,12 @@ class QuantType:
     def decoded(self, raw: Array) -> Array:
         """The numbers that these bits, an array of u64, stand for."""
         with np.errstate(all="ignore"):
-            return np.asarray(decoded(Computed, self, raw, u64))
+            return np.asarray(_decoded(Computed, self, raw, u64))
 
     def encoded(self, values: Array) -> Array:
         """The bits of numbers, as an array of u64."""
         with np.errstate(all="ignore"):
-            return np.asarray(encoded(Computed, self, values.astype(self.compute.numpy), u64))
+            return np.asarray(_encoded(Computed, self, values.astype(self.compute.numpy), u64))
 
     @property
     def bias(self) -> int:

@@ -383,57 +383,6 @@ def test_the_gradient_of_a_loop_that_asks_what_is_active(session: str) -> None:
     np.testing.assert_allclose(z.grad.to_numpy(), want, rtol=1e-12)
 
 
-@NEEDS_F64
-def test_a_grid_of_many_cells(session: str) -> None:
-    x, y = qd.field(qd.f64, needs_grad=True), qd.field(qd.f64, needs_grad=True)
-    blocks = qd.root.pointer(qd.ij, (16, 8))
-    blocks.bitmasked(qd.j, 2).dense(qd.ij, (4, 3)).place(x, y)
-    qd.root.lazy_grad()
-    rng = np.random.default_rng(5)
-    at = [(int(i), int(j)) for i, j in rng.integers(0, (64, 48), (30, 2))]
-    active, tops = np.zeros((64, 48), bool), np.zeros((16, 8), int)
-    for i, j in at:
-        x[i, j] = 0.5
-        active[i // 4 * 4 : i // 4 * 4 + 4, j // 3 * 3 : j // 3 * 3 + 3] = True
-        tops[i // 4, j // 6] = 1
-    values = rng.uniform(-1, 1, (64, 48))
-    x.from_numpy(values)
-    values *= active
-    total = qd.field(qd.i32, shape=(2, 16, 8))
-
-    @qd.kernel
-    def wave():
-        for i, j in x:
-            if i % 5 == 4:
-                continue
-            v = x[i, j]
-            for _ in range(j % 3):
-                v = qd.sin(v) + 0.5 * x[i, j]
-            y[i, j] += v * v
-
-    @qd.kernel
-    def count():
-        for i, j in y:
-            total[0, i // 4, j // 6] += 1
-        for at in qd.grouped(blocks):
-            total[1, at] += 1
-
-    wave()
-    count()
-    v, dv = values.copy(), np.ones_like(values)
-    for n in range(2):
-        more = np.arange(48) % 3 > n
-        dv = np.where(more, np.cos(v) * dv + 0.5, dv)
-        v = np.where(more, np.sin(v) + 0.5 * values, v)
-    runs = active & (np.arange(64) % 5 != 4)[:, None]
-    np.testing.assert_allclose(y.to_numpy(), np.where(runs, v * v, 0), rtol=1e-6, atol=1e-9)
-    assert (total.to_numpy()[0] == active.reshape(16, 4, 8, 6).sum((1, 3))).all()
-    assert (total.to_numpy()[1] == tops).all()
-    y.grad.fill(1.0)
-    wave.grad()
-    np.testing.assert_allclose(x.grad.to_numpy(), np.where(runs, 2 * v * dv, 0), rtol=1e-6, atol=1e-9)
-
-
 def test_indices_are_rescaled_between_fields_made_with_a_shape() -> None:
     fine, coarse = qd.field(qd.i32, (8, 6)), qd.field(qd.i32, (4, 2))
     @qd.kernel
