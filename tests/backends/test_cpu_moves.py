@@ -88,6 +88,33 @@ def test_boxes_of_several_axes():
     assert moved(copy) == [True] * 4
 
 
+def test_arrays_of_different_shapes():
+    x, y = qd.ndarray(qd.f64, (7, 40, 12)), qd.ndarray(qd.f64, (9, 41, 30))
+    values = np.random.default_rng(0).random((7, 40, 12))
+    x.from_numpy(values)
+    A = qd.types.ndarray(qd.f64, 3)
+
+    @qd.kernel
+    def there(x: A, y: A):
+        for i, j, k in x:
+            y[i + 2, j, k + 1] = x[i, j, k]
+
+    @qd.kernel
+    def back(x: A, y: A):
+        for i, j, k in x:
+            x[i, j, k] = y[i + 2, j, k + 1]
+
+    y.fill(0)
+    there(x, y)
+    expected = np.zeros((9, 41, 30))
+    expected[2:, :40, 1:13] = values
+    np.testing.assert_array_equal(y.to_numpy(), expected)
+    x.fill(0)
+    back(x, y)
+    np.testing.assert_array_equal(x.to_numpy(), values)
+    assert moved(there) == moved(back) == [True]
+
+
 def test_other_copies_are_loops():
     x, y = (qd.ndarray(qd.f32, (20, 20)) for _ in range(2))
     values = np.random.default_rng(0).random((20, 20), np.float32)
