@@ -1,4 +1,4 @@
-"""Which arrays of a launch share memory. The cost of a search grows with n log n for n arrays."""
+"""Which arrays of a launch share memory. For n arrays the search takes time proportional to n log n."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 READ, WRITTEN, READ_FIELD, WRITTEN_FIELD = range(4)  # what a kernel does with an array, or a field
-# by such a kind, the kinds of memory that must be apart from it; two fields always are
+# by kind of use: the kinds whose memory must not overlap with it; two fields never overlap
 _MUST_DIFFER = (WRITTEN, WRITTEN_FIELD), (READ, WRITTEN, READ_FIELD, WRITTEN_FIELD), (WRITTEN,), (READ, WRITTEN)
 Span = tuple[int, int, int, int]  # the space of an array's addresses, where it begins and ends, and its number
 
