@@ -140,8 +140,8 @@ def after_loop(t: Task, loop: N.Stmt) -> None:
 
 
 def _ends(t: Task, st: Stack) -> int | None:
-    """The value that tells at the guard, or ahead of the loops, how many trips the outermost loop makes; a value below
-    0 means no trip. None where there is no such value."""
+    """The value, known at the guard or before the loops, that tells how many trips the outermost loop makes; a negative
+    value means no trip. None if there is no such value."""
     if st.count is None and st.trips is not None and isinstance(loop := st.trips.there[0].loop, N.For):
         return loop.end if st.trips.there[0].begin in t.zeros else None
     return None

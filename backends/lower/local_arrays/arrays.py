@@ -139,8 +139,8 @@ def arrays_of(
 def tables_of(
     body: N.Block, groups: list[Group], arrays: list[Array], types: dict[int, DType], taken: set[str]
 ) -> list[Table]:
-    """The tables of a task for its reads that are of no array. A trip then makes one load in place of a select for each
-    element. Each is stored before the outermost loop that computes none of its elements."""
+    """The tables of a task, for its reads that belong to no array. A trip then makes one load instead of a select for
+    each element. Each table is stored before the outermost loop that computes none of its elements."""
     mine = {g for a in arrays for g in a.groups}
     slots = {v for a in arrays for v in a.slots}
     reads = {g.last.id: g for g in groups if g.kind == "read" and len(g.elements) >= LEAST_TABLE and g not in mine}
