@@ -8,7 +8,6 @@ Writers replace whole files, so processes may share a folder. A failure of the c
 entries are missing then, and the user is warned once.
 """
 
-import hashlib
 import os
 import stat
 import struct
@@ -18,8 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import cache_from_source
+from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import render, warn
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
+else:
+    from _blake2 import blake2b  # hashlib loads OpenSSL, which takes 3 ms
 
 Keep = Callable[[bytes], None]  # keeps what was compiled for later processes
 
@@ -28,18 +33,24 @@ MOST_BYTES = 100 << 20
 SUFFIX = ".qlc"
 TEMPORARY = ".qlc-new"
 ABANDONED = 600.0  # seconds after which a temporary file was left behind by a process that ended
-_MAGIC, _VERSION = b"QLC\n", 3
+_MAGIC, _VERSION = b"QLC\n", 4
 _HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; then comes a checksum of it all
-BEGIN = _HEAD.size + hashlib.sha256().digest_size
+_HASH_BYTES = 32
+BEGIN = _HEAD.size + _HASH_BYTES
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device does not block
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
+def hashed(data: bytes = b"") -> "blake2b":
+    """A hash of the bytes, and of those that are added to it."""
+    return blake2b(data, digest_size=_HASH_BYTES)
+
+
 def key(*parts: str) -> str:
     """The name of the entry for what is made from these texts."""
-    digest = hashlib.sha256()
+    digest = hashed()
     for part in parts:
         raw = part.encode()
         digest.update(len(raw).to_bytes(8, "little"))
@@ -213,7 +224,7 @@ class DiskCache:
 def entry(name: str, content: bytes) -> bytes:
     """The bytes of an entry."""
     head = _HEAD.pack(_MAGIC, _VERSION, bytes.fromhex(name), len(content))
-    checksum = hashlib.sha256(head)
+    checksum = hashed(head)
     checksum.update(content)
     return b"".join((head, checksum.digest(), content))
 

@@ -8,7 +8,6 @@ even to free its memory (`finalize`).
 """
 
 import os
-import sys
 import threading
 import time
 import weakref
@@ -36,6 +35,9 @@ def lock() -> Any:
     made = threading.RLock()
     _locks.add(made)
     return made
+
+
+llvm = lock()  # held in every call of LLVM, so that a fork waits for it
 
 
 @contextmanager
@@ -117,12 +119,6 @@ def forked(what: str) -> QuadrantsRuntimeError:
 # --- the fork -------------------------------------------------------------------------------------------------------
 
 
-def _llvm() -> Any:
-    """llvmlite's own lock, which it holds in every call of LLVM; None before it is loaded."""
-    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
-    return getattr(getattr(library, "_lock", None), "_lock", None)
-
-
 def _before() -> None:
     _held.locks = []
     end = time.monotonic() + _PATIENCE
@@ -132,7 +128,7 @@ def _before() -> None:
     _hold(_gate, end)
     while _others_inside() and time.monotonic() < end:
         time.sleep(1e-3)
-    _hold(_llvm(), end)
+    _hold(llvm, end)
 
 
 def _others_inside() -> list[int]:
@@ -140,7 +136,7 @@ def _others_inside() -> list[int]:
 
 
 def _hold(made: Any, end: float) -> None:
-    if made is not None and made.acquire(timeout=max(0.0, end - time.monotonic())):
+    if made.acquire(timeout=max(0.0, end - time.monotonic())):
         _held.locks.append(made)
 
 
@@ -154,8 +150,8 @@ def _in_child() -> None:
     _release()
     for thread in _others_inside():
         del _inside[thread]
-    for made in (*_locks, _gate, _llvm()):
-        if made is not None and not made._is_owned():
+    for made in (*_locks, _gate):
+        if not made._is_owned():
             made._at_fork_reinit()  # what Python's own modules call for their locks
     _threads.clear()
     for act in _children:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -284,13 +284,15 @@ class Frame(ABC):
         the status of the launch is not 0. An array with an axis of 2**31 elements or more does not match, nor does
         anything where a buffer is wide: the caller chooses the code that such arrays need."""
 
-    def place_stack(self, stack: N.AdStackAlloca, capacity: int, at: int) -> None:
-        """Sets where the stack's slots begin in the heap; nothing to do where pushes are only counted."""
-        if not stack.count_only:
-            first = self.words.stack_at[stack.id]
-            _WORD.pack_into(self.view, first + L.STACK_CAPACITY, capacity)
-            _WORD.pack_into(self.view, first + L.STACK_LAST, max(capacity, 1) - 1)
-            _WORD.pack_into(self.view, first + L.STACK_AT, at)
+    def place_stacks(self, caps: Sequence[int], at: Mapping[int, int]) -> None:
+        """Sets the capacities of the stacks, and where their slots begin in the heap, by the id of the stack. Where
+        pushes are only counted there are no words for that."""
+        for stack, capacity in zip(self.words.stacks, caps, strict=True):
+            if not stack.count_only:
+                first = self.words.stack_at[stack.id]
+                _WORD.pack_into(self.view, first + L.STACK_CAPACITY, capacity)
+                _WORD.pack_into(self.view, first + L.STACK_LAST, max(capacity, 1) - 1)
+                _WORD.pack_into(self.view, first + L.STACK_AT, at[stack.id])
 
     def ret(self, name: str) -> Any:
         t = self.exe.kernel.buffers[name].dtype

@@ -3,7 +3,9 @@
 A frame begins with a head that differs between devices. The part behind it depends on the kernel and is laid out here.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -40,6 +42,11 @@ class FrameLayout:
     zero_at: int = 0  # what a launch sets to 0 first
     zero_bytes: int = 0
     size: int = 0
+
+    def slab(self, caps: Sequence[int], unit: int = 1) -> tuple[dict[int, int], int]:
+        """See `slab`; ``caps``: the slots of each of ``stacks``."""
+        tasks = (list(stacks) for _, stacks in groupby(self.stacks, lambda s: self.task_of[s.id]))
+        return slab(tasks, {s.id: cap for s, cap in zip(self.stacks, caps, strict=True)}, unit)
 
 
 def box_words(kernel: N.Kernel, number: int) -> int:
@@ -104,3 +111,21 @@ def elements(t: DType, slots: int) -> int:
 
 def element_bytes(t: DType) -> int:
     return 4 if t.kind == "b" else t.nbytes
+
+
+def slab(
+    tasks: Iterable[Sequence[N.AdStackAlloca]], caps: Mapping[int, int], unit: int = 1
+) -> tuple[dict[int, int], int]:
+    """Where in the adstacks of one iteration the slots of each stack begin, at multiples of ``unit`` bytes, and how
+    many bytes these adstacks take. Tasks use the same memory one after the other. ``tasks``: the stacks of each, in
+    order; ``caps``: the slots of each stack, by its id, as the places are."""
+    places: dict[int, int] = {}
+    size = 0
+    for stacks in tasks:
+        at = 0
+        for s in stacks:
+            places[s.id] = at
+            nbytes = 0 if s.count_only else elements(s.type, caps[s.id]) * element_bytes(s.type)
+            at += -(-nbytes // unit) * unit
+        size = max(size, at)
+    return places, size

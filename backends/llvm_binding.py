@@ -1,79 +1,304 @@
-"""llvmlite's modules and passes, used so that a process which compiles for days does not grow.
+"""LLVM, by the functions of llvmlite's library, used so that a process which compiles for days does not grow.
 
-A module has an LLVM context of its own, because a context never forgets a type or a constant. llvmlite 0.50 frees no
-pass manager, and of a pass builder it keeps 1.5 KB; the last texts that were compiled are not compiled again.
+The functions are called without llvmlite's own Python modules: to import these takes twice as long as to load LLVM, and
+three times as long as to compile a small kernel. A module has an LLVM context of its own, because a context never
+forgets a type or a constant. Of a pass builder LLVM keeps 1.5 KB; the last texts that were compiled are not compiled
+again.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
-from hashlib import sha256
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, wraps
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
-from quadrants_lab.ir.importing import importing
+from quadrants_lab.backends import forks
+from quadrants_lab.backends.disk_cache import hashed
 
 P = ParamSpec("P")
 R = TypeVar("R")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _LAST = 64  # results that `remembered` keeps
+_EXTERNAL, _INTERNAL = 0, 8  # LLVM's numbers of these linkages
+_TUNING = {
+    "loop_vectorization": "LoopVectorization", "loop_interleaving": "LoopInterleaving",
+    "slp_vectorization": "SLPVectorization", "loop_unrolling": "LoopUnrolling",
+}  # fmt: skip
+
+# Functions by their names without the prefix LLVMPY_, in words of the letters of `_KINDS`: the result and each argument
+SIGNATURES = {
+    "GetVersionInfo": "u", "SetCommandLine": "-ss", "DisposeString": "-p",
+    "InitializeNativeTarget": "-", "InitializeNativeAsmPrinter": "-", "InitializeNativeAsmParser": "-",
+    "InitializeAllTargetInfos": "-", "InitializeAllTargets": "-", "InitializeAllTargetMCs": "-",
+    "InitializeAllAsmPrinters": "-",
+    "GetHostCPUName": "-t", "GetHostCPUFeatures": "it", "GetProcessTriple": "-t", "GetDefaultTargetTriple": "-t",
+    "GetTargetFromTriple": "pst", "CreateTargetMachine": "ppsssissiis", "DisposeTargetMachine": "-p",
+    "GetTargetMachineTriple": "-pt", "TargetMachineEmitToMemory": "pppit",
+    "CreateTargetMachineData": "pp", "CopyStringRepOfTargetData": "-pt", "DisposeTargetData": "-p",
+    "GetBufferStart": "pp", "GetBufferSize": "np", "DisposeMemoryBuffer": "-p",
+    "ContextCreate": "p", "ContextDispose": "-p",
+    "ParseAssembly": "ppst", "ParseBitcode": "ppsnt", "CloneModule": "pp", "LinkModules": "ippt", "VerifyModule": "bpt",
+    "PrintModuleToString": "-pt", "SetTarget": "-ps", "SetDataLayout": "-ps",
+    "ModuleFunctionsIter": "pp", "FunctionsIterNext": "pp", "DisposeFunctionsIter": "-p",
+    "GetNamedFunction": "pps", "GetValueName": "sp", "IsDeclaration": "ip", "SetLinkage": "-pi",
+    "GlobalGetValueType": "pp", "PrintType": "pp",
+    "GetEnumAttributeKindForName": "usn", "AddFunctionAttr": "-pu",
+    "CreatePipelineTuningOptions": "p", "DisposePipelineTuningOptions": "-p",
+    "PTOSetLoopInterleaving": "-pb", "PTOSetLoopVectorization": "-pb", "PTOSetSLPVectorization": "-pb",
+    "PTOSetLoopUnrolling": "-pb",
+    "CreatePassBuilder": "ppp", "buildPerModuleDefaultPipeline": "ppii", "DisposePassBuilder": "-p",
+    "CreateNewModulePassManager": "p", "RunNewModulePassManager": "-ppp", "DisposeNewModulePassManger": "-p",
+    "module_AddAlwaysInlinerPass": "-p", "module_AddGlobalDCEPass": "-p", "module_AddInstCombinePass": "-p",
+    "module_AddLoopRotatePass": "-p", "module_AddSROAPass": "-p", "module_AddSimplifyCFGPass": "-p",
+}  # fmt: skip
+
+# nothing, a pointer, text or bytes, the place for a text that LLVM makes, an int, an unsigned int, a bool, a size
+_KINDS = {
+    "-": None, "p": ctypes.c_void_p, "s": ctypes.c_char_p, "t": ctypes.POINTER(ctypes.c_void_p), "i": ctypes.c_int,
+    "u": ctypes.c_uint, "b": ctypes.c_bool, "n": ctypes.c_size_t,
+}  # fmt: skip
 
 
-class _LazyModule:
-    """llvmlite.binding, imported when one of its attributes is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        with importing():
-            found = getattr(import_module("llvmlite.binding"), name)
-        setattr(self, name, found)
-        return found
-
-
-llvm: Any = _LazyModule()
+@cache
+def library_path() -> str:
+    """Where llvmlite has LLVM."""
+    package = find_spec("llvmlite")
+    assert package is not None
+    assert package.origin is not None
+    name = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
+    return os.path.join(os.path.dirname(package.origin), "binding", name)
 
 
-def parse(*texts: str, library: Mapping[str, str] = NOTHING) -> Any:
-    """The module of a text; others are linked into it. ``library``: so are the texts of these functions, which it
-    calls. Raises TypeError where it declares one of these with other types."""
-    context = llvm.create_context()
-    module = llvm.parse_assembly(texts[0], context=context)
-    # Python's collector ends the objects of a circle in any order, but a module has to end before its context.
-    context._owned = True
-    module._dispose = partial(_end, llvm.ffi.lib, module._ptr, context._ptr)
+class _Functions:
+    """LLVM's functions as attributes. The first use of one loads LLVM."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        result, *arguments = (_KINDS[letter] for letter in SIGNATURES[name])
+        function = getattr(_library(), f"LLVMPY_{name}")
+        function.restype, function.argtypes = result, arguments
+
+        def call(*args: Any) -> Any:
+            with forks.llvm:
+                return function(*args)
+
+        setattr(self, name, call)
+        return call
+
+
+@cache
+def _library() -> Any:
+    return ctypes.CDLL(library_path())
+
+
+@cache
+def load_soon() -> None:
+    """Loads LLVM on another thread, which does not hold Python up. The first function that is called waits for that."""
+    forks.start(_open, library_path().encode(), name="LLVM")
+
+
+def _open(path: bytes) -> None:
+    """As `_library`, but without Python's lock."""
+    ctypes.CDLL(None).dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
+
+
+llvm: Any = _Functions()
+
+
+def text_of(name: str, *args: Any) -> tuple[Any, str]:
+    """What the function returns, and the text that it makes."""
+    place = ctypes.c_void_p()
+    result = getattr(llvm, name)(*args, ctypes.byref(place))
+    return result, _taken(place.value)
+
+
+def _taken(pointer: int | None) -> str:
+    """A text of LLVM's, which is freed."""
+    if pointer is None:
+        return ""
+    text = ctypes.string_at(pointer).decode()
+    llvm.DisposeString(pointer)
+    return text
+
+
+def _freed(owner: object, end: Callable[..., None], *pointers: int) -> None:
+    """Frees what belongs to an object together with it, but not when the process ends."""
+    weakref.finalize(owner, end, *pointers).atexit = False
+
+
+@cache
+def version() -> tuple[int, ...]:
+    """LLVM's."""
+    return tuple(llvm.GetVersionInfo().to_bytes(4, "big").lstrip(b"\0"))
+
+
+@cache
+def initialise_all() -> None:
+    """Makes the processors of all systems known, instead of this one's alone."""
+    for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
+        getattr(llvm, f"InitializeAll{part}")()
+
+
+class Machine:
+    """LLVM's target machine: what makes the code of a processor. ``triple``: the system, by default this one."""
+
+    def __init__(
+        self, triple: str = "", processor: str = "", features: str = "", level: int = 2, relocation: str = "default",
+        model: str = "jitdefault", jit: bool = False,
+    ) -> None:  # fmt: skip
+        triple = triple or text_of("GetDefaultTargetTriple")[1]
+        target, why = text_of("GetTargetFromTriple", triple.encode())
+        if not target:
+            raise RuntimeError(why)
+        words = (triple.encode(), processor.encode(), features.encode(), level, relocation.encode(), model.encode())
+        self.pointer = llvm.CreateTargetMachine(target, *words, 0, jit, b"")
+        self.triple = text_of("GetTargetMachineTriple", self.pointer)[1]
+        _freed(self, llvm.DisposeTargetMachine, self.pointer)
+
+    @property
+    def layout(self) -> str:
+        """Sizes and alignments of types, as LLVM writes them."""
+        data = llvm.CreateTargetMachineData(self.pointer)
+        try:
+            return text_of("CopyStringRepOfTargetData", data)[1]
+        finally:
+            llvm.DisposeTargetData(data)
+
+    def object_code(self, module: Module) -> bytes:
+        """Changes the module."""
+        return self._emitted(module, True)
+
+    def assembly(self, module: Module) -> str:
+        """Changes the module."""
+        return self._emitted(module, False).decode()
+
+    def _emitted(self, module: Module, as_object: bool) -> bytes:
+        buffer, why = text_of("TargetMachineEmitToMemory", self.pointer, module.pointer, as_object)
+        if not buffer:
+            raise RuntimeError(why)
+        try:
+            return ctypes.string_at(llvm.GetBufferStart(buffer), llvm.GetBufferSize(buffer))
+        finally:
+            llvm.DisposeMemoryBuffer(buffer)
+
+
+class Module:
+    """LLVM IR in a context, which ends with its modules. ``source``: the text or bitcode that it was made from."""
+
+    def __init__(self, pointer: int, context: _Context, source: str | bytes) -> None:
+        self.pointer = pointer
+        self.source = source
+        self._context = context
+
+    def __str__(self) -> str:
+        return text_of("PrintModuleToString", self.pointer)[1]
+
+    def verify(self) -> None:
+        """Raises RuntimeError where it is not valid."""
+        wrong, why = text_of("VerifyModule", self.pointer)
+        if wrong:
+            raise RuntimeError(why)
+
+    def clone(self) -> Module:
+        return Module(llvm.CloneModule(self.pointer), self._context, self.source)
+
+    def set_system(self, triple: str, layout: str) -> None:
+        llvm.SetTarget(self.pointer, triple.encode())
+        llvm.SetDataLayout(self.pointer, layout.encode())
+
+    def functions(self) -> Iterator[Function]:
+        at = llvm.ModuleFunctionsIter(self.pointer)
+        try:
+            while function := llvm.FunctionsIterNext(at):
+                yield Function(function)
+        finally:
+            llvm.DisposeFunctionsIter(at)
+
+    def type_of(self, name: str) -> str:
+        """The type of the function with this name."""
+        return _taken(llvm.PrintType(llvm.GlobalGetValueType(llvm.GetNamedFunction(self.pointer, name.encode()))))
+
+    def parsed(self, text: str | bytes) -> Module:
+        """The module of another text, in the same context."""
+        return self._context.parsed(text)
+
+    def link(self, other: Module) -> None:
+        """Links another module of its context into it, which ends the other one."""
+        failed, why = text_of("LinkModules", self.pointer, other.pointer)
+        if failed:
+            raise RuntimeError(why)
+
+
+class Function:
+    """A function of a module."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+        self.name: str = llvm.GetValueName(pointer).decode()
+        self.is_declaration = bool(llvm.IsDeclaration(pointer))
+
+    def export(self, exported: bool) -> None:
+        llvm.SetLinkage(self.pointer, _EXTERNAL if exported else _INTERNAL)
+
+    def add_attribute(self, name: str) -> None:
+        llvm.AddFunctionAttr(self.pointer, llvm.GetEnumAttributeKindForName(name.encode(), len(name)))
+
+
+class _Context:
+    """An LLVM context. When it ends, LLVM frees its modules, whatever the order in which Python frees their objects."""
+
+    def __init__(self) -> None:
+        self.pointer = llvm.ContextCreate()
+        _freed(self, llvm.ContextDispose, self.pointer)
+
+    def parsed(self, text: str | bytes) -> Module:
+        """The module of a text, or of bitcode."""
+        if isinstance(text, str):
+            pointer, why = text_of("ParseAssembly", self.pointer, text.encode())
+        else:
+            pointer, why = text_of("ParseBitcode", self.pointer, text, len(text))
+        if not pointer:
+            raise RuntimeError(f"LLVM IR parsing error\n{why}")
+        return Module(pointer, self, text)
+
+
+def parse(*texts: str | bytes, library: Mapping[str, str] = NOTHING) -> Module:
+    """The module of a text, or of bitcode; others are linked into it. ``library``: so are the texts of these functions,
+    which it calls. Raises TypeError where it declares one of these with other types."""
+    module = _Context().parsed(texts[0])
     for text in texts[1:]:
-        module.link_in(llvm.parse_assembly(text, context=context))
+        module.link(module.parsed(text))
     for name, body in library.items():
-        part = llvm.parse_assembly(body, context=context)
-        asked, made = (str(m.get_function(name).global_value_type) for m in (module, part))
+        part = module.parsed(body)
+        asked, made = module.type_of(name), part.type_of(name)
         if asked != made:
-            part.close()
             raise TypeError(f"{name} is called as {asked}, but the library's is {made}")
-        module.link_in(part)
+        module.link(part)
     return module
 
 
-def _end(library: Any, module: Any, context: Any) -> None:
-    library.LLVMPY_DisposeModule(module)
-    library.LLVMPY_ContextDispose(context)
-
-
-def optimise(module: Any, machine: Any, passes: Sequence[str] = (), level: int = 2, **options: bool) -> None:
+def optimise(module: Module, machine: Machine, passes: Sequence[str] = (), level: int = 2, **options: bool) -> None:
     """Optimises in place by these passes or, without any, by LLVM's pipeline of a level with these tuning options."""
-    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    tuning = llvm.CreatePipelineTuningOptions()
     for name, value in options.items():
-        setattr(tuning, name, value)
-    builder = llvm.create_pass_builder(machine, tuning)  # which serves for one module: it refers to what a run leaves
-    manager = llvm.create_new_module_pass_manager() if passes else builder.getModulePassManager()
+        getattr(llvm, f"PTOSet{_TUNING[name]}")(tuning, value)
+    builder = llvm.CreatePassBuilder(machine.pointer, tuning)  # for one module: it refers to what a run leaves
+    # LLVM before 21 has an argument more, a level for size, which others ignore
+    manager = llvm.CreateNewModulePassManager() if passes else llvm.buildPerModuleDefaultPipeline(builder, level, 0)
     try:
         for name in passes:
-            getattr(manager, f"add_{name}_pass")()
-        manager.run(module, builder)
+            getattr(llvm, f"module_Add{name}Pass")(manager)
+        llvm.RunNewModulePassManager(manager, module.pointer, builder)
     finally:
-        llvm.newpassmanagers.NewPassManager._dispose(manager)
-        manager.detach()
+        llvm.DisposeNewModulePassManger(manager)
+        llvm.DisposePassBuilder(builder)
+        llvm.DisposePipelineTuningOptions(tuning)
 
 
 def remembered(make: Callable[P, R]) -> Callable[P, R]:
@@ -82,7 +307,7 @@ def remembered(make: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(make)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        key = sha256(repr((args, kwargs)).encode()).digest()
+        key = hashed(repr((args, kwargs)).encode()).digest()
         result = known.pop(key, None)
         if result is None:
             result = make(*args, **kwargs)

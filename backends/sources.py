@@ -1,13 +1,12 @@
 """Keys for the source text of the compiler, on which compiled code depends besides its kernel."""
 
-import hashlib
 import os
 import sys
 from functools import cache
 from pathlib import Path
 
 from quadrants_lab import errors
-from quadrants_lab.backends.disk_cache import STARTED
+from quadrants_lab.backends.disk_cache import STARTED, hashed
 
 _HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
 _LOWER = tuple(_HERE / "lower" / name for name in ("", "adstacks", "local_arrays"))
@@ -21,7 +20,7 @@ _OF_IR = (
 def digest(*folders: str, also: bytes = b"") -> str:
     """A hash of what identifies the sources of this folder, of the ``folders`` within it, of lowerings, of the analyses
     and the tables of the IR that they use, and of ``also``: their `_stamp`, or their text where they have none."""
-    made = hashlib.sha256(also)
+    made = hashed(also)
     for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", _PACKAGE / "ir", *(_HERE / name for name in folders)):
         made.update((_stamp(folder) or _text(folder)).encode())
     return made.hexdigest()

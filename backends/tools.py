@@ -4,9 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+
+from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
@@ -21,6 +24,26 @@ def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.Co
             raise
     texts = (text.decode(errors="replace") for text in (out, err))
     return subprocess.CompletedProcess(command, process.returncode, *texts)
+
+
+def made(program: str, given: bytes, refusal: str, *options: str) -> tuple[bytes, str]:
+    """The file that a program makes of one with the bytes ``given``, and the program's words. Raises
+    QuadrantsRuntimeError with these behind ``refusal`` where it makes none."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "given", Path(folder) / "made"
+        source.write_bytes(given)
+        done = ran(program, *options, "-o", str(out), str(source))
+        if done.returncode:
+            raise QuadrantsRuntimeError(f"{refusal}: {done.stderr.strip()[:2000]}", code="QL3012")
+        return out.read_bytes(), done.stderr
+
+
+def listed(program: str, given: bytes, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program that lists a file with the bytes ``given``."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(given)
+        file.flush()
+        return ran(program, *options, file.name)
 
 
 def package_folders(*names: str) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """Compile time over the size of a program: `elif` chains, terms of a sum, funcs and loops in each other, pairs of `if`
-and `else`, unrolled `if`s, early returns, a long chain of `normalized`, layers of neurons in local vectors, and array
-arguments."""
+and `else`, unrolled `if`s, early returns, a long chain of `normalized`, layers of neurons in local vectors, array
+arguments, and array arguments of which half are overwritten."""
 
 from __future__ import annotations
 
@@ -69,10 +69,16 @@ def _mlp(n: int) -> Text:
 """
 
 
-def _arguments(n: int) -> Text:
+def _arguments(n: int) -> tuple[str, str, str]:
     parameters = ", ".join(f"a{j}: qd.types.ndarray(qd.f32, 1)" for j in range(n))
     body = "".join(f"        a{j}[i] = a{j + 1}[i] * 2.0 + v\n" for j in range(0, n - 1, 2))
     return f"given = [qd.ndarray(qd.f32, 4, needs_grad=True) for _ in range({n})]\n", body, parameters
+
+
+def _overwritten(n: int) -> Text:
+    """Each second argument in place: the kernel keeps its old values for the gradient."""
+    before, _, parameters = _arguments(n)
+    return before, "".join(f"        a{j}[i] = qd.sin(a{j}[i]) * a{j + 1}[i]\n" for j in range(0, n - 1, 2)), parameters
 
 
 PROGRAMS: dict[str, tuple[Callable[[int], Text], tuple[int, ...]]] = {
@@ -80,6 +86,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Text], tuple[int, ...]]] = {
     "funcs": (_funcs, (25, 50, 100, 200)), "loops": (_loops, (2, 4, 8, 14)), "pairs": (_pairs, (300, 600)),
     "ifs": (_ifs, (250, 500)), "returns": (_returns, (100, 200)), "normalized": (_normalized, (200, 400)),
     "mlp": (_mlp, (25, 50, 100)), "arguments": (_arguments, (64, 128, 256, 512)),
+    "overwritten": (_overwritten, (64, 128, 256, 512)),
 }  # fmt: skip
 
 

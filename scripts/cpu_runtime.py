@@ -23,9 +23,9 @@ FLAGS = (
     "-fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-finite-loops -fno-asynchronous-unwind-tables "
     "-S -emit-llvm -x c - -o -"
 )
-ORDER = ("launch.c", "report.c", "threads.c", "copies.c", "pages.c", "shares.c", "monitor.c", "entry.c")
+ORDER = ("launch.c", "report.c", "threads.c", "copies.c", "moves.c", "shares.c", "monitor.c", "entry.c")
 FRAME = "DEVICE ENTRY STATUS RELEASE_GIL ZERO_AT ZERO_BYTES FAILED FAIL_WHAT FAIL_COUNT FAIL_VALUES LAUNCH REPLAY"
-FRAME += " SLAB_BYTES LANES COPIES_AT COPIES_STRIDE COPIES_SHIFT SHARES_AT SHARE"
+FRAME += " SLAB_BYTES LANES COPIES_AT COPIES_STRIDE COPIES_SHIFT SHARES_AT SHARE MOVE"
 DEVICE = "CANCEL THREADS PRINT_LOCK PRINT_BYTES PRINT_ROOM PRINT_DATA PRINT_LOST RUNNING AGE THREAD_STATE FP_MODE NEXT"
 DEVICE += " HEAP LAUNCHES SEED COPIES_ROOM COPIES_BYTES ADD_TO ADD_FROM ADD_STRIDE ADD_COPIES"
 

@@ -55,8 +55,8 @@ def cells() -> Iterator[Figure]:
         if call != "train(1)":  # of which most is done once
             yield f"{call} recorded, over {plain * 1000:.1f} ms plain (--release)", recorded / plain, 1.3, "x"
             yield f"{call} recorded and checked, over {checked * 1000:.1f} ms checked", both / checked, 1.3, "x"
+            yield f"{call} with checks of indices alone, over {plain * 1000:.1f} ms plain", checked / plain, 2, "x"
         yield f"{call}: finding what is shown, behind the program", rest, 1, "s"
-        print(f"{call}: checks of indices alone make it {checked / plain:.2f} times as long")
 
 
 def interrupt() -> Iterator[Figure]:
@@ -100,10 +100,9 @@ SWITCH = """async (name) => {
 
 
 def graphs() -> Iterator[Figure]:
-    from notebook.browser import CHROMIUM
+    from notebook.browser import chromium, offline
     from notebook.sample import cell_view
     from notebook.test_listings import loops
-    from playwright.sync_api import sync_playwright
 
     from quadrants_lab.notebook.saved import export
     from quadrants_lab.widgets.graph import drawing
@@ -114,8 +113,8 @@ def graphs() -> Iterator[Figure]:
     drawing(graph)
     placed = time.perf_counter() - start
     view.kernels[0].graphs = [TaskGraphs("big", graph)]
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
-        page = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        page, _ = offline(browser)
         page.goto(f"file://{export(view, Path(folder) / 'k.html')}")
         page.locator(".qdi").wait_for()
         drawn = page.evaluate(SWITCH, "CFG") / 1000
@@ -143,16 +142,15 @@ def busy(page: Any) -> float:
 
 def program() -> Iterator[Figure]:
     """The Tape pane of an optimiser of 20 iterations with 120 steps of waves each, and of 40,000 launches."""
-    from notebook.browser import CHROMIUM
+    from notebook.browser import chromium, offline
     from notebook.sample import cell_view as sample, tape
-    from playwright.sync_api import sync_playwright
 
     from quadrants_lab.notebook.collect import cell_view
     from quadrants_lab.notebook.saved import export
     from quadrants_lab.runtime.record.recorder import recording
     from quadrants_lab.widgets.panes import render
 
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         file, made = Path(folder) / "waves.py", dict[str, Any]()
         file.write_text(OPTIMISER)
         exec(compile(OPTIMISER, str(file), "exec"), made)
@@ -161,7 +159,7 @@ def program() -> Iterator[Figure]:
         large = sample()
         large.kernels[0].tapes = [tape(20_000)]
         views = {"120 steps of waves, 20 times": cell_view("", recorder), "40,000 launches": large}
-        page = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+        page, _ = offline(browser)
         for what, view in views.items():
             start = time.perf_counter()
             render(view, "0/tape")
@@ -324,8 +322,7 @@ def screenshots(folder: Path) -> None:
     """Writes a picture of each pane, in the light theme 1400 and 900 wide and in the dark theme: of a cell that was
     edited, whose check finds a wrong gradient. Says what the page says to its console."""
     from IPython.core.interactiveshell import InteractiveShell
-    from notebook.browser import CHROMIUM
-    from playwright.sync_api import sync_playwright
+    from notebook.browser import chromium, offline
 
     from quadrants_lab.notebook import show
     from quadrants_lab.notebook.saved import export
@@ -339,12 +336,9 @@ def screenshots(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "static.html").write_text(f"<!doctype html><meta charset=utf-8><body>{static_html(view)}")
     file = export(view, folder / "view.html")
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as browser:
         for theme, width in (("light", 1400), ("light", 900), ("dark", 1400)):
-            page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=theme)
-            page.on("console", lambda m: print("console:", m.text))
-            page.on("pageerror", lambda e: print("error:", e))
+            page, said = offline(browser, width, 800, theme)
             page.goto(f"file://{file}")
             page.locator(".qdi").wait_for()
             for tab in page.get_by_role("tab").all():
@@ -358,7 +352,7 @@ def screenshots(folder: Path) -> None:
                     page.evaluate("() => scrollTo(0, 0)")
             page.goto(f"file://{folder / 'static.html'}")
             page.screenshot(path=folder / f"{theme}_{width}_static.png")
-        chromium.close()
+            print(*said, sep="\n")
 
 
 DRAG = """async (times) => {
@@ -389,15 +383,13 @@ def live() -> Iterator[Figure]:
     """Pages that compute, offline, from files: from the event of a slider until the new values and gradients are drawn,
     and until they are painted, which waits for the next frame (60 a second). Medians; in a thread of its own (a Worker)
     and where a page gets none."""
-    from notebook.browser import CHROMIUM
-    from playwright.sync_api import sync_playwright
+    from notebook.browser import chromium, offline
 
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         for what, size, trips, limit in (("16 x 3 sines", 16, 3, 16), ("65,536 x 64 sines", 65_536, 64, 100)):
             file = sines_page(Path(folder) / "sines.html", size, trips)
             for thread, script in (("in a Worker", ""), ("without one", "delete window.Worker")):
-                page = chromium.new_context(offline=True, viewport={"width": 1300, "height": 900}).new_page()
+                page, _ = offline(browser)
                 page.add_init_script(script)
                 page.goto(f"file://{file}")
                 page.wait_for_function("document.querySelector('.qdl').panel?.found")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ from quadrants_lab.widgets import code
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.history import ratio
 from quadrants_lab.widgets.model import BackendRun, KernelView, LaunchView, Line, StageView, view_lines
-from quadrants_lab.widgets.source import last_unlowered
+from quadrants_lab.widgets.source import beginning, last_unlowered
 from quadrants_lab.widgets.tree import (
     Block,
     Difference,
@@ -65,11 +64,11 @@ class Side:
 
     @property
     def ran_on(self) -> str:
-        return self.backend or home(self.view)
+        return self.backend or next(iter(code.backends(self.view)), "")
 
     def run(self, launch: LaunchView) -> BackendRun | None:
         """The launch on the backend of this side, if the cell repeated it there."""
-        return next((r for r in launch.compared if r.name.split(",")[0] == self.ran_on and not r.problem), None)
+        return next((r for r in launch.compared if r.backend == self.ran_on and not r.problem), None)
 
     def figures(self) -> dict[str, Figure]:
         """Sizes, times, arguments and results, by name."""
@@ -122,9 +121,8 @@ def others(view: KernelView) -> dict[str, Pair]:
         if x.mode in last:
             now = Side(f"the last launch, {x.mode}", view, launch=last[x.mode])
             found[f"launch{n}"] = Pair("launches", name, Side(name, view, launch=x), now, name)
-    names = dict.fromkeys(s.backend for stages in view.code.values() for s in stages)
     here = Side(own.ran_on, view, own.ran_on)
-    there = [Side(name, view, name) for name in names if name != own.ran_on]
+    there = [Side(name, view, name) for name in code.backends(view) if name != own.ran_on]
     ran = [side for side in there if any(map(side.run, view.launches))]
     found |= {side.name: Pair("backends", side.name, here, side, side.name) for side in ran}
     kernels = [(n, k) for n, k in enumerate(view.cell) if k is not view]
@@ -204,11 +202,6 @@ def _said(a: Side, left: Mapping[str, Figure], b: Side, right: Mapping[str, Figu
     return "; ".join(said)
 
 
-def home(view: KernelView) -> str:
-    """The backend where the kernel ran."""
-    return next((s[0].backend for s in view.code.values() if s), "")
-
-
 # --- figures and listings ------------------------------------------------------------------------------------------
 
 
@@ -220,10 +213,8 @@ def _statements(view: KernelView) -> Iterator[tuple[str, Figure]]:
 
 
 def _code_size(view: KernelView, backend: str) -> Iterator[tuple[str, Figure]]:
-    if n := code.bytes_of(view, backend):
-        yield "code", Figure(size(n), n)
-    elif n := code.bytes_of(view, backend, "bytes of text"):
-        yield "code", Figure(f"{size(n)} of text")
+    if text := code.size_of(view, backend):
+        yield "code", Figure(text, code.bytes_of(view, backend) or None)
 
 
 def _stacks(view: KernelView) -> Iterator[tuple[str, Figure]]:
@@ -262,8 +253,7 @@ def _code(stage: StageView, name: str) -> Lines:
 
 def own_source(view: KernelView) -> list[Line]:
     """The lines of the kernel alone: of a cell, those from its decorator to its end."""
-    head = re.compile(rf"\s*(async )?def {re.escape(view.name)}\(")
-    at = next((n for n, line in enumerate(view.source) if head.match(line.text)), None)
+    at = beginning(view)
     if at is None:
         return view.source
     deep = len(view.source[at].text) - len(view.source[at].text.lstrip())

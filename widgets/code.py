@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from quadrants_lab.widgets.model import KernelView, Line, StageView
-from quadrants_lab.widgets.tree import Block, Lines, Table, Tree, bold, button, empty, foot
+from quadrants_lab.widgets.model import CodeView, KernelView, Line, StageView
+from quadrants_lab.widgets.tree import Block, Lines, Table, Tree, bold, button, empty, foot, size
 
 MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 LEAST_FOLDED = 4  # lines
@@ -103,15 +103,33 @@ def sizes(stages: Sequence[StageView]) -> Tree:
     return [Table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES))), notes]
 
 
+def backends(view: KernelView) -> list[str]:
+    """The backends that can make its code, the one where it ran first."""
+    return list(dict.fromkeys(s.backend for stages in view.code.values() for s in stages))
+
+
+def made(view: KernelView, backend: str, mode: str = "") -> list[CodeView]:
+    """The stages of the backend's code that were made, of one mode or of all."""
+    modes = (stages for name, stages in view.code.items() if mode in ("", name))
+    return [s.known for stages in modes for s in stages if s.backend == backend and s.known is not None]
+
+
 def bytes_of(view: KernelView, backend: str, what: str = "bytes of code") -> int:
     """The measure ``what`` of the backend's code, forward and gradient together. Each of the two counts at its last
     stage that has the measure; 0 if no stage that was made has it."""
     found = 0
-    for stages in view.code.values():
-        made = (s.known for s in stages if s.backend == backend and s.known is not None)
-        measured = [n for code in made for name, n in code.measures if name == what]
+    for mode in view.code:
+        measured = [n for code in made(view, backend, mode) for name, n in code.measures if name == what]
         found += measured[-1] if measured else 0
     return found
+
+
+def size_of(view: KernelView, backend: str) -> str:
+    """The size of the backend's code: as bytes of text if the last stage is text; "" if it was not made."""
+    if code := bytes_of(view, backend):
+        return size(code)
+    text = bytes_of(view, backend, "bytes of text")
+    return f"{size(text)} of text" if text else ""
 
 
 def problems(stages: Sequence[StageView]) -> list[str]:

@@ -2,21 +2,9 @@
 // text of a box is drawn if it is in view and large enough to read. Of a folded loop only the header stays,
 // and empty space closes up.
 
-const NS = "http://www.w3.org/2000/svg", CLOSED = 30;
+const CLOSED = 30;
 const SIZE = 12, READABLE = 0.92, MOST_TITLED = 400; // pixels of text; the scale at which it has 11; boxes
 const BESIDE = ["use", "both", "kept"]; // kinds of edges between a column and its side
-const make = (name, attributes = {}) => withAttributes(document.createElementNS(NS, name), attributes);
-
-/** A row of buttons: [text, what it does, function]. */
-function toolbar(label, buttons) {
-  const tools = element("div", { class: "tools", role: "toolbar", "aria-label": label });
-  for (const [name, title, run] of buttons) {
-    const b = element("button", { type: "button", class: "ch", title, "aria-label": title }, name);
-    b.addEventListener("click", run);
-    tools.append(b);
-  }
-  return tools;
-}
 
 function saveFile(href, download) {
   Object.assign(document.createElement("a"), { href, download }).click();
@@ -48,8 +36,6 @@ function closedUp(spans) {
   };
 }
 
-const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
-
 /** A node of `data.nodes` as an object. Its ties stand in its SVG. */
 function taken([x, y, w, h, title, svg, line, rest]) {
   const numbers = (found) => ({ line: Number(found[1]), stmt: Number(found[2] ?? -1),
@@ -66,11 +52,9 @@ function graph(host, hooks) {
   const data = JSON.parse(host.dataset.graph), id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
   const nodes = data.nodes.map(taken), beside = data.edges.some((e) => BESIDE.includes(e[0]));
   host.removeAttribute("data-graph");
-  const svg = make("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
-  const world = make("g", { role: "presentation" }), base = make("g", { role: "presentation" }),
-    tinted = make("g", { role: "presentation" });
-  const detail = make("g", { role: "presentation" });
-  world.append(base, tinted, detail);
+  const svg = sketch("svg", { role: "listbox", tabindex: 0, "aria-label": data.title });
+  const layer = (...inner) => sketch("g", { role: "presentation" }, ...inner);
+  const base = layer(), tinted = layer(), detail = layer(), world = layer(base, tinted, detail);
   svg.append(world);
   const self = { host, label: data.title, folded: new Set(), at: -1, mark: null, hits: new Set() };
   let scale = 1, x0 = 0, y0 = 0, shown = [], w = data.w, h = data.h, frames = [], edges = [], drawn = "";
@@ -263,55 +247,42 @@ function graph(host, hooks) {
     ["SVG", "save as SVG", () => save("SVG")], ["PNG", "save as PNG", () => save("PNG")],
     ...dot ? [["DOT", "save as DOT, for Graphviz", () => saveText(hooks, dot, `${data.title}.gv`)]] : []]), svg);
   const tied = (e) => { const x = e.target.closest?.("[data-span-line]"); return x && tieOf(x); };
-  let drag = null, moved = false;
-  svg.addEventListener("pointerdown", (e) => { drag = [e.clientX - x0, e.clientY - y0]; moved = false; });
-  svg.addEventListener("pointermove", (e) => {
-    if (drag && e.buttons) {
-      moved ||= Math.hypot(e.clientX - drag[0] - x0, e.clientY - drag[1] - y0) > 4;
-      if (moved) { x0 = e.clientX - drag[0]; y0 = e.clientY - drag[1]; self.draw(); } return;
-    }
-    const w = tied(e);
-    if (w || self.pointed) hooks.point(w ?? null, false, self);
-    self.pointed = !!w;
+  draggable(svg, {
+    at: () => [x0, y0],
+    move: ([x, y], dx, dy) => { x0 = x + dx; y0 = y + dy; self.draw(); },
+    over: (e) => {
+      const w = tied(e);
+      if (w || self.pointed) hooks.point(w ?? null, false, self);
+      self.pointed = !!w;
+    },
+    still: (e) => {
+      const f = e.target.closest("[data-fold]"), w = tied(e), box = e.target.closest("[data-node]");
+      if (f) fold(Number(f.dataset.fold));
+      else if (w) { self.at = Number(box?.dataset.node ?? self.at); hooks.point(w, true, self); }
+    },
   });
-  svg.addEventListener("pointerup", () => { drag = null; });
-  svg.addEventListener("mouseleave", () => { drag = null; hooks.point(null, false, self); });
-  svg.addEventListener("click", (e) => {
-    if (moved) return;
-    const f = e.target.closest("[data-fold]"), w = tied(e), box = e.target.closest("[data-node]");
-    if (f) fold(Number(f.dataset.fold));
-    else if (w) { self.at = Number(box?.dataset.node ?? self.at); hooks.point(w, true, self); }
-  });
-  svg.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && document.activeElement !== svg) return; // the page scrolls then
-    e.preventDefault();
-    const r = svg.getBoundingClientRect();
-    zoom(Math.exp(-e.deltaY / 400), e.clientX - r.left, e.clientY - r.top);
-  }, { passive: false });
-  svg.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
-    const order = shown.map((b) => b.n), at = order.indexOf(self.at),
-      pan = { ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0] }[e.key];
-    const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 10, PageUp: -10,
-      Home: -Infinity, End: Infinity }[e.key];
-    if (e.shiftKey && pan) {
-      x0 += pan[0];
-      y0 += pan[1];
-      self.draw();
-    } else if (step) self.go(order[Math.min(Math.max(at + step, 0), order.length - 1)]);
-    else if (e.key === "+") zoom(1.25);
-    else if (e.key === "-") zoom(0.8);
-    else if (e.key === "0") all();
-    else if (e.key === "f") {
-      const own = data.frames.map((x, f) => [x[5].length, f]).filter(([, f]) =>
-        data.frames[f][5].includes(self.at)).sort((a, b) => a[0] - b[0])[0];
-      if (own) fold(own[1]);
-    } else if (e.key === "Enter" || e.key === " ") {
-      const tie = nodes[self.at]?.ties.find((t) => t.line > 0);
-      if (tie) hooks.point(tie, true, self);
-    } else return;
-    e.preventDefault();
-  });
+  svg.addEventListener("mouseleave", () => hooks.point(null, false, self));
+  zoomable(svg, zoom);
+  const mark = () => {
+    const tie = nodes[self.at]?.ties.find((t) => t.line > 0);
+    if (tie) hooks.point(tie, true, self);
+  };
+  const keys = {
+    "+": () => zoom(1.25), "-": () => zoom(0.8), 0: all, Enter: mark, " ": mark,
+    f: () => { // the innermost loop
+      const around = [...data.frames.keys()].filter((f) => data.frames[f][5].includes(self.at));
+      const size = (f) => data.frames[f][5].length;
+      if (around.length) fold(around.reduce((a, b) => size(b) < size(a) ? b : a));
+    },
+  };
+  for (const [key, dx, dy] of [["Up", 0, 60], ["Down", 0, -60], ["Left", 60, 0], ["Right", -60, 0]]) {
+    keys[`Shift Arrow${key}`] = () => { x0 += dx; y0 += dy; self.draw(); };
+  }
+  for (const [key, by] of Object.entries({ ...MOVES, ArrowRight: 1, ArrowLeft: -1 })) keys[key] = () => {
+    const order = shown.map((b) => b.n), to = order.indexOf(self.at) + by;
+    self.go(order[Math.min(Math.max(to, 0), order.length - 1)]);
+  };
+  svg.addEventListener("keydown", (e) => pressed(e, keys));
   arrange();
   // It is drawn as soon as it has a size, which it lacks while its pane is not laid out, and again when the
   // size changes.

@@ -1,7 +1,8 @@
 // The inspector in the browser: a tablist, slots that are filled by requests, and marks on lines that belong
 // together. Python renders all HTML; `ask(request)` is the only way to get it.
 
-const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: "first", End: "last" };
+const LESS = (at) => at - 1, MORE = (at) => at + 1; // where keys go from item `at` of a group
+const KEYS = { ArrowDown: MORE, ArrowRight: MORE, ArrowUp: LESS, ArrowLeft: LESS, Home: () => 0, End: (_, last) => last };
 // milliseconds after which a request is sent again when it is made again: a message may be lost
 const LOST = 2000;
 const MOST_KEPT = 1 << 24; // characters of cached answers; only answers that never change are cached
@@ -10,7 +11,7 @@ let serial = 0;
 /** Builds the inspector inside `host`. `shape`: {title, kernels: [name], panes: [[id, title]]}. */
 export function mount(host, shape, ask) {
   const uid = `qdi${serial++}`;
-  const root = element("div", { class: "qdi" });
+  const root = make("div", { class: "qdi" });
   root.innerHTML = `<div class="head"><span class="title"></span>
     <div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div><span class="right">
     <button type="button" class="ch whole" aria-label="Full window" title="full window (w)">
@@ -26,21 +27,18 @@ export function mount(host, shape, ask) {
   let parts = []; // objects that draw themselves: listings, graphs, sizes
 
   if (shape.kernels.length > 1) {
-    const select = element("select", { "aria-label": "Kernel" });
-    shape.kernels.forEach((name, i) =>
-      select.add(new Option(name, i, i === state.kernel, i === state.kernel)));
-    select.addEventListener("change", () => {
-      state.kernel = Number(select.value);
-      state.mark = null;
+    const change = (e) => {
+      Object.assign(state, { kernel: Number(e.target.value), mark: null });
       open();
-    });
-    title.append(select);
+    };
+    const options = shape.kernels.map((name, i) => new Option(name, i, i === state.kernel, i === state.kernel));
+    title.append(make("select", { "aria-label": "Kernel", change }, ...options));
   } else title.textContent = shape.kernels[0] ?? shape.title;
   shownWhole(root);
 
   for (const [id, text] of shape.panes) {
     const named = { type: "button", id: `${uid}-${id}`, "data-item": "", "data-pane": id };
-    tabs.append(element("button", { ...named, role: "tab", "aria-controls": panel.id }, text));
+    tabs.append(make("button", { ...named, role: "tab", "aria-controls": panel.id }, text));
   }
 
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
@@ -50,16 +48,16 @@ export function mount(host, shape, ask) {
     return into !== x && into.contains(x) ? x : null;
   };
 
-  /** Fills the slot with the answer to a request, or with what `make` makes of the answers to several. A
+  /** Fills the slot with the answer to a request, or with what `joined` makes of the answers to several. A
       focus inside stays there. */
-  async function load(request, into, make = ([html]) => html) {
+  async function load(request, into, joined = ([html]) => html) {
     const had = focusIn(into);
     into.setAttribute("aria-busy", "true");
     const wanted = [request].flat(), key = (into.dataset.asked = wanted.join(" "));
     const get = (what) => ask(what, (meanwhile) => {
       if (into.dataset.asked === key && meanwhile.parentNode !== into) into.replaceChildren(meanwhile);
     });
-    const html = make(await Promise.all(wanted.map(get)));
+    const html = joined(await Promise.all(wanted.map(get)));
     if (into.dataset.asked !== key) return; // a later request uses the slot
     into.removeAttribute("aria-busy");
     if (!root.contains(into)) return; // its pane was closed
@@ -110,9 +108,9 @@ export function mount(host, shape, ask) {
     const hooks = { uid, point, ask, marked: () => state.mark };
     parts = parts.filter((x) => panel.contains(x.host));
     const made = [];
-    for (const [name, make] of [["lines", lines], ["graph", graph], ["timeline", timeline],
+    for (const [name, start] of [["lines", lines], ["graph", graph], ["timeline", timeline],
       ["sizes", whatIf], ["cells", cells]]) {
-      for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(make(x, hooks));
+      for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(start(x, hooks));
     }
     parts.push(...made);
     unify(part);
@@ -172,16 +170,15 @@ export function mount(host, shape, ask) {
     paint(state.mark, true, from);
   }
 
+  const slotOf = (x) => panel.querySelector(`[data-slot="${x.dataset.into}"]`);
   function pick(x) {
     if (x.dataset.pane) { state.pane = x.dataset.pane; open(); return; }
     if (x.dataset.req) {
       const group = x.closest("[data-roving]");
       for (const y of group ? itemsOf(group) : []) {
-        const attr = y.getAttribute("role") === "radio" ? "aria-checked" : "aria-selected";
-        y.setAttribute(attr, y === x);
-        y.tabIndex = y === x ? 0 : -1;
+        y.setAttribute(y.getAttribute("role") === "radio" ? "aria-checked" : "aria-selected", y === x);
       }
-      load(x.dataset.req, panel.querySelector(`[data-slot="${x.dataset.into}"]`));
+      load(x.dataset.req, slotOf(x));
     } else if (x.dataset.spanLine) point(tieOf(x), true, { host: panel });
   }
 
@@ -217,44 +214,39 @@ export function mount(host, shape, ask) {
     pick(x);
   });
   root.addEventListener("change", (e) => {
-    const { toggle, ask: asked, then = "", into } = e.target.dataset,
-      option = e.target.selectedOptions?.[0]?.dataset;
-    const slot = into && panel.querySelector(`[data-slot="${into}"]`);
-    if (asked && e.target.type !== "range") load(asked + e.target.value.trim() + then, slot);
-    if (slot && option) {
+    const { toggle, ask: asked, then = "" } = e.target.dataset, option = e.target.selectedOptions?.[0];
+    if (asked && e.target.type !== "range") load(asked + e.target.value.trim() + then, slotOf(e.target));
+    if (option?.dataset.req) {
       const group = e.target.parentElement.querySelector("[data-group]");
-      if (group) group.textContent = e.target.selectedOptions[0].parentElement.label ?? "";
-      load(option.req, slot);
+      if (group) group.textContent = option.parentElement.label ?? "";
+      load(option.dataset.req, slotOf(e.target));
     }
     if (toggle) { panel.querySelectorAll(".slot").forEach((s) =>
       s.classList.toggle(toggle, e.target.checked)); unify(panel); }
   });
   root.addEventListener("input", ({ target: x }) => {
-    if (x.type === "range" && x.dataset.ask) load(x.dataset.ask + x.value, panel.querySelector(
-      `[data-slot="${x.dataset.into}"]`));
+    if (x.type === "range" && x.dataset.ask) load(x.dataset.ask + x.value, slotOf(x));
+  });
+  const keys = {
+    "?": () => help(root), w: () => root.querySelector(".whole").click(),
+    "/": () => searchBar(panel, () => parts.filter((p) => panel.contains(p.host) && p.search)),
+  };
+  [...tabs.children].slice(0, 10).forEach((tab, n) => {
+    keys[(n + 1) % 10] = () => { focusItem([...tabs.children], tab); pick(tab); };
   });
   root.addEventListener("keydown", (e) => {
-    if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
-    if (!e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
-      const tab = /^[0-9]$/.test(e.key) && tabs.children[(Number(e.key) + 9) % 10];
-      if (tab) { focusItem([...tabs.children], tab); pick(tab); } else if (e.key === "?") help(root);
-      else if (e.key === "w") root.querySelector(".whole").click();
-      else if (e.key === "/") searchBar(panel, () => parts.filter((p) => panel.contains(p.host) && p.search));
-      if (tab || "?/w".includes(e.key)) { e.preventDefault(); return; }
-    }
-    const x = e.target.closest("[data-item]");
-    const group = x?.closest("[data-roving]");
+    if (e.defaultPrevented) return;
+    const typing = e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select");
+    if (!typing && pressed(e, keys)) return;
+    const x = e.target.closest("[data-item]"), group = x?.closest("[data-roving]");
     if (!group) return;
-    const step = KEYS[e.key], items = itemsOf(group), at = items.indexOf(x);
-    if (step !== undefined) {
-      const to = step === "first" ? 0 : step === "last" ? items.length - 1 : at + step;
-      const y = items[group.hasAttribute("data-follow") ? (to + items.length) % items.length
-        : Math.min(Math.max(to, 0), items.length - 1)];
+    const items = itemsOf(group), last = items.length - 1, follow = group.hasAttribute("data-follow");
+    const to = KEYS[e.key]?.(items.indexOf(x), last), choose = () => pick(x);
+    pressed(e, { Enter: choose, " ": choose, ...to !== undefined && { [e.key]: () => {
+      const y = items[follow ? (to + items.length) % items.length : Math.min(Math.max(to, 0), last)];
       focusItem(items, y);
-      if (group.hasAttribute("data-follow")) pick(y);
-    } else if (e.key === "Enter" || e.key === " ") pick(x);
-    else return;
-    e.preventDefault();
+      if (follow) pick(y);
+    } } });
   });
   // A notebook would take bare keys (j, dd, Enter ...) as commands, wherever the focus is.
   for (const kind of ["keydown", "keypress", "keyup"]) {
@@ -308,17 +300,14 @@ function resizing(grip) {
   grip.addEventListener("pointermove", (e) => {
     if (e.buttons) move(e.clientX - grip.getBoundingClientRect().x - 3);
   });
-  grip.addEventListener("keydown", (e) => {
-    if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;
-    move(e.key === "ArrowLeft" ? -STEP : STEP);
-    e.preventDefault();
-  });
+  const keys = { ArrowLeft: () => move(-STEP), ArrowRight: () => move(STEP) };
+  grip.addEventListener("keydown", (e) => pressed(e, keys));
 }
 
 /** The inspector of a widget: it has the `initial` answers at once and asks the kernel for others. With the
     first answer it hides the static copy. */
 export function live({ model, el }, initial) {
-  const waiting = new Map(), hide = element("style");
+  const waiting = new Map(), hide = make("style");
   const copy = `[data-qd-static="${model.get("uid")}"]`;
   hide.textContent = `${copy},.jp-OutputArea-child:has(${copy}){display:none!important}`;
   el.style.display = "none";
@@ -359,13 +348,12 @@ export function live({ model, el }, initial) {
   /** What is shown meanwhile: one element with one button, so that no click on it is lost. */
   const progress = (request, asked) => {
     const seconds = Math.round((Date.now() - asked.since) / 1000),
-      p = (asked.told ??= element("p", { class: "none" }, " "));
+      p = (asked.told ??= make("p", { class: "none" }, " "));
     p.firstChild.data = asked.heard ? `${asked.text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
       "no answer yet: the kernel is busy; if it has ended, the notebook has not kept this view: run the cell";
     if (asked.heard && !p.children.length) {
-      const stop = element("button", { type: "button", class: "ch stop" }, "stop");
-      stop.addEventListener("click", (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); });
-      p.append(stop);
+      const click = (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); };
+      p.append(make("button", { type: "button", class: "ch stop", click }, "stop"));
     }
     return p;
   };

@@ -11,8 +11,8 @@ import anywidget
 import traitlets
 
 from quadrants_lab.widgets.live import write
-from quadrants_lab.widgets.model import ONLY_READY, NotReady
-from quadrants_lab.widgets.pack import bundle, loader
+from quadrants_lab.widgets.model import NotReady
+from quadrants_lab.widgets.pack import bundle, loader, only_ready
 from quadrants_lab.widgets.tree import Block, empty
 
 _FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whose answer never changes
@@ -73,10 +73,9 @@ class Inspector(anywidget.AnyWidget):
 
     def _answer(self, request: str) -> None:
         """Answers at once, or in a thread if code must be made first, so that the kernel stays responsive."""
-        token = ONLY_READY.set(True)
         final = False
         try:
-            with _no_collection():
+            with only_ready(), _no_collection():
                 html = self._made(request)
             final = bool(_FINAL.fullmatch(request))
         except NotReady as e:
@@ -86,8 +85,6 @@ class Inspector(anywidget.AnyWidget):
             return
         except Exception as e:  # show any error in the pane
             html = write(empty(f"this pane failed: {type(e).__name__}: {e}"))
-        finally:
-            ONLY_READY.reset(token)
         self.send({"kind": "html", "request": request, "html": html, "final": final})
 
     def _make(self, request: str, missing: NotReady) -> None:

@@ -5,21 +5,6 @@
 const OVERSCAN = 12, CONTEXT = 3, MOST_SELECTED = 5000;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 
-const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
-const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(#?\w+);/g, (_, name) => SIGNS[name]);
-const withAttributes = (x, attributes) => {
-  for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v);
-  return x;
-};
-const inBytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576
-  ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
-/** An element with these attributes, and this text in it. */
-const element = (tag, attributes = {}, text = "") => {
-  const x = withAttributes(document.createElement(tag), attributes);
-  x.textContent = text;
-  return x;
-};
-
 /** Parses the lines of one side: numbers l (source line), s (statement), a (adjoint of), and HTML t. */
 function parsed(side) {
   const rows = side.t.map((x) => /^(-?\d+) (-?\d+) (-?\d+) ([^]*)$/.exec(x));
@@ -109,7 +94,7 @@ function lines(host, hooks) {
   const two = !!data.h, ROW = 1.25 * parseFloat(getComputedStyle(document.documentElement).fontSize);
   if (two) data.r = parsed(data.r);
   const [pad, body, ruler, scroller] = ["pad", "rows", "ruler", "scroller"].map((name) =>
-    element("div", { class: name, role: "presentation" }));
+    make("div", { class: name, role: "presentation" }));
   pad.append(body);
   scroller.append(pad);
   host.replaceChildren(scroller, ruler);
@@ -139,7 +124,7 @@ function lines(host, hooks) {
     self.paint(self.mark);
   };
   const half = (d, n, kind) => {
-    const x = element("span", { class: n < 0 ? "half" : `half ${kind}` });
+    const x = make("span", { class: n < 0 ? "half" : `half ${kind}` });
     if (n < 0) return x;
     const no = data.n === "count" ? n + 1 : d.l[n] || "";
     const gutter = noted.length ? `<span class="gut" aria-hidden="true">${data.notes[d.l[n]] ?? ""}</span>` : "";
@@ -147,25 +132,17 @@ function lines(host, hooks) {
     return x;
   };
   function made(n) {
-    const row = self.rows[n],
-      place = { "aria-setsize": self.rows.length, "aria-posinset": n + 1, "data-row": n };
-    const x = element("div", { class: "ln", id: `${id}-${n}`, role: "option", ...place });
-    if (row[0] === -2) {
-      x.classList.add("folded");
-      x.textContent = `▸ ${row[2]}`;
-      x.title = "Enter or a click shows them";
-      return x;
+    const row = self.rows[n], [left, right, kind] = row, w = who(row);
+    const place = { "aria-setsize": self.rows.length, "aria-posinset": n + 1, "data-row": n };
+    const about = { id: `${id}-${n}`, role: "option", ...place };
+    if (left === -2) {
+      return make("div", { ...about, class: "ln folded", title: "Enter or a click shows them" }, `▸ ${kind}`);
     }
-    const w = who(row);
-    if (w.line > 0) x.dataset.spanLine = w.line;
-    if (w.stmt >= 0) x.dataset.stmt = w.stmt;
-    if (row[2] === "came"
-      || row[2] === "gone") x.append(half(side(row[0] < 0), Math.max(row[0], row[1]), row[2]));
-    else {
-      x.append(half(data, row[0], row[2] ? "gone" : ""));
-      if (two && !self.unified) x.append(half(data.r, row[1], row[2] ? "came" : ""));
-    }
-    return x;
+    const halves = kind === "came" || kind === "gone" ? [half(side(left < 0), Math.max(left, right), kind)]
+      : [half(data, left, kind ? "gone" : "")];
+    if (two && !self.unified) halves.push(half(data.r, right, kind ? "came" : ""));
+    const ties = { "data-span-line": w.line > 0 && w.line, "data-stmt": w.stmt >= 0 && w.stmt };
+    return make("div", { class: "ln", ...about, ...ties }, ...halves);
   }
   /** The first and the last row of the text that is selected here, which must stay to be copied. */
   function selected() {
@@ -282,13 +259,9 @@ function lines(host, hooks) {
   host.addEventListener("focus", () => {
     if (self.at < 0) { self.at = Math.ceil(scroller.scrollTop / ROW); tint(); }
   });
-  host.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
-    if (e.key in MOVES) self.go(Math.max(self.at, 0) + MOVES[e.key]);
-    else if (e.key === "Enter" || e.key === " ") pick(self.at);
-    else return;
-    e.preventDefault();
-  });
+  const here = () => pick(self.at), keys = { Enter: here, " ": here };
+  for (const [key, by] of Object.entries(MOVES)) keys[key] = () => self.go(Math.max(self.at, 0) + by);
+  host.addEventListener("keydown", (e) => pressed(e, keys));
   new ResizeObserver(() => self.draw()).observe(scroller);
   self.layout();
   // What is shown first: the line of `top`, with two before it.

@@ -2,10 +2,21 @@
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets import run as launches
-from quadrants_lab.widgets.code import MEASURES, bytes_of
-from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
-from quadrants_lab.widgets.tree import Block, Control, Table, Tree, Word, bold, button, head, seconds, size
+from quadrants_lab.widgets import code, run as launches
+from quadrants_lab.widgets.model import BackendRun, KernelView
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    Table,
+    Tree,
+    Word,
+    bars,
+    bold,
+    button,
+    head,
+    seconds,
+    size,
+)
 
 CORES = "no number: a thread has the registers of its core"
 DRIVER = "not known: the driver chooses the number and does not tell"
@@ -20,32 +31,31 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         for later in view.later():
             later.make()
     devices = dict(view.devices() if view.devices is not None else [])
-    names = dict.fromkeys(s.backend for stages in view.code.values() for s in stages)
-    names |= dict.fromkeys(r.name.split(",")[0] for x in view.launches for r in x.compared) | dict.fromkeys(devices)
+    names = dict.fromkeys([*code.backends(view), *(r.backend for x in view.launches for r in x.compared), *devices])
     modes = {x.mode: x.compared for x in view.launches if x.compared}
-    own = {stages[0].backend for stages in view.code.values() if stages}  # where the cell ran
     titles = ["backend"]
     for mode in modes:
         titles += [f"{mode}: first launch", "median", "difference"]
     titles += ["stack heap", "code"]
-    ran = {r.name.split(",")[0] for compared in modes.values() for r in compared if not r.problem}
-    names = dict.fromkeys(sorted(names, key=lambda name: name not in ran))
+    ran = {r.backend for compared in modes.values() for r in compared if not r.problem}
     rows: list[list[Tree]] = []
     about: list[list[Tree]] = []
-    for name in names:
+    for name in sorted(names, key=lambda name: name not in ran):
         row: list[Tree] = [bold(name)]
-        runs = [_of(name, compared) for compared in modes.values()]
+        runs = [next((r for r in compared if r.backend == name), None) for compared in modes.values()]
         for run in runs:
             row += [seconds(run.first), seconds(run.seconds), _differs(run)] if run else ["–", "–", "–"]
-        heap = next((r.heap_bytes for r in runs if r and r.heap_bytes), view.heap[0] if name in own else 0)
-        row += [size(heap) if heap else "–", _code(view, name)]
+        own = view.heap[0] if [name] == code.backends(view)[:1] else 0  # where the cell ran
+        heap = next((r.heap_bytes for r in runs if r and r.heap_bytes), own)
+        missing = "–" if code.made(view, name) else "not made yet"
+        row += [size(heap) if heap else "–", code.size_of(view, name) or missing]
         rows.append(row)
         device = _device(view, name, devices.get(name, ""), [run for run in runs if run])
         about.append([row[0], device, _registers(view, name)])
     ask: Tree = ()
     if any(stage.known is None for stages in view.code.values() for stage in stages):
         ask = Block(button("make the code of all of them", f"{prefix}/all"))
-    plots = [bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items()]
+    plots = [times(f"{mode}: median of warm launches", compared) for mode, compared in modes.items()]
     right = [n for n, t in enumerate(titles) if t in ("median", "stack heap", "code") or t.endswith("launch")]
     return [
         () if modes else Block(ASK, "hint"),
@@ -71,47 +81,19 @@ def _device(view: KernelView, name: str, known: str, runs: Sequence[BackendRun])
     """The device, and why launches did not run on it or there is no code, each reason once."""
     notes = [known] if known else []
     notes += [f"did not run: {r.problem.splitlines()[0]}" for r in runs if r.problem and r.problem != known]
-    notes += [f"no code: {m.problem.splitlines()[0]}" for m in _made(view, name) if m.problem]
+    notes += [f"no code: {m.problem.splitlines()[0]}" for m in code.made(view, name) if m.problem]
     return [[Word((), "br") if n else (), note] for n, note in enumerate(dict.fromkeys(notes))]
-
-
-def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:
-    """The backend's run; "metal, simulated" is a run of metal."""
-    return next((r for r in runs if r.name.split(",")[0] == name), None)
-
-
-def _made(view: KernelView, backend: str) -> list[CodeView]:
-    """The stages of the backend's code that were made."""
-    return [
-        s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None
-    ]
-
-
-def _code(view: KernelView, backend: str) -> str:
-    """The size of the backend's code, forward and gradient together: as bytes of text if the last stage is text."""
-    if code := bytes_of(view, backend):
-        return size(code)
-    text = bytes_of(view, backend, "bytes of text")
-    return f"{size(text)} of text" if text else "–" if _made(view, backend) else "not made yet"
 
 
 def _registers(view: KernelView, backend: str) -> str:
     """The numbers of registers, from the last stage that has them, or why they are unknown."""
-    made = _made(view, backend)
-    found = [", ".join(f"{n} {name}" for name, n in m.measures if name not in MEASURES) for m in made]
+    made = code.made(view, backend)
+    found = [", ".join(f"{n} {name}" for name, n in m.measures if name not in code.MEASURES) for m in made]
     return next(filter(None, reversed(found)), NO_REGISTERS.get(backend, "–") if made else "not made yet")
 
 
-def bars(title: str, runs: Sequence[BackendRun]) -> Tree:
+def times(title: str, runs: Sequence[BackendRun]) -> Tree:
     """The times as bars relative to the longest."""
     timed = [(r.name, r.took) for r in runs if r.took]
-    top = max((t for _, t in timed), default=0.0) or 1.0
-    rows = [
-        Control("div", {}, [
-            Control("span", {}, name),
-            Control("u", {}, Control("i", {"style": f"width:{100 * t / top:.1f}%"})),
-            Control("b", {}, seconds(t)),
-        ])
-        for name, t in timed
-    ]  # fmt: skip
-    return Control("div", {"class": "bars"}, [Block(title), rows]) if rows else ()
+    top = max((t for _, t in timed), default=0.0)
+    return bars([(name, t / top, seconds(t), "") for name, t in timed], Block(title)) if timed else ()

@@ -1,5 +1,4 @@
 """The data that the inspector shows: `notebook.collect` makes it, the panes turn it into trees.
-
 What takes long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
 """
 
@@ -156,10 +155,8 @@ class CodeView:
     problem: str = ""
 
 
+# panes only show what is ready: a `Lazy` value that was not made yet raises `NotReady`
 ONLY_READY: ContextVar[bool] = ContextVar("only ready", default=False)
-"""Whether panes only show what is ready: then a `Lazy` value that was not made yet raises `NotReady`."""
-
-
 T = TypeVar("T")
 
 
@@ -246,6 +243,10 @@ class BackendRun:
     note: str = ""
     problem: str = ""
     apart: float = 0.0
+
+    @property
+    def backend(self) -> str:
+        return self.name.partition(",")[0]  # "metal, simulated" is a run of metal
 
     @property
     def took(self) -> float:
@@ -349,11 +350,11 @@ class StepTrace:
     """A window of the events of one iteration. ``events``: (index in ``statements``, value as text, operands as text)
     in order; the value of a trip and of the end of a loop is a list of the index ("" for none) and the carried values.
     ``stacks``: name, line, dtype. ``cut``: there are events after the window.
-
     ``first``: number of the first event, from 0. ``past``: summary of the events before it, as (index of the statement,
     value, number of the event). ``below``: for each stack the number of slots that ``past`` leaves out. ``found``:
     number of the wanted event, -1 for none. ``turn``: number of the first event of reverse code, -1 if it comes after
-    the window. ``hidden``: names that only the compiler uses."""
+    the window. ``back``: the task has reverse code. ``hidden``: names that only the compiler uses. ``why``: why it is
+    this iteration, if nobody asked for it."""
 
     lane: str
     box: str
@@ -367,15 +368,17 @@ class StepTrace:
     found: int = 0
     turn: int = -1
     hidden: list[str] = field(default_factory=list)
+    back: bool = False
+    why: str = ""
 
 
 @dataclass(slots=True)
 class LaunchSteps:
     """The traces of a launch. ``number``: of the launch in the program, from 1; a gradient has the number of its
     launch. ``mode``: "forward" or "gradient". ``tasks``: their titles. ``make(task, lane, where)``: traces an
-    iteration (lane "": the first) around a place (`notebook.step_trace.wanted`; "": its beginning), or raises
-    QuadrantsError. ``task``: the one shown first. ``task_of(line)``: the first task with a statement of that line,
-    else ``task``."""
+    iteration (lane "": the one that adds most to a gradient, or the first) around a place
+    (`notebook.step_trace.wanted`; "": its beginning), or raises QuadrantsError. ``task``: the one shown first.
+    ``task_of(line)``: the first task with a statement of that line, else ``task``."""
 
     number: int
     mode: str
@@ -418,11 +421,8 @@ class StepsView:
 
 @dataclass(slots=True)
 class KernelView:
-    """One kernel of a cell.
-
-    ``traces``: name ("forward", "gradient", ...) -> passes in the order in which they ran. ``source``: the text of the
-    cell or function, with its line numbers in ``Line.span_line``.
-    """
+    """One kernel of a cell. ``traces``: name ("forward", "gradient", ...) -> passes in the order in which they ran.
+    ``source``: the text of the cell or function, with its line numbers in ``Line.span_line``."""
 
     name: str
     file: str

@@ -12,7 +12,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -25,7 +25,7 @@ from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotRea
 from quadrants_lab.widgets.panes import PANES, answer, known
 from quadrants_lab.widgets.tree import COLOURS, colour_of, empty, requests
 
-PARTS = ("lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
+PARTS = ("dom", "lines", "graph", "sizes", "search", "timeline", "stepper", "inspector")
 HERE = Path(__file__).resolve().parent
 
 
@@ -113,6 +113,16 @@ def _statements(view: KernelView) -> int:
     return max((steps[-1].after.next_id for steps in view.traces.values() if steps), default=0)
 
 
+@contextmanager
+def only_ready() -> Iterator[None]:
+    """Within the with, panes only show what is ready."""
+    token = ONLY_READY.set(True)
+    try:
+        yield
+    finally:
+        ONLY_READY.reset(token)
+
+
 def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> dict[str, str]:
     """All answers. A thread makes all lazy values meanwhile, which mostly waits for the process that makes code; what
     is measured is made before. ``say`` is told what is made."""
@@ -136,21 +146,17 @@ def answers(view: CellView, say: Callable[[str], None] = lambda text: None) -> d
         ONLY_READY.set(False)
 
     maker.start()
-    token = ONLY_READY.set(True)
     found: dict[str, str] = {}
-    try:
+    with only_ready():
         for request, markup in offered(view, wait=wait):
             say(f"pane {request.split('/')[1]}, {len(found):,} parts are done")
             found[request] = markup
-    finally:
-        ONLY_READY.reset(token)
     return found
 
 
 def small_answers(view: CellView) -> dict[str, str]:
     """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`. A pane that would take many of
     these bytes, such as a pane with pictures, comes after all others."""
-    token = ONLY_READY.set(True)
     kept: dict[str, str] = {}
     seen: set[str] = set()
     size = made = 0
@@ -167,7 +173,7 @@ def small_answers(view: CellView) -> dict[str, str]:
         return True
 
     large: list[tuple[str, str]] = []
-    try:
+    with only_ready():
         for request, markup in offered(view, MOST_KEPT_STATEMENTS):
             pane = _is_pane(request)
             if not pane and len(kept) > 1:
@@ -178,10 +184,8 @@ def small_answers(view: CellView) -> dict[str, str]:
             made += len(markup)
             if made > MOST_TEXT:
                 break
-        for late in large:
-            keep(*late, MOST_BYTES)
-    finally:
-        ONLY_READY.reset(token)
+    for late in large:
+        keep(*late, MOST_BYTES)
     return kept
 
 

@@ -73,10 +73,15 @@ def shape(view: CellView) -> dict[str, Any]:
     return {
         "title": view.title,
         "open": view.open,
-        "kernel": max(range(len(view.kernels)), key=lambda n: view.kernels[n].seconds, default=0),
+        "kernel": max(range(len(view.kernels)), key=lambda n: _told(view.kernels[n]), default=0),
         "kernels": [k.name for k in view.kernels],
         "panes": [[p, PANES[p].title] for p in known(view) if PANES[p].tab],
     }
+
+
+def _told(view: KernelView) -> tuple[bool, float]:
+    """How much there is to tell of a kernel: one with a gradient comes first, then the one that took longest."""
+    return bool(view.graphs), view.seconds
 
 
 def answer(view: CellView, request: str) -> Tree:

@@ -35,8 +35,8 @@ def limits(view: KernelView) -> Tree:
     """The chart of the launches, with those of the run before in grey, and a sentence for each."""
     now = {x.mode: x.roofline.make() for x in view.launches if x.roofline}
     past = {mode: later.make() for mode, later in view.edits[-2].near.items()} if len(view.edits) > 1 else {}
-    points = [(f"{mode} before", x, GREY) for mode, x in past.items() if not x.problem]
-    points += [(m, x, COLOURS[n % len(COLOURS)]) for n, (m, x) in enumerate(now.items()) if not x.problem]
+    points = [(m, x, COLOURS[n % len(COLOURS)]) for n, (m, x) in enumerate(now.items()) if not x.problem]
+    points += [(f"{mode} before", x, GREY) for mode, x in past.items() if not x.problem]
     said = [sentence(x, f"{mode}: ") for mode, x in now.items()]
     drawn = chart(points) if any(colour != GREY for _, _, colour in points) else ()
     return [head("How near the launches are to the device's limits"), drawn, said]
@@ -60,8 +60,8 @@ def sentence(view: RooflineView, what: str = "") -> Block:
 
 def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
     """Operations a second over operations a byte, both logarithmic, under the roofs of memory and of computing.
-    ``points``: name, figures, colour. Without operations a point stands at the left end, as far below the roof as it
-    is from the limit."""
+    ``points``: name, figures, colour; the first lie above the others. Without operations a point stands at the left
+    end, as far below the roof as it is from the limit."""
     bandwidth, rate = (max(getattr(x, name) for _, x, _ in points) for name in ("bandwidth", "rate"))
     dense = {name: max(x.operations / x.bytes if x.bytes else rate / bandwidth * 16, LEAST) for name, x, _ in points}
     fast = {name: x.share * min(rate, bandwidth * dense[name]) or 1.0 for name, x, _ in points}
@@ -88,15 +88,20 @@ def chart(points: Sequence[tuple[str, RooflineView, str]]) -> Picture:
         parts.append(Picture.words(LEFT - 6, at(1.0, 10.0**k)[1] + 4, f"{_of(10.0**k)}op/s", "end"))
     parts.append(Picture.words(LEFT + WIDTH / 2, TOP + HEIGHT + 34, "operations a byte", "middle"))
     taken: list[tuple[float, float]] = []
+    dots: list[str] = []
     for name, view, colour in points:
         cx, cy = at(dense[name], fast[name])
         ly = cy + 4
         while any(abs(cx - x) < 150 and abs(ly - y) < 14 for x, y in taken):  # labels do not lie on each other
             ly += 14
         taken.append((cx, ly))
-        parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="5" fill="{colour}"/>')
         side, anchor = (9, "start") if cx < LEFT + WIDTH - 150 else (-9, "end")
+        dots.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="5" fill="{colour}"/>')
+        if ly > cy + 4:  # the label is not beside its dot, and has one of its own
+            dots.append(f'<circle cx="{cx + side * 1.5:.1f}" cy="{ly - 4:.1f}" r="3" fill="{colour}"/>')
+            side *= 2
         parts.append(Picture.words(cx + side, ly, f"{name} {view.share:.1%}", anchor))
+    parts += reversed(dots)
     alt = "roofline: " + "; ".join(f"{name} reaches {x.share:.1%} of the device's limit" for name, x, _ in points)
     return Picture.drawn(alt, LEFT + WIDTH + 28, TOP + HEIGHT + BELOW, "".join(parts))
 

@@ -118,7 +118,8 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = (), reques
     """A table with a row for each array and, below it, for each further backend. ``request``: see `launch`."""
 
     def drawn(a: ArrayView) -> Tree:
-        live, same = request and a.dtype, muted("the same") if a.difference == "equal" else ""
+        live = request and a.dtype
+        same: Tree = [" ", muted("the same")] if a.difference == "equal" else ""
         return heatmap.shown(a, f"{request}/{a.name}", f"{request}/{a.name}") if live else same or heatmap.still(a)
 
     columns: list[tuple[str, Callable[[ArrayView], Tree]]] = [

@@ -18,22 +18,14 @@ const HELP = [
 function help(root) {
   if (root.querySelector(".keys")) return;
   const back = document.activeElement;
-  const box = element("div", {
-    class: "keys", role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1"
-  });
   const close = () => { box.remove(); back?.focus?.(); };
-  const rows = HELP.map(([k, v]) => `<tr><th scope="row">${k}</th><td>${v}</td></tr>`);
-  box.innerHTML = `<h4>Keys</h4><table class="tb"><tbody>${rows.join("")}
-    </tbody></table><button type="button" class="ch">close</button>`;
-  box.querySelector("button").addEventListener("click", close);
-  box.addEventListener("keydown", (e) => {
-    if (e.key === "Escape") close();
-    if (e.key === "Tab") { box.querySelector("button").focus(); e.preventDefault(); }
-    e.stopPropagation();
-  });
-  box.addEventListener("focusout", (e) => {
-    if (e.relatedTarget && !box.contains(e.relatedTarget)) box.remove();
-  });
+  const rows = HELP.map(([k, v]) => make("tr", {}, make("th", { scope: "row" }, k), make("td", {}, v)));
+  const end = make("button", { type: "button", class: "ch", click: close }, "close");
+  const box = make("div", {
+    class: "keys", role: "dialog", "aria-modal": "true", "aria-label": "Keys", tabindex: "-1",
+    keydown: (e) => { pressed(e, { Escape: close, Tab: () => end.focus() }); e.stopPropagation(); },
+    focusout: (e) => { if (e.relatedTarget && !box.contains(e.relatedTarget)) box.remove(); },
+  }, make("h4", {}, "Keys"), make("table", { class: "tb" }, make("tbody", {}, ...rows)), end);
   root.append(box);
   box.focus();
 }
@@ -58,11 +50,10 @@ function searchBar(panel, parts) {
   const old = panel.parentElement.querySelector(".search"), back = document.activeElement;
   if (old) { old.querySelector("input").focus(); return; }
   const own = parts().filter((p) => p.host.contains(back)), over = () => own.length ? own : parts();
-  const bar = element("div", { class: "search" });
   const where = own.length ? own[0].label : "this pane";
-  bar.innerHTML = `<label class="tg">search <input type="search" aria-label="Search in ${where}"></label>
-    <span role="status" aria-live="polite"></span>`;
-  const input = bar.querySelector("input"), told = bar.querySelector("span");
+  const told = make("span", { role: "status", "aria-live": "polite" });
+  const input = make("input", { type: "search", "aria-label": `Search in ${where}`, input: () => find() });
+  const bar = make("div", { class: "search" }, make("label", { class: "tg" }, "search ", input), told);
   let hits = [], at = -1;
   const tell = () => { told.textContent = input.value ? hits.length ? `${at + 1} of ${hits.length}`
     : "not found" : ""; };
@@ -79,14 +70,14 @@ function searchBar(panel, parts) {
     bar.remove();
     (back.isConnected ? back : panel).focus();
   };
-  input.addEventListener("input", find);
+  const next = (step) => {
+    if (!hits.length) return;
+    at = (at + step + hits.length) % hits.length;
+    hits[at]();
+    tell();
+  };
   bar.addEventListener("keydown", (e) => {
-    if (e.key === "Enter" && hits.length) {
-      at = (at + (e.shiftKey ? hits.length - 1 : 1)) % hits.length;
-      hits[at]();
-      tell();
-    }
-    if (e.key === "Escape") close();
+    pressed(e, { Enter: () => next(e.shiftKey ? -1 : 1), Escape: close });
     e.stopPropagation();
   });
   panel.before(bar);

@@ -42,7 +42,7 @@ function cells(host, hooks) {
   const { rows, cols, size, ask, told } = JSON.parse(host.dataset.cells);
   host.removeAttribute("data-cells");
   const image = host.querySelector("img"), now = host.querySelector(".now"), at = [0, 0];
-  const frame = element("i", { class: "at" });
+  const frame = make("i", { class: "at" });
   async function choose(r, c) {
     [at[0], at[1]] = [Math.min(Math.max(r, 0), rows - 1), Math.min(Math.max(c, 0), cols - 1)];
     const [top, left] = at.map((n) => `${n * size}px`);
@@ -55,12 +55,9 @@ function cells(host, hooks) {
     if (here()) now.innerHTML = html;
   }
   image.addEventListener("click", (e) => choose(Math.floor(e.offsetY / size), Math.floor(e.offsetX / size)));
-  host.addEventListener("keydown", (e) => {
-    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
-    if (!step || e.ctrlKey || e.metaKey) return;
-    frame.isConnected ? choose(at[0] + step[0], at[1] + step[1]) : choose(0, 0);
-    e.preventDefault();
-  });
+  const by = (r, c) => () => frame.isConnected ? choose(at[0] + r, at[1] + c) : choose(0, 0);
+  const keys = { ArrowUp: by(-1, 0), ArrowDown: by(1, 0), ArrowLeft: by(0, -1), ArrowRight: by(0, 1) };
+  host.addEventListener("keydown", (e) => pressed(e, keys));
   return { host, label: "values", paint: () => [0, 0] };
 }
 
@@ -124,13 +121,8 @@ function whatIf(host) {
     host.querySelector(".total").textContent = `${inBytes(lane)} per thread${launched}`;
     let at = 0;
     host.querySelector(".heap")?.replaceChildren(...heap.filter(([, n]) => n > 0).map(([name, n], k) => {
-      const part = Object.assign(document.createElement("span"), {
-        textContent: name, title: `${name}: bytes ${text(at)} to ${text(at + n)} of a thread`,
-        className: `seg s${k % 4}`,
-      });
-      part.style.flexGrow = n;
-      at += n;
-      return part;
+      const title = `${name}: bytes ${text(at)} to ${text(at += n)} of a thread`;
+      return make("span", { class: `seg s${k % 4}`, style: `flex-grow:${n}`, title }, name);
     }));
   }
   work();

@@ -7,7 +7,19 @@ from collections.abc import Iterator, Sequence
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.model import KernelView, SizeView, StackView, StepTrace
 from quadrants_lab.widgets.stacks import NO_GRADIENT
-from quadrants_lab.widgets.tree import Block, Control, SizeTree, Tree, Word, button, code, empty, muted, size
+from quadrants_lab.widgets.tree import (
+    Block,
+    Control,
+    SizeTree,
+    Tree,
+    Word,
+    bars,
+    button,
+    code,
+    empty,
+    muted,
+    size,
+)
 
 NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to compute; the pane Stacks says why"
 MOST_FOLLOWED = 16  # iterations per task that are traced for the depths they reach
@@ -64,18 +76,12 @@ def _heap(view: KernelView) -> Tree:
 
 def _stack(s: StackView, n: int, seen: bool) -> Tree:
     assert s.size is not None
-    bars = [("now", "predicted"), ("launch", "in the launch"), *([("seen", "seen")] if seen else [])]
-    rows = [
-        Control("div", {"data-bar": kind}, [
-            Control("span", {}, text), Control("u", {}, Control("i", {})), Control("b", {})
-        ])
-        for kind, text in bars
-    ]  # fmt: skip
+    shown = [("predicted", "now"), ("in the launch", "launch"), *([("seen", "seen")] if seen else [])]
     body = [
         Block([s.name, " ", muted(f"line {s.line}, {s.dtype}"), " ", Word("", "depth ms")], "h4", s.line),
         Block(f"needed as {s.reason}" + (f"; {s.choice}" if s.choice else "")),
         Block(muted(f"To save it: {s.cure}")) if s.cure else (),
-        Control("div", {"class": "bars"}, rows),
+        bars([(name, 0.0, "", kind) for name, kind in shown]),
         SizeTree(s.size),
     ]
     return Control("div", {"data-stack": str(n)}, body)

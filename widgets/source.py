@@ -68,9 +68,13 @@ def last_unlowered(view: KernelView, mode: str) -> int:
 
 def listing(view: KernelView) -> Lines:
     """The source, which begins at the kernel, with what is known of its values in the gutter."""
-    head = re.compile(rf"\s*def {re.escape(view.name)}\(")
-    top = next((n for n, line in enumerate(view.source) if head.match(line.text)), 0)
-    return Lines(view.source, "python", f"Source of {view.name}", notes=margin(view), top=top)
+    return Lines(view.source, "python", f"Source of {view.name}", notes=margin(view), top=beginning(view) or 0)
+
+
+def beginning(view: KernelView) -> int | None:
+    """The place of the kernel's `def` in its source, None if it is not there."""
+    head = re.compile(rf"\s*(async )?def {re.escape(view.name)}\(")
+    return next((n for n, line in enumerate(view.source) if head.match(line.text)), None)
 
 
 def margin(view: KernelView) -> dict[int, list[Word]]:

@@ -333,15 +333,11 @@ def _tape(report: Report, limits: Limits) -> Tree:
     return [timeline.timeline(report), timeline.launches(report, limits.code or 4), drawn]
 
 
-def _graphs(view: KernelView, name: str) -> Tree:
-    return [[Block(t.title), Graph(g)] for t in view.graphs if (g := getattr(t, name)) is not None]
-
-
 DRAWN: dict[str, Callable[[KernelView, Limits], Tree]] = {
     "source": lambda v, _: listing(v),
     "passes": passes,
-    "cfg": lambda v, _: _graphs(v, "cfg"),
-    "stacks": lambda v, _: [stacks.tables(v), _graphs(v, "scc")],
+    "cfg": lambda v, _: graph.pane(v, "", ()) if v.graphs else (),
+    "stacks": lambda v, _: stacks.pane(v, "", ()),
     "sizes": lambda v, _: sizes_of(v),
     "steps": steps_of,
     "code": _code,

@@ -3,16 +3,14 @@
 // number `first` on; and `past` [statement, value, number], a summary of the events before. Other windows are
 // requested.
 
-const BUTTONS = [ // move, text, key, label
-  ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ←", "line before"],
-  ["-", "‹ step", "←", "step before"],
-  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"],
+const STEPS = [ // move, text of its button, key, what it does
+  ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ArrowLeft", "line before"],
+  ["-", "‹ step", "ArrowLeft", "step before"],
+  ["+", "step ›", "ArrowRight", "next step"], ["line+", "line »", "Shift ArrowRight", "next line"],
   ["turn", "turn", "t", "where the reverse begins"],
   ["push", "push", "u", "next push of a stack"], ["pop", "pop", "o", "next pop of a stack"],
   ["lost", "nan", "x", "next NaN or infinity"],
   ["last", "last", "End", "last step"]];
-const MOVE_OF = { Home: "first", End: "last", ArrowLeft: "-", ArrowRight: "+", t: "turn", u: "push",
-  o: "pop", x: "lost" };
 const SPEEDS = [1, 2, 4, 8, 16, 32, 64], MOST_SLOTS = 12, MOST_LINES = 6, CLOSE = 0.01;
 HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"],
   ["in Steps: t u o x", "where the reverse begins; the next push, pop, NaN or infinity"],
@@ -53,7 +51,7 @@ class Frame {
 /** The number that a step shows: a value, an adjoint, what is popped or added to memory; "" for none. */
 const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "")
   : value;
-const bit = (tag, text, name) => element(tag, name ? { class: name } : {}, text);
+const bit = (tag, text, name) => make(tag, name ? { class: name } : {}, text);
 /** Scrolls the box around x, and nothing else. */
 const reveal = (x) => {
   const box = x?.closest(".two > div"), a = x?.getBoundingClientRect(), b = box?.getBoundingClientRect();
@@ -69,7 +67,7 @@ function stepper(root, ask) {
   const statement = (n) => data.s[data.e[n - data.first][0]], line = (n) => statement(n)[1],
     back = (n) => statement(n)[6];
   const secret = (name) => !options.own.checked && data.hidden.includes(name);
-  const plain = (text) => text.replace(/ '([^']+)'/g, (m, name) => secret(name) ? "" : m);
+  const shown = (text) => text.replace(/ '([^']+)'/g, (m, name) => secret(name) ? "" : m);
   const seek = (test) => { for (let n = at + 1; n <= end; n++) if (test(n)) return n; return null; };
   const say = (text) => { now.append(bit("b", ` ${text}`, "note")); };
 
@@ -97,19 +95,18 @@ function stepper(root, ask) {
     take({ ...given, ask: data.ask });
     go(where === "last" ? end : given.found);
   }
-  const after = { // the next step of a kind: a test, the place in a request, the text if there is none
-    push: [(n, k) => statement(n)[2] === "push" && (k ?? statement(n)[4]) === statement(n)[4], (k) =>
-      `push-${k ?? ""}-${at}`, "nothing is pushed after this"],
-    pop: [(n, k) => statement(n)[2] === "pop" && (k ?? statement(n)[4]) === statement(n)[4], (k) =>
-      `pop-${k ?? ""}-${at}`, "nothing is popped after this"],
+  const after = { // the next step of a kind: a test, the text if there is none
+    push: [(n, k) => uses(n, "push", k), "nothing is pushed after this"],
+    pop: [(n, k) => uses(n, "pop", k), "nothing is popped after this"],
     lost: [(n) => [data.e[n - data.first][1]].flat().some((x) =>
-      /^-?(nan|inf)$/.test(told(statement(n)[2], x))), () => `lost-${at}`, "all is finite after this"],
-    line: [(n, k) => line(n) === k, (k) => `line-${k}-${at}`, "no later step is of this line"],
+      /^-?(nan|inf)$/.test(told(statement(n)[2], x))), "all is finite after this"],
+    line: [(n, k) => line(n) === k, "no later step is of this line"],
   };
+  const uses = (n, kind, k) => statement(n)[2] === kind && (k ?? statement(n)[4]) === statement(n)[4];
   function next(kind, k) {
-    const [test, request, otherwise] = after[kind], n = seek((m) => test(m, k));
+    const [test, otherwise] = after[kind], n = seek((m) => test(m, k));
     if (n !== null) go(n);
-    else if (data.cut) fetch(request(k), otherwise);
+    else if (data.cut) fetch(kind === "lost" ? `lost-${at}` : `${kind}-${k ?? ""}-${at}`, otherwise);
     else { draw(); say(otherwise); }
   }
   const moves = {
@@ -144,16 +141,13 @@ function stepper(root, ask) {
     return grad ? [value, `what is added to ${grad[1]}`] : null;
   }
   function showQuestion() {
-    const text = plain(statement(at + 1)[0]), form = bit("form", "");
-    const number = element("input", {
-      type: "text", size: 12, "aria-label": `Your prediction of ${asking[1]}`
-    });
-    const give = element("button", { type: "button", class: "ch" }, "show it");
-    give.addEventListener("click", () => answered(null));
-    form.append(bit("span", `Predict ${asking[1]}: `), number, bit("button", "answer", "ch"), give,
-      bit("code", text, "stmt"));
-    form.addEventListener("submit", (e) => { e.preventDefault(); answered(number.value.trim()); });
-    quiz.replaceChildren(form);
+    const label = `Your prediction of ${asking[1]}`;
+    const number = make("input", { type: "text", size: 12, "aria-label": label });
+    const submit = (e) => { e.preventDefault(); answered(number.value.trim()); };
+    quiz.replaceChildren(make("form", { submit }, bit("span", `Predict ${asking[1]}: `), number,
+      bit("button", "answer", "ch"),
+      make("button", { type: "button", class: "ch", click: () => answered(null) }, "show it"),
+      bit("code", shown(statement(at + 1)[0]), "stmt")));
     quiz.hidden = false;
     number.focus();
   }
@@ -172,45 +166,44 @@ function stepper(root, ask) {
   }
 
   // --- controls --------------------------------------------------------------------------------------------
-  const button = (into, text, label, act) => {
-    const x = element("button", { type: "button", class: "ch", title: label, "aria-label": label }, text);
-    x.addEventListener("click", act);
-    into.append(x);
-    return x;
-  };
-  for (const [id, text, key, label] of BUTTONS) button(drive, text, `${label} (${key})`, () =>
-    move(id)).dataset.move = id;
-  const range = element("input", { type: "range", "aria-label": "Step" });
-  range.addEventListener("input", () => { if (asking) answered(null); go(Number(range.value)); });
+  const button = (text, label, click) =>
+    make("button", { type: "button", class: "ch", title: label, "aria-label": label, click }, text);
+  const { back: reverse, n: stacks } = JSON.parse(root.dataset.stepper), keys = {};
+  for (const [id, text, key, label] of STEPS) {
+    keys[key] = () => move(id);
+    if (id === "turn" ? !reverse : !stacks && (id === "push" || id === "pop")) continue;
+    const x = button(text, `${label} (${key.replace("ArrowLeft", "←").replace("ArrowRight", "→")})`, keys[key]);
+    x.dataset.move = id;
+    drive.append(x);
+  }
+  const range = make("input", { type: "range", "aria-label": "Step", input: () => {
+    if (asking) answered(null);
+    go(Number(range.value));
+  } });
   drive.append(range);
-  const play = button(more, "play", "play (p)", () => playing ? stop() : start());
-  const pace = element("select", { "aria-label": "Steps a second" });
-  SPEEDS.forEach((x) => pace.add(new Option(`${x} a second`, x, x === speed, x === speed)));
+  const play = button("play", "play (p)", () => playing ? stop() : start());
+  const pace = make("select", { "aria-label": "Steps a second", change: () => quicken(Number(pace.value)) },
+    ...SPEEDS.map((x) => new Option(`${x} a second`, x, x === speed, x === speed)));
   const quicken = (x) => { speed = x; pace.value = x; if (playing) { stop(); start(); } };
-  pace.addEventListener("change", () => quicken(Number(pace.value)));
-  const jump = element("input", {
-    class: "to", type: "text", size: 8, placeholder: "step or :line", "aria-label": "Go to a step, or to :line"
-  });
-  const label = bit("label", "go to ", "tg");
-  label.append(jump);
-  jump.addEventListener("change", () => {
-    const found = /^(:?)\s*([\d,]+)$/.exec(jump.value.trim());
-    if (found) {
-      jump.value = ""; // so that the same line can be asked for again
-      found[1] ? move("line", Number(found[2])) : goTo(Number(found[2].replaceAll(",", "")) - 1);
-    } else { draw(); say("a step is a number, a line :number"); }
+  const jump = make("input", {
+    class: "to", type: "text", size: 8, placeholder: "step or :line", "aria-label": "Go to a step, or to :line",
+    change: () => {
+      const found = /^(:?)\s*([\d,]+)$/.exec(jump.value.trim());
+      if (found) {
+        jump.value = ""; // so that the same line can be asked for again
+        found[1] ? move("line", Number(found[2])) : goTo(Number(found[2].replaceAll(",", "")) - 1);
+      } else { draw(); say("a step is a number, a line :number"); }
+    },
   });
   const options = {};
-  more.append(pace, label);
-  for (const [id, text, key] of [["predict", "predict", "q"], ["own", "compiler's names", "c"]]) {
-    const box = (options[id] = element("input", { type: "checkbox" })),
-      around = element("label", { class: "tg", title: `${text} (${key})` });
-    around.append(box, ` ${text}`);
-    box.addEventListener("change", () => { if (asking) answered(null); draw(); drawPlot(); });
-    more.append(around);
-  }
+  const toggles = [["predict", "predict", "q"], ["own", "compiler's names", "c"]].map(([id, text, key]) => {
+    const change = () => { if (asking) answered(null); draw(); drawPlot(); };
+    options[id] = make("input", { type: "checkbox", change });
+    keys[key] = () => options[id].click();
+    return make("label", { class: "tg", title: `${text} (${key})` }, options[id], ` ${text}`);
+  });
   const tally = bit("span", "", "muted score");
-  more.append(tally);
+  more.append(play, pace, make("label", { class: "tg" }, "go to ", jump), ...toggles, tally);
   function start() {
     play.textContent = "pause";
     playing = setInterval(() => {
@@ -225,23 +218,16 @@ function stepper(root, ask) {
   source.addEventListener("click", (e) => {
     if (!getSelection()?.toString()) toLine(e.target.closest(".ln"));
   });
+  const faster = (by) => quicken(SPEEDS[Math.min(Math.max(SPEEDS.indexOf(speed) + by, 0), SPEEDS.length - 1)]);
+  Object.assign(keys, {
+    p: () => play.click(), g: () => into(jump), "<": () => faster(-1), ">": () => faster(1),
+    i: () => into([...root.closest(".slot").parentElement.querySelectorAll("[data-ask]")].at(-1)),
+  });
   root.addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey
-      || e.target.matches("input:not([type=range]):not([type=checkbox]), select")) return;
-    const listed = source.contains(e.target), arrow = e.key.length > 1;
-    if (listed && e.key === "Enter") { toLine(source.querySelector(".at")); return; }
-    if (listed && arrow) return;
-    const id = MOVE_OF[e.key],
-      keys = { p: () => play.click(), g: () => into(jump), i: () =>
-        into(root.closest(".slot").parentElement.querySelector("[data-ask]")),
-      q: () => options.predict.click(), c: () => options.own.click(),
-      "<": () => quicken(SPEEDS[Math.max(SPEEDS.indexOf(speed) - 1, 0)]),
-      ">": () => quicken(SPEEDS[Math.min(SPEEDS.indexOf(speed) + 1, SPEEDS.length - 1)]) };
-    if (id) move(e.shiftKey && arrow && id.length === 1 ? `line${id}` : id);
-    else if (keys[e.key]) keys[e.key]();
-    else return;
-    e.preventDefault();
-    e.stopPropagation();
+    if (e.target.matches("input:not([type=range]):not([type=checkbox]), select")) return;
+    const listed = source.contains(e.target);
+    if (listed && e.key === "Enter") toLine(source.querySelector(".at"));
+    else if (!(listed && e.key.length > 1) && pressed(e, keys)) e.stopPropagation();
   });
 
   // --- drawing ---------------------------------------------------------------------------------------------
@@ -261,7 +247,7 @@ function stepper(root, ask) {
     const of = data.cut ? `${(end + 1).toLocaleString("en")} and more` : (end + 1).toLocaleString("en");
     now.replaceChildren(bit("span", `step ${(at + 1).toLocaleString("en")} of ${of}, `, "muted"),
       bit("b", back(at) ? "backwards" : "forwards"), bit("span", loops ? `, ${loops}` : "", "muted"),
-      bit("code", plain(kind === "end" ? `end of: ${text}` : text), "stmt"), bit("span", result, "val"));
+      bit("code", shown(kind === "end" ? `end of: ${text}` : text), "stmt"), bit("span", result, "val"));
     source.point(line(at));
     drawValues();
     root.querySelectorAll(".stk").forEach((column, k) => {
@@ -280,12 +266,9 @@ function stepper(root, ask) {
       bit("div", x, kind === "write" && i === all.length - 1 ? "fresh" : "")));
     options.predict.checked ? drawPlot() : cursor();
   }
-  const body = (() => {
-    const table = bit("table", "", "tb"), head = table.createTHead().insertRow();
-    for (const title of ["name", "value", "", "adjoint", ""]) head.append(bit("th", title));
-    find(".vals").replaceChildren(table);
-    return table.createTBody();
-  })();
+  const columns = reverse ? ["name", "value", "", "adjoint", ""] : ["name", "value", ""];
+  const titles = columns.map((title) => bit("th", title)), body = make("tbody");
+  find(".vals").replaceChildren(make("table", { class: "tb" }, make("thead", {}, make("tr", {}, ...titles)), body));
   /** A row for each name, with a checkbox beside each number that plots it. */
   function drawValues() {
     for (const [name, row] of rows) if (!frame.values.has(name) || secret(name)) {
@@ -310,21 +293,14 @@ function stepper(root, ask) {
     }
   }
   function newRow(name) {
-    const tr = document.createElement("tr"), cells = [bit("td", ""), bit("td", "")], picks = [];
-    tr.append(bit("td", name));
-    [name, `${name}.grad`].forEach((series, k) => {
-      const box = element("input", {
-        type: "checkbox", "aria-label": `Plot ${series}`, title: `plot ${series}`
-      }), td = bit("td", "");
+    const cells = [make("td"), make("td")], picks = [name, `${name}.grad`].map((series) => {
+      const change = (e) => { e.target.checked ? plots.add(series) : plots.delete(series); drawPlot(); };
+      const box = make("input", { type: "checkbox", "aria-label": `Plot ${series}`, title: `plot ${series}`, change });
       box.checked = plots.has(series);
-      box.addEventListener("change", () => {
-        box.checked ? plots.add(series) : plots.delete(series);
-        drawPlot();
-      });
-      picks.push(box);
-      td.append(box);
-      tr.append(cells[k], td);
+      return box;
     });
+    const [own, adjoint] = picks.map((box) => make("td", {}, box));
+    const tr = make("tr", {}, ...[bit("td", name), cells[0], own, cells[1], adjoint].slice(0, columns.length));
     body.append(tr);
     return { tr, cells, picks };
   }
@@ -375,19 +351,17 @@ function stepper(root, ask) {
     cursor();
   }
   function newPlot(name) {
-    const figure = bit("figure", ""), caption = bit("figcaption", ""),
-      thin = { "vector-effect": "non-scaling-stroke" };
-    const image = make("svg", {
-      viewBox: `0 0 ${WIDE} ${HIGH}`, width: "100%", height: HIGH, preserveAspectRatio: "none", role: "img"
-    });
-    const curve = make("path", { class: name.endsWith(".grad") ? "adj" : "val", ...thin });
-    image.addEventListener("click", (e) => {
+    const caption = make("figcaption"), thin = { "vector-effect": "non-scaling-stroke" };
+    const curve = sketch("path", { class: name.endsWith(".grad") ? "adj" : "val", ...thin });
+    const click = (e) => {
       const b = image.getBoundingClientRect();
       if (asking) answered(null);
       go(Math.round(data.first + (e.clientX - b.left) / b.width * (end - data.first)));
-    });
-    image.append(curve, make("path", { class: "cur", ...thin }));
-    figure.append(caption, image);
+    };
+    const image = sketch("svg", {
+      viewBox: `0 0 ${WIDE} ${HIGH}`, width: "100%", height: HIGH, preserveAspectRatio: "none", role: "img", click,
+    }, curve, sketch("path", { class: "cur", ...thin }));
+    const figure = make("figure", {}, caption, image);
     find(".plot").append(figure);
     return { figure, caption, image, curve };
   }
@@ -398,8 +372,9 @@ function stepper(root, ask) {
   root.removeAttribute("data-stepper");
   if (end < data.first) { now.textContent = "nothing runs in this iteration"; return; }
   root.querySelectorAll(".stk .nm").forEach((x, k) => {
-    for (const kind of ["push", "pop"]) button(x, `next ${kind}`, `Next ${kind} of ${data.names[k]}`, () =>
-      move(kind, k));
+    for (const kind of ["push", "pop"]) {
+      x.append(button(`next ${kind}`, `Next ${kind} of ${data.names[k]}`, () => move(kind, k)));
+    }
   });
   go(Math.max(data.found, data.first));
   if (data.found < 0) say("the step that you asked for is not in this iteration");

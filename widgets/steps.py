@@ -30,8 +30,9 @@ MOST_LAUNCHES = 12  # in a menu; of more launches one gives the number, and an e
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: the launch with this `LaunchSteps.id`, its
-    task number, and the iteration (lane "" is the first); ``launch/task/lane/where``: the window around a place, for
-    the script; ``launch/task/lane/where/open``: everything, opened at that place."""
+    task number, and the iteration (lane "" is the one that adds most to a gradient, or the first);
+    ``launch/task/lane/where``: the window around a place, for the script; ``launch/task/lane/where/open``: everything,
+    opened at that place."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
@@ -42,9 +43,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
         except QuadrantsError as e:
             return empty(str(e))
     if asked is None and rest:
-        return [_by_number(steps, prefix, rest[0]), empty(_not_kept(steps, rest[0]))]
-    parts = {1: _launch, 2: _task, 3: _stepper}
-    return parts.get(len(rest), _all)(view, asked or steps, prefix)
+        return [_bar(_by_number(steps, prefix, rest[0])), empty(_not_kept(steps, rest[0]))]
+    shown = _shown(view, asked or steps, prefix)
+    return shown if 0 < len(rest) < 4 else Slot("steps", shown)
 
 
 def _asked(steps: StepsView, rest: Sequence[str]) -> StepsView | None:
@@ -63,13 +64,20 @@ def _bar(*parts: Tree) -> Control:
     return Control("div", {"class": "bar"}, parts)
 
 
-def _all(view: KernelView, steps: StepsView, prefix: str) -> Tree:
-    which: Tree = ()
+def _shown(view: KernelView, steps: StepsView, prefix: str) -> Tree:
+    """What chooses the launch, the task and the iteration, each of which loads all of it again; and the stepper."""
+    launch, tasks = steps.shown, list[Tree]()
+    which = _by_number(steps, prefix, launch.id)
     if 1 < len(steps.launches) <= MOST_LAUNCHES:
         items = [(f"launch {x.number}, {x.mode}", f"{prefix}/{x.id}") for x in steps.launches]
-        picked = menu("Launch", [("", items)], "launch", items[steps.at][1])
-        which = _bar(Control("label", {"class": "tg"}, [picked, " of the program"]))
-    return [which, Slot("launch", _launch(view, steps, prefix))]
+        picked = menu("Launch", [("", items)], "steps", items[steps.at][1])
+        which = Control("label", {"class": "tg"}, [picked, " of the program"])
+    if len(launch.tasks) > 1:
+        items = [(title, f"{prefix}/{launch.id}/{n}") for n, title in enumerate(launch.tasks)]
+        tasks.append(choices("Which task", items, "steps", launch.task))
+    first, request = "greatest" if launch.mode == "gradient" else "first", f"{prefix}/{launch.id}/{launch.task}/"
+    field = entry("Iteration to follow", "iteration", str(steps.lane), request, "steps", placeholder=first)
+    return [_bar(which, tasks, field), _stepper(view, steps, request)]
 
 
 def _by_number(steps: StepsView, prefix: str, shown: str) -> Tree:
@@ -81,12 +89,12 @@ def _by_number(steps: StepsView, prefix: str, shown: str) -> Tree:
     kept = [x.number for x in steps.launches if forward == (x.mode == "forward")] or [steps.shown.number]
     some = "" if kept[-1] - kept[0] == len(kept) - 1 else "some from "
     told = f"{some}{kept[0]} to {kept[-1]}" if len(kept) > 1 else str(kept[0])
-    field = entry("Launch of the program", "launch", number, f"{prefix}/", "launch", f"of the program; kept: {told}",
+    field = entry("Launch of the program", "launch", number, f"{prefix}/", "steps", f"of the program; kept: {told}",
                   inputmode="numeric", data_then="f" if forward else "")  # fmt: skip
     if len({x.mode for x in steps.launches}) == 1:
-        return _bar(field)
+        return field
     launches = [("forward", f"{prefix}/{number}f"), ("gradient", f"{prefix}/{number}")]
-    return _bar(field, choices("Which of the two", launches, "launch", int(not forward)))
+    return [field, choices("Which of the two", launches, "steps", int(not forward))]
 
 
 def _not_kept(steps: StepsView, asked: str) -> str:
@@ -104,22 +112,7 @@ def _not_kept(steps: StepsView, asked: str) -> str:
     return f"no {of} {number} of this kernel is kept" + (f"; the nearest: {told}" if told else "")
 
 
-def _launch(view: KernelView, steps: StepsView, prefix: str) -> Tree:
-    launch = steps.shown
-    which: Tree = ()
-    if len(launch.tasks) > 1:
-        items = [(title, f"{prefix}/{launch.id}/{n}") for n, title in enumerate(launch.tasks)]
-        which = _bar(choices("Which task", items, "task", launch.task))
-    return [_by_number(steps, prefix, launch.id), which, Slot("task", _task(view, steps, prefix))]
-
-
-def _task(view: KernelView, steps: StepsView, prefix: str) -> Tree:
-    request = f"{prefix}/{steps.shown.id}/{steps.shown.task}/"
-    field = entry("Iteration to follow", "iteration", str(steps.lane), request, "steps", placeholder="first")
-    return [_bar(field), Slot("steps", _stepper(view, steps, prefix))]
-
-
-def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
+def _stepper(view: KernelView, steps: StepsView, request: str) -> Tree:
     launch = steps.shown
     try:
         trace = steps.trace()
@@ -127,9 +120,10 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> Tree:
         return empty(str(e))
     title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
     steps_known = f"{trace.first + len(trace.events):,}{' and more' if trace.cut else ''} steps"
-    box = muted(f"; the iterations are {trace.box}") if trace.box else ""
+    told = [f"it {trace.why}" if trace.why else "", f"the iterations are {trace.box}" if trace.box else ""]
+    box = muted("".join(f"; {text}" for text in told if text))
     turn = f", the reverse begins at step {trace.turn + 1:,}" if trace.turn > 0 else ""
-    data = _json({**step_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"})
+    data = _json({**step_data(trace), "ask": f"{request}{steps.lane}/"})
     return stepper([f"{title}: {steps_known}{turn}", box], listing(view), trace.stacks, data)
 
 
@@ -165,7 +159,7 @@ def _json(value: object) -> str:
 
 def step_data(trace: StepTrace) -> dict[str, object]:
     """The data for the script."""
-    same = ("cut", "first", "past", "below", "found", "turn", "hidden")
+    same = ("cut", "first", "past", "below", "found", "turn", "back", "hidden")
     return {
         "s": [[x.text, x.line, x.kind, x.name, x.stack, x.carried, int(x.back)] for x in trace.statements],
         "e": trace.events,

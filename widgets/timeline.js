@@ -24,9 +24,9 @@ function timeline(host, hooks) {
   const most = bars.reduce((m, b) => Math.max(m, b.kept), 0);
   const least = bars.reduce((m, b) => b.end > b.begin ? Math.min(m, b.end - b.begin) : m, last);
   const floor = tracks.length * TRACK + (most ? KEPT : 8), high = floor + AXIS;
-  const svg = make("svg", { role: "application", tabindex: 0, "aria-label": data.title,
+  const svg = sketch("svg", { role: "application", tabindex: 0, "aria-label": data.title,
     style: `height:${high}px` });
-  const drawing = make("g"), now = element("p", { class: "now", role: "status", "aria-live": "polite" });
+  const drawing = sketch("g"), now = make("p", { class: "now", role: "status", "aria-live": "polite" });
   let wide = 0, t0 = 0, scale = 0, at = null, due = 0;
   const px = (t) => LABELS + (t - t0) * scale, room = () => wide - LABELS - 12;
   const told = (value) => timed ? inSeconds(value) : `${Math.round(value)}`;
@@ -89,15 +89,16 @@ function timeline(host, hooks) {
       + (most ? label(tracks.length * TRACK + 18, "kept") + label(tracks.length * TRACK + 36, inBytes(most)) : "");
   }
   const soon = () => { due ||= requestAnimationFrame(() => { due = 0; draw(); }); };
+  /** A scale at which all is not smaller than the room, and the shortest bar not larger than a third of it. */
+  const within = (wanted) => Math.min(Math.max(wanted, room() / last), Math.max(room() / last, room() / (3 * least)));
   function place(to, scaled = scale) {
-    scale = Math.min(Math.max(scaled, room() / last), Math.max(room() / last, room() / (3 * least)));
+    scale = within(scaled);
     t0 = Math.min(Math.max(to, 0), Math.max(0, last - room() / scale));
     soon();
   }
   const zoom = (by, x = LABELS + room() / 2) => {
-    const t = t0 + (x - LABELS) / scale;
-    const to = Math.min(Math.max(scale * by, room() / last), Math.max(room() / last, room() / (3 * least)));
-    place(t - (x - LABELS) / to, to);
+    const to = within(scale * by);
+    place(t0 + (x - LABELS) * (1 / scale - 1 / to), to);
   };
   const all = () => place(0, 0);
   function say(b) {
@@ -130,24 +131,13 @@ function timeline(host, hooks) {
     const list = rows[(at?.track ?? 0) + step], t = at?.begin ?? 0;
     return list?.reduce((best, b) => Math.abs(b.begin - t) < Math.abs(best.begin - t) ? b : best, list[0]);
   }
-  let drag = null, moved = false;
-  svg.addEventListener("pointerdown", (e) => {
-    drag = { x: e.clientX, t0 };
-    moved = false;
-    svg.setPointerCapture(e.pointerId);
+  draggable(svg, {
+    at: () => t0, move: (t, dx) => place(t - dx / scale), over: (e) => say(under(e) ?? at), still: (e) => choose(under(e)),
   });
-  svg.addEventListener("pointermove", (e) => {
-    if (!drag) { say(under(e) ?? at); return; }
-    moved ||= Math.abs(e.clientX - drag.x) > 4;
-    if (moved) place(drag.t0 - (e.clientX - drag.x) / scale);
-  });
-  svg.addEventListener("pointerup", (e) => { if (!moved) choose(under(e)); drag = null; });
-  svg.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && document.activeElement !== svg) return; // the page scrolls then
-    e.preventDefault();
+  zoomable(svg, (by, x, _, e) => {
     if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) place(t0 + (e.deltaX || e.deltaY) / scale);
-    else zoom(Math.exp(-e.deltaY / 300), e.clientX - svg.getBoundingClientRect().left);
-  }, { passive: false });
+    else zoom(by, x);
+  });
   const keys = {
     ArrowLeft: () => choose(beside(-1)), ArrowRight: () => choose(beside(1)),
     ArrowUp: () => choose(across(-1)), ArrowDown: () => choose(across(1)),
@@ -155,11 +145,7 @@ function timeline(host, hooks) {
     Home: () => choose(rows[at?.track ?? 0][0]), End: () => choose(rows[at?.track ?? 0].at(-1)),
     Enter: () => choose(bars[back.get(at?.n) ?? at?.of]), "+": () => zoom(1.4), "-": () => zoom(1 / 1.4), 0: all,
   };
-  svg.addEventListener("keydown", (e) => {
-    const run = !e.ctrlKey && !e.metaKey && !e.altKey
-      && keys[`${e.shiftKey && e.key.startsWith("Arrow") ? "Shift " : ""}${e.key}`];
-    if (run) { run(); e.preventDefault(); }
-  });
+  svg.addEventListener("keydown", (e) => pressed(e, keys));
   svg.append(drawing);
   host.replaceChildren(toolbar("Timeline", [["+", "larger", keys["+"]], ["−", "smaller", keys["-"]],
     ["all", "all of it", all], ...data.file ? [["JSON", "save as JSON, which ui.perfetto.dev opens", () =>

@@ -255,6 +255,18 @@ def entry(label: str, before: str, value: str, ask: str, into: str, after: str =
     return Control("label", {"class": "tg"}, [f"{before} ", Control("input", given), f" {after}" if after else ""])
 
 
+def bars(rows: Sequence[tuple[str, float, Tree, str]], title: Tree = ()) -> Control:
+    """Bars below each other: the name of each, its share of the room, its value, and what the script calls it."""
+    made = [
+        Control("div", {"data-bar": kind}, [
+            Control("span", {}, name), Control("u", {}, Control("i", {"style": f"width:{share:.1%}"})),
+            Control("b", {}, value),
+        ])
+        for name, share, value, kind in rows
+    ]  # fmt: skip
+    return Control("div", {"class": "bars"}, [title, made])
+
+
 # --- walks ---------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants_lab.backends import overlap
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.flight import Cost
+from quadrants_lab.backends._gpu.device import Cost
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
@@ -121,8 +121,7 @@ class GpuFrame(Frame):
         return heap_plan(tasks, by_id, fewest, wanted, limit, budget or limit)
 
     def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
-        for s, cap in zip(self.words.stacks, caps, strict=True):
-            self.place_stack(s, cap, plan.at[s.id])
+        self.place_stacks(caps, plan.at)
         WORD_FORM.pack_into(self.view, L.THREADS, plan.threads)
         self.stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes

@@ -71,10 +71,10 @@ class RemoteMemory(ABC):
         self._fetch(out.ctypes.data, at * self.dtype.itemsize, self.dtype.itemsize)
         return out.item()
 
-    def put(self, at: int, value: Any) -> None:
-        """Writes the element with the flat index ``at``."""
-        one: np.ndarray[Any, Any] = np.asarray(value).astype(self.dtype)
-        self._send(one.ctypes.data, at * self.dtype.itemsize, self.dtype.itemsize)
+    def put(self, at: int, values: Any) -> None:
+        """Writes a number, or an array of consecutive elements, from flat index ``at`` on."""
+        cast: np.ndarray[Any, Any] = np.asarray(values).astype(self.dtype, order="C")
+        self._send(cast.ctypes.data, at * self.dtype.itemsize, cast.nbytes)
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
         """Broadcasts the values to this shape, casts them, and copies them."""

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from quadrants_lab.backends.boxes import GROUP
-from quadrants_lab.backends.layout import element_bytes, elements
+from quadrants_lab.backends.layout import elements, slab
 from quadrants_lab.backends.lower.adstacks import lockstep
 from quadrants_lab.ir import nodes as N
 
@@ -35,24 +35,16 @@ def heap_plan(
 
     ``tasks``: the stacks of each task in heap order; ``caps``: the slots of each stack, by its id.
     """
-    lane_bytes, most = 0, 1
-    for stacks in tasks:
-        stored = [s for s in stacks if not s.count_only]
-        sizes = [elements(s.type, caps[s.id]) * element_bytes(s.type) for s in stored]
-        lane_bytes = max(lane_bytes, sum(sizes))
-        most = max([most, *(elements(s.type, caps[s.id]) for s in stored)])
+    at, lane_bytes = slab(tasks, caps)
+    stored = (s for stacks in tasks for s in stacks if not s.count_only)
+    most = max((elements(s.type, caps[s.id]) for s in stored), default=1)
     lane = max(lane_bytes, 1)
     wanted = min(-(-wanted // GROUP) * GROUP, budget // lane)
     room = min(max(wanted, fewest), limit // lane, MOST_ELEMENTS // most)
     threads = max(1, room // GROUP) * GROUP
     if most * threads > MOST_ELEMENTS:
         raise MemoryError(f"an adstack of {most} slots is more than a GPU program can index")
-    at: dict[int, int] = {}
-    for stacks in tasks:
-        here = 0
-        for s in stacks:
-            at[s.id] = here
-            here += 0 if s.count_only else elements(s.type, caps[s.id]) * element_bytes(s.type) * threads
+    at = {stack: place * threads for stack, place in at.items()}
     return HeapPlan(threads, at, lane_bytes, lane_bytes * threads)
 
 

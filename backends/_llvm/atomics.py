@@ -83,7 +83,7 @@ def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: s
 
     if alone in ("", "true"):
         return plainly() if alone else atomically()
-    return _either(b, alone, ("plain", plainly), ("atomic", atomically), ty(t).text)
+    return b.either(alone, ("plain", plainly), ("atomic", atomically), ty(t).text)
 
 
 def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
@@ -175,7 +175,7 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
             memory.prefetch(b, buffer, at, written=True)
         together()
     elif row and alone:  # the elements of a row differ
-        _either(b, alone, ("together", together), ("each", partial(each, "")))
+        b.either(alone, ("together", together), ("each", partial(each, "")))
     elif row:
         each(alone)
     else:
@@ -183,7 +183,7 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
         first = _first_place(b, t_place, where)
         if b.scattered is None:
             one, same = partial(one_place, first), _same_place(b, t_place, where, first)
-            _either(b, same, ("together", one), ("each", partial(each, alone)))
+            b.either(same, ("together", one), ("each", partial(each, alone)))
             return
         if b.scattered:
             on = b.fn.label("together")
@@ -204,38 +204,16 @@ def _same_place(b: Body, t: DType, places: str, first: str) -> str:
     return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
 
 
-_Change = tuple[str, Callable[[], str | None]]  # a hint for a label; what emits the change and returns its value
-
-
-def _either(b: Body, condition: str, then: _Change, orelse: _Change, type: str = "") -> str:
-    """Makes the first change where the i1 holds, else the second; returns their value, of that LLVM type."""
-    fn, outer, arms = b.fn, b.offsets, (then, orelse)
-    labels, done = [fn.label(name) for name, _ in arms], fn.label("done")
-    fn.branch(condition, *labels)
-    values = []
-    for label, (_, change) in zip(labels, arms, strict=True):
-        fn.start(label)
-        b.offsets = dict(outer)
-        values.append((change() or "", fn.block))
-        fn.jump(done)
-    b.offsets = outer
-    fn.start(done)
-    return fn.phi(type, *values) if type else ""
-
-
 def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:
     """Makes the change for one lane after the other, because lanes may change the same element."""
     fn, w = b.fn, b.width
     fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
-    todo = fn.let(f"bitcast {b.truth} {b.mask} to i{w}")
-    loop, done = fn.label("lane"), fn.label("done")
-    (left,), again = fn.cycle(loop, (f"i{w}", todo))
-    n = b.lowest(left)
-    place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
-    one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
-    change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
-    rest = fn.let(f"and i{w} {left}, {fn.let(f'sub i{w} {left}, 1')}")
-    again(rest)
-    fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)
-    fn.start(done)
+
+    def one(n: str) -> tuple[()]:
+        place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
+        one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
+        change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
+        return ()
+
+    b.each_lane(one)

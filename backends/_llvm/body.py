@@ -12,12 +12,14 @@ from quadrants_lab.backends._llvm import ops
 from quadrants_lab.backends._llvm.lanes import Lanes
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty, variable_type
 from quadrants_lab.backends.layout import WORD, FrameLayout
-from quadrants_lab.backends.lower.digits import Splits
+from quadrants_lab.backends.lower.cells import Splits
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import end_of, walk
+
+Change = tuple[str, Callable[[], str | None]]  # a hint for a label; what emits the change and returns its value
 
 
 class Scopes:
@@ -228,6 +230,21 @@ class Body(Lanes, ABC):
         self.offsets = outer
         self.fn.stmt = owner
         return values
+
+    def either(self, condition: str, then: Change, orelse: Change, type: str = "") -> str:
+        """Makes the first change where the i1 holds, else the second; returns their value, of that LLVM type."""
+        fn, outer, arms = self.fn, self.offsets, (then, orelse)
+        labels, done = [fn.label(name) for name, _ in arms], fn.label("done")
+        fn.branch(condition, *labels)
+        values = []
+        for label, (_, change) in zip(labels, arms, strict=True):
+            fn.start(label)
+            self.offsets = dict(outer)
+            values.append((change() or "", fn.block))
+            fn.jump(done)
+        self.offsets = outer
+        fn.start(done)
+        return fn.phi(type, *values) if type else ""
 
     def statement(self, stmt: N.Stmt) -> None:
         self.handlers[type(stmt)](self, stmt)

@@ -41,47 +41,56 @@ def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
     b.values, b.types, b.offsets, b.linear, b.polls = {}, {}, {}, set(), False
     b.fast = "contract " if wide and f.name.partition(".")[0] not in _EXACT else ""
     b.ranges = Ranges(replace(b.kernel, body=f.body))
-    for p, x in zip(f.params, names, strict=True):
-        b.define(p.id, p.type, x)
+    b.bind(f.params, names)
     b.block(f.body)
     b.fn.put(f"ret {out} {b.value(f.body[-1].operands()[0], lanes)}")
     if wide:
         b.fn.ids = [caller.fn.stmt] * len(b.fn.ids)
         b.fn.close(library=True)
     else:
-        b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))
+        b.fn.as_helper(symbol)
 
 
 def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
     """Calls a function of the C library for each lane that takes part."""
     c_name = library({"raw_mod": "fmod"}.get(prim, prim), t.dtype)
-    one, helper = ty(t.dtype).text, f"qd.{prim}.each.{t.suffix}"
+    one, helper = ty(t.dtype).text, f"qd.each{len(args)}.{t.suffix}"
     b.fn.module.declare(c_name, one, (one,) * len(args), "#0")
-    b.fn.module.helper(helper, _each(helper, c_name, t, len(args)))
-    return b.fn.call(t.text, helper, *((t.text, a) for a in args), (b.truth, b.mask))
+    b.fn.module.helper(helper, _each(helper, t, len(args)))
+    return b.fn.call(t.text, helper, ("ptr", f"@{c_name}"), *((t.text, a) for a in args), (b.truth, b.mask))
 
 
-def _each(name: str, c_name: str, t: Ty, arity: int) -> str:
+def _each(name: str, t: Ty, arity: int) -> str:
+    """Calls any function of so many arguments. It reads and writes lanes in memory, because LLVM takes longer for
+    elements of a vector whose number is not known, and so does the processor."""
     one, v, w = ty(t.dtype).text, t.text, t.lanes
     params = ", ".join(f"{v} %x{n}" for n in range(arity))
-    parts = "\n".join(f"  %a{n} = extractelement {v} %x{n}, i{w} %n" for n in range(arity))
+    copied = "\n".join(f"  %in{n} = alloca {v}\n  store {v} %x{n}, ptr %in{n}" for n in range(arity))
+    parts = "\n".join(
+        f"  %from{n} = getelementptr {one}, ptr %in{n}, i{w} %n\n  %a{n} = load {one}, ptr %from{n}"
+        for n in range(arity)
+    )
     args = ", ".join(f"{one} %a{n}" for n in range(arity))
     return f"""\
-define internal {v} @{name}({params}, <{w} x i1> %mask) noinline nounwind {{
+define internal {v} @{name}(ptr %function, {params}, <{w} x i1> %mask) noinline nounwind {{
 entry:
   %bits = bitcast <{w} x i1> %mask to i{w}
+{copied}
+  %out = alloca {v}
+  store {v} zeroinitializer, ptr %out
   br label %lane
 lane:
   %left = phi i{w} [%bits, %entry], [%rest, %lane]
-  %now = phi {v} [zeroinitializer, %entry], [%next, %lane]
   %n = call i{w} @llvm.cttz.i{w}(i{w} %left, i1 true)
 {parts}
-  %r = call {one} @{c_name}({args})
-  %next = insertelement {v} %now, {one} %r, i{w} %n
+  %r = call {one} %function({args}) #0
+  %to = getelementptr {one}, ptr %out, i{w} %n
+  store {one} %r, ptr %to
   %less = sub i{w} %left, 1
   %rest = and i{w} %left, %less
   %more = icmp ne i{w} %rest, 0
   br i1 %more, label %lane, label %done
 done:
-  ret {v} %next
+  %all = load {v}, ptr %out
+  ret {v} %all
 }}"""

@@ -2,13 +2,14 @@
 least one lane takes part."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
-from typing import NamedTuple
 
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find
 
 Values = tuple[str, ...]  # the texts of values
@@ -54,13 +55,10 @@ def _if_in_lanes(b: Body, s: N.If) -> None:
 def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
     """The values of an arm that runs where a lane takes it."""
     fn = b.fn
-    run, join = fn.label("lanes"), fn.label("join")
     before = fn.block
-    fn.branch(b.any(b.mask), run, join)
-    fn.start(run)
-    values = b.block(arm, results)
-    after = fn.block
-    fn.enter(join)
+    with fn.when(b.any(b.mask), "lanes", "join"):
+        values = b.block(arm, results)
+        after = fn.block
     both = zip(results, values, strict=True)
     return tuple(fn.phi(b.type_of_param(r), (v, after), ("zeroinitializer", before)) for r, v in both)
 
@@ -88,7 +86,7 @@ def while_(b: Body, s: N.While) -> None:
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     first = [("i32", str(STRIP))] if rarely else [] if together else [(b.truth, outer)]  # trips left, or who goes on
     phis, again = fn.cycle(head, *_carried(b, s.carried, b.given(s.carried, s.inits)), *first)
-    _define(b, s.carried, phis[: len(s.carried)])
+    b.bind(s.carried, phis[: len(s.carried)])
     if not together:
         b.mask = phis[-1]
     (more,) = b.block(s.cond)
@@ -105,7 +103,7 @@ def while_(b: Body, s: N.While) -> None:
     fn.jump(head)
     fn.start(done)
     b.mask = outer
-    _define(b, s.results, [b.values[p.id] for p in s.carried])
+    b.bind(s.results, [b.values[p.id] for p in s.carried])
 
 
 def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
@@ -118,20 +116,18 @@ def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) 
 def _poll_rarely(b: Body, left: str) -> str:
     """Polls where ``left`` trips are the last one of a strip; the number of trips that are left then."""
     fn = b.fn
-    fewer = fn.let(f"sub i32 {left}, 1")
-    look, on, counted = fn.label("look"), fn.label("on"), fn.block
-    fn.branch(fn.let(f"icmp eq i32 {fewer}, 0"), look, on)
-    fn.start(look)
-    b.poll()
-    polled = fn.block
-    fn.enter(on)
+    fewer, counted = fn.let(f"sub i32 {left}, 1"), fn.block
+    with fn.when(fn.let(f"icmp eq i32 {fewer}, 0"), "look"):
+        b.poll()
+        polled = fn.block
     return fn.phi("i32", (fewer, counted), (str(STRIP), polled))
 
 
 # --- for --------------------------------------------------------------------------------------------------------
 
 
-class Range(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Range:
     """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions.
     ``takes_part``: where lanes have bounds of their own, what returns the mask of those that make a trip, and defines
     their index if that differs."""
@@ -193,17 +189,17 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
     """A loop with its test at the bottom over a range that is not empty. Jumps to the label ``done``; returns the
     carried values then, and the label of the last block."""
     fn, t = b.fn, ty(s.index.type).text
-    begin, end, sign, reverse, wraps, step, takes_part = over
+    begin, end, sign, reverse, wraps = over.begin, over.end, over.sign, over.reverse, over.wraps
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head = fn.label("for")
     (index, *phis), again = fn.cycle(head, (t, start), *_carried(b, s.carried, inits))
-    _define(b, (s.index, *s.carried), [index, *phis])
-    if takes_part:
-        b.mask = b.masked(b.mask, takes_part(index))
-    nexts = _kept(b, s.carried, b.block(s.body, s.carried), not takes_part)
+    b.bind((s.index, *s.carried), [index, *phis])
+    if over.takes_part:
+        b.mask = b.masked(b.mask, over.takes_part(index))
+    nexts = _kept(b, s.carried, b.block(s.body, s.carried), not over.takes_part)
     if poll:
         b.poll()
-    following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {step}")
+    following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {over.step}")
     more = fn.let(f"icmp {sign}gt {t} {index}, {begin}" if reverse else f"icmp {sign}lt {t} {following}, {end}")
     again(following, *nexts)
     last = fn.block
@@ -214,14 +210,14 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
 def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[Values, str]:
     """As `_loop`, in strips of at most `STRIP` iterations, with a poll behind each strip."""
     fn, t = b.fn, ty(s.index.type).text
-    begin, end, sign, reverse, wraps, *_ = over
+    begin, end, sign, reverse, wraps = over.begin, over.end, over.sign, over.reverse, over.wraps
     strip, latch = fn.label("strip"), fn.label("latch")
     (at, *outer), again = fn.cycle(strip, (t, end if reverse else begin), *_carried(b, s.carried, inits))
     left = fn.let(f"sub {t} {at}, {begin}" if reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
     n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
     edge = fn.let(f"{'sub' if reverse else 'add'} {wraps}{t} {at}, {n}")
-    inner = over._replace(begin=edge, end=at) if reverse else over._replace(begin=at, end=edge)
+    inner = replace(over, begin=edge, end=at) if reverse else replace(over, begin=at, end=edge)
     last, last_block = _loop(b, s, inner, tuple(outer), latch, poll=False)
     fn.start(latch)
     finals = tuple(fn.phi(b.type_of_param(p), (v, last_block)) for p, v in zip(s.carried, last, strict=True))
@@ -276,8 +272,3 @@ def _trips(b: Body, s: N.For) -> Range:
 def _carried(b: Body, params: tuple[N.Param, ...], inits: Values) -> list[tuple[str, str]]:
     """The types of what a loop carries, with the first values, for `Function.cycle`."""
     return [*zip(map(b.type_of_param, params), inits, strict=True)]
-
-
-def _define(b: Body, params: tuple[N.Param, ...], values: list[str]) -> None:
-    for p, value in zip(params, values, strict=True):
-        b.define(p.id, p.type, value)

@@ -9,7 +9,7 @@ After Pharr and Mark, "ispc: A SPMD compiler for high-performance CPU programmin
 "Whole-function vectorization" (2011).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.analysis.divergence import Divergence
@@ -33,12 +33,12 @@ class Lanes:
     lanes that take part; wherever code runs at least one does. With one lane there is none.
     """
 
-    def __init__(self, fn: Function, width: int, found: Divergence) -> None:
+    def __init__(self, fn: Function, width: int, found: Divergence, mask: str = "") -> None:
         self.fn = fn
         self.width = width
         self.divergent = found.divergent
         self.per_lane = found.per_lane
-        self.mask = ""
+        self.mask = mask
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}
         self.linear: set[int] = set()  # integers that count up from lane to lane; their value is that of the first lane
@@ -54,6 +54,11 @@ class Lanes:
     def define(self, id: int, type: DType, value: str) -> None:
         self.values[id] = value
         self.types[id] = type
+
+    def bind(self, params: Iterable[N.Param], values: Iterable[str]) -> None:
+        """Defines parameters or results."""
+        for p, value in zip(params, values, strict=True):
+            self.define(p.id, p.type, value)
 
     def uniform(self, *ids: int) -> bool:
         """Whether all these values are uniform."""
@@ -135,6 +140,19 @@ class Lanes:
         t = f"i{self.width}"
         n = self.fn.call(t, f"llvm.cttz.{t}", (t, bits), ("i1", "true"))
         return n if self.width == 64 else self.fn.let(f"zext {t} {n} to i64")
+
+    def each_lane(self, body: Callable[..., tuple[str, ...]], *first: tuple[str, str]) -> list[str]:
+        """A loop over the lanes that take part. ``first``: types and first values of what it carries. ``body`` gets the
+        number of the lane, an i64, and what is carried, and returns the next values. Returns the last ones."""
+        fn, t = self.fn, f"i{self.width}"
+        loop, done = fn.label("lane"), fn.label("done")
+        (left, *carried), again = fn.cycle(loop, (t, fn.let(f"bitcast {self.truth} {self.mask} to {t}")), *first)
+        nexts = body(self.lowest(left), *carried)
+        rest = fn.let(f"and {t} {left}, {fn.let(f'sub {t} {left}, 1')}")
+        again(rest, *nexts)
+        fn.branch(fn.let(f"icmp ne {t} {rest}, 0"), loop, done)
+        fn.start(done)
+        return [*nexts]
 
     def reduce(self, name: str, t: DType, value: str) -> str:
         """The scalar that llvm.vector.reduce makes of a vector."""

@@ -4,7 +4,7 @@ number is the statement's id; the IR or assembly that comes out is shown without
 import re
 from dataclasses import dataclass
 
-from quadrants_lab.backends.stage import Stage
+from quadrants_lab.backends.interface import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
 FIRST = 100_000  # metadata numbers from here on are not used by the emitter
@@ -83,12 +83,13 @@ _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """How to read a device's assembly: which lines are an ``instruction``, which are ``noise`` that is not shown, and
-    which part of a line is a ``comment``."""
+    """How to read a device's assembly: which lines are an ``instruction``, which are ``noise`` that is not shown, which
+    part of a line is a ``comment``, and which lines give the number of a statement as the ``location`` of the next."""
 
     instruction: re.Pattern[str]
     noise: re.Pattern[str]
     comment: re.Pattern[str]
+    location: re.Pattern[str] = _LOC
 
     def lines(self, text: str) -> tuple[list[str], list[int]]:
         """The lines to show, and the statement id of each of them."""
@@ -96,7 +97,7 @@ class Assembly:
         ids: list[int] = []
         now = NO_ID
         for line in text.splitlines():
-            loc = _LOC.match(line)
+            loc = self.location.match(line)
             if loc:
                 now = int(loc[1]) or NO_ID
             elif line.strip() == "}":  # of a function

@@ -1,15 +1,17 @@
 """Memory: accesses of one iteration or of all lanes to one element, and of lanes to neighbouring elements or to any."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.backends.lower.adstacks import clamped
-from quadrants_lab.backends.lower.digits import places as places_of
+from quadrants_lab.backends.lower.cells import places as places_of
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.cell_order import Order, is_row_major
+from quadrants_lab.ir.cell_order import is_row_major
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import DType, i32, i64
 from quadrants_lab.ir.walk import find
@@ -91,9 +93,7 @@ def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
 
 def _in_a_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> bool:
     """Whether the lanes access neighbouring elements."""
-    if is_row_major(buffer.order):
-        return index[-1] in b.linear and b.uniform(*index[:-1])
-    *outer, (_, last, by, modulo) = places_of(buffer.order, index, b.splits)
+    *outer, (_, last, by, modulo) = _digits(b, buffer, index)
     return last in b.linear and (by, modulo) == (1, 0) and b.uniform(*(i for _, i, _, _ in outer))
 
 
@@ -103,62 +103,50 @@ def _layout(buffer: N.Buffer) -> Any:
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: int) -> str:
-    """Element offset, of dtype ``t``: in lanes that take no part it may wrap."""
-    v, wraps = ty(t, lanes).text, "nsw " if lanes == 1 else ""
-    offset = ""
-    if not is_row_major(buffer.order):
-        return _ordered_offset(b, buffer.order, index, t, lanes)
-    for axis, i in enumerate(index):
-        place = widen(b, i) if lanes == 1 else _resized(b, i, t)
-        if offset:
-            n = extent(b, buffer, axis)
-            offset = b.fn.let(f"mul {wraps}{v} {offset}, {n if lanes == 1 else b.splat(n, t)}")
-            offset = b.fn.let(f"add {wraps}{v} {offset}, {place}")
-        else:
-            offset = place
-    return offset
+    """Element offset, of dtype ``t``: in lanes that take no part it may wrap. In memory in an order of cells it is made
+    of the digits of the indices, outermost first."""
+    v, ordered = ty(t, lanes).text, not is_row_major(buffer.order)
+    wraps = "" if lanes > 1 else "nuw nsw " if ordered else "nsw "
 
-
-def _ordered_offset(b: Body, order: Order, index: tuple[int, ...], t: DType, lanes: int) -> str:
-    """The offset in memory in pages: the digits of the indices, outermost first."""
-    v, wraps = ty(t, lanes).text, "nuw nsw " if lanes == 1 else ""
+    def made(op: str, x: str, y: str) -> str:
+        return b.fn.let(f"{op} {wraps if op in ('mul', 'shl') else ''}{v} {x}, {y if lanes == 1 else b.splat(y, t)}")
 
     def scaled(op: str, x: str, by: int) -> str:
         """``x`` times, by or modulo a constant."""
-        if by == 1 and op != "urem":
-            return x
-        two = by & (by - 1) == 0
-        op, by = {"mul": "shl", "udiv": "lshr", "urem": "and"}[op] if two else op, _operand(op, by) if two else by
-        flags = wraps if op in ("mul", "shl") else ""
-        return b.fn.let(f"{op} {flags}{v} {x}, {by if lanes == 1 else b.splat(str(by), t)}")
+        if by & (by - 1):
+            return made(op, x, str(by))
+        if op == "urem":
+            return made("and", x, str(by - 1))
+        return x if by == 1 else made("shl" if op == "mul" else "lshr", x, str(by.bit_length() - 1))
 
     offset = ""
-    for n, i, by, modulo in places_of(order, index, b.splits):
+    for axis, (n, i, by, modulo) in enumerate(_digits(b, buffer, index)):
         digit = scaled("udiv", widen(b, i) if lanes == 1 else _resized(b, i, t), by)
-        if modulo:
-            digit = scaled("urem", digit, modulo)
-        offset = b.fn.let(f"add {wraps}{v} {scaled('mul', offset, n)}, {digit}") if offset else digit
+        digit = scaled("urem", digit, modulo) if modulo else digit
+        if offset:
+            row = scaled("mul", offset, n) if ordered else made("mul", offset, extent(b, buffer, axis))
+            digit = b.fn.let(f"add {wraps}{v} {row}, {digit}")
+        offset = digit
     return offset
 
 
-def _operand(op: str, by: int) -> int:
-    """The second operand of a shift or mask in place of an operation with a power of two."""
-    return by - 1 if op == "urem" else by.bit_length() - 1
+def _digits(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
+    """See `lower.cells.places`; row by row the digits are the indices, and the extents may not be known."""
+    return [(0, i, 1, 0) for i in index] if is_row_major(buffer.order) else places_of(buffer.order, index, b.splits)
 
 
 def _row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
-    """Offset of the first lane's element, an i64. It may lie outside of the buffer where that lane takes no part."""
+    """Offset of the first lane's element, an i64. It may lie outside of the buffer where that lane takes no part, and
+    its last index may be negative, also if it is unsigned."""
     if not is_row_major(buffer.order):
-        return _ordered_offset(b, buffer.order, index, i64, 1)
-    last, t = b.values[index[-1]], b.types[index[-1]]
-    total = last if t.bits == 64 else b.fn.let(f"sext {ty(t).text} {last} to i64")
-    scale = ""
-    for axis in reversed(range(len(index) - 1)):
-        n = extent(b, buffer, axis + 1)
-        scale = b.fn.let(f"mul i64 {scale}, {n}") if scale else n
-        part = b.fn.let(f"mul i64 {widen(b, index[axis])}, {scale}")
-        total = b.fn.let(f"add i64 {total}, {part}")
-    return total
+        return _offset(b, buffer, index, i64, 1)
+    *row, last = index
+    value, t = b.values[last], b.types[last]
+    value = value if t.bits == 64 else b.fn.let(f"sext {ty(t).text} {value} to i64")
+    if not row:
+        return value
+    begin = b.fn.let(f"mul nsw i64 {_offset(b, buffer, tuple(row), i64, 1)}, {extent(b, buffer, len(row))}")
+    return b.fn.let(f"add i64 {begin}, {value}")
 
 
 def extent(b: Body, buffer: N.Buffer, axis: int) -> str:
@@ -192,9 +180,8 @@ def read_lanes(b: Body, t: DType, at: str, row: bool, tag: str = "") -> str:
     LLVM 22 may move past a store, to a select by the same mask. llvm.vp.load stays in place and becomes the same
     instruction."""
     v, where, suffix = _in_memory(b, t, row)
-    name = f"llvm.vp.{'load' if row else 'gather'}.{suffix}"
-    b.fn.module.declare(name, v, (where, b.truth, "i32"))
-    value = b.fn.let(f"call {v} @{name}({where} align {t.nbytes} {at}, {b.truth} {b.mask}, i32 {b.width}){tag}")
+    args = (f"{where} align {t.nbytes}", at), (b.truth, b.mask), ("i32", str(b.width))
+    value = b.fn.call(v, f"llvm.vp.{'load' if row else 'gather'}.{suffix}", *args, tag=tag)
     return b.fn.let(f"icmp ne {v} {value}, zeroinitializer") if t.kind == "b" else value
 
 
@@ -203,9 +190,8 @@ def write_lanes(b: Body, t: DType, at: str, row: bool, value: str, tag: str = ""
     v, where, suffix = _in_memory(b, t, row)
     if t.kind == "b":
         value = b.fn.let(f"zext {b.truth} {value} to {v}")
-    name = f"llvm.masked.{'store' if row else 'scatter'}.{suffix}"
-    b.fn.module.declare(name, "void", (v, where, "i32", b.truth))
-    b.fn.put(f"call void @{name}({v} {value}, {where} {at}, i32 {t.nbytes}, {b.truth} {b.mask}){tag}")
+    args = (v, value), (where, at), ("i32", str(t.nbytes)), (b.truth, b.mask)
+    b.fn.call("void", f"llvm.masked.{'store' if row else 'scatter'}.{suffix}", *args, tag=tag)
 
 
 def _in_memory(b: Body, t: DType, row: bool) -> tuple[str, str, str]:
@@ -268,15 +254,10 @@ def store(b: Body, s: N.Store) -> None:
 def _fill_slots(b: Body, buffer: N.Buffer, at: str, value: str) -> None:
     """Writes a row of slots, where each lane has slots of its own without a mask, which takes AMD's processors without
     AVX-512 a dozen cycles. A lane that takes no part has nothing in this slot: it would have pushed it here."""
-    fn, t = b.fn, buffer.dtype
-    whole, few, on = fn.label("whole"), fn.label("few"), fn.label("on")
-    fn.branch(b.whole, whole, few)
-    fn.start(whole)
-    b.fn.write(t, at, value, _slots_tag(b, buffer), b.width)
-    fn.jump(on)
-    fn.start(few)
-    write_lanes(b, t, at, True, value, b.tag(buffer))
-    fn.enter(on)
+    t = buffer.dtype
+    whole = partial(b.fn.write, t, at, value, _slots_tag(b, buffer), b.width)
+    few = partial(write_lanes, b, t, at, True, value, b.tag(buffer))
+    b.either(b.whole, ("whole", whole), ("few", few))
 
 
 def _slots_tag(b: Body, buffer: N.Buffer) -> str:

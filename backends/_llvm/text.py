@@ -112,6 +112,15 @@ class Function:
     def branch(self, cond: str, then: str, orelse: str) -> None:
         self.put(f"br i1 {cond}, label %{then}, label %{orelse}")
 
+    @contextmanager
+    def when(self, cond: str, hint: str, on: str = "on") -> Iterator[None]:
+        """What is emitted inside runs where the i1 holds. ``hint`` and ``on`` name its block and the one behind it."""
+        there, behind = self.label(hint), self.label(on)
+        self.branch(cond, there, behind)
+        self.start(there)
+        yield
+        self.enter(behind)
+
     def phi(self, type: str, *incoming: tuple[str, str]) -> str:
         """``incoming``: each a value and the label of the block that it comes from."""
         return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in incoming))
@@ -191,10 +200,12 @@ class Function:
         notes = self.module.atomic_notes if text.startswith("atomicrmw") else ""
         return self.let(f"{text} {self.module.atomic_scope}{order}{tag}{notes}")
 
-    def call(self, result: str, name: str, *args: tuple[str, str], flags: str = "", attrs: str = "") -> str:
+    def call(
+        self, result: str, name: str, *args: tuple[str, str], flags: str = "", attrs: str = "", tag: str = ""
+    ) -> str:
         """Calls a function, which is declared unless the module defines it. ``args`` are pairs of type and value."""
         self.module.declare(name, result, tuple(t for t, _ in args), attrs)
-        text = f"call {flags}{result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
+        text = f"call {flags}{result} @{name}({', '.join(f'{t} {v}' for t, v in args)}){tag}"
         if result == "void":
             self.put(text)
             return ""
@@ -230,6 +241,10 @@ class Function:
         self.lines.append("}")
         self.ids.append(NO_ID)
         (self.module.library if library else self.module.functions).append(self)
+
+    def as_helper(self, name: str) -> None:
+        """Ends the function, which is a helper of the module."""
+        self.module.helper(name, "\n".join([*self.lines, "}"]))
 
 
 _DEFINE = r"define (?:internal )?([^@\n]+ @{}\((?:[^()\n]|\([^()\n]*\))*\))"  # to the end of the parameters

@@ -5,7 +5,6 @@ function takes a lock of the launch and changes the element by atomic loads and 
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends._msl.helpers import Helper
 from quadrants_lab.ir.types import DType
 
 _R = "memory_order_relaxed"
@@ -27,24 +26,25 @@ def helper(b: Body, op: str, t: DType) -> str:
     head = f"{own} {name}(device {own}* at, {more}{own} value) {{"
     if t.bits == 64:
         new = combine(b, op, t, X.variable("old", own), X.variable("value", own))
+        b.library.add("qd_lock")
         return b.library.add(name, _locked(name, own, more, new))
     if op == "cas":
-        return b.library.add(name, Helper(f"""\
+        return b.library.add(name, f"""\
 {head}
   device atomic_uint* word = (device atomic_uint*)at;
   uint seen = expected;
   while (!atomic_compare_exchange_weak_explicit(word, &seen, uint(value), {_R}, {_R}) && seen == uint(expected)) {{}}
   return seen;
-}}"""))
+}}""")
     own_name = op if op == "exchange" else f"fetch_{op}"
     text = f"return atomic_{own_name}_explicit((device atomic_{own}*)at, value, {_R});"
-    return b.library.add(name, Helper(f"{head}\n  {text}\n}}"))
+    return b.library.add(name, f"{head}\n  {text}\n}}")
 
 
-def _locked(name: str, own: str, more: str, new: Expr) -> Helper:
+def _locked(name: str, own: str, more: str, new: Expr) -> str:
     """A function that takes the lock. The thread that holds it releases it in the same trip of the loop, so that it
     never waits for threads that run in lockstep with it."""
-    return Helper(f"""\
+    return f"""\
 {own} {name}(device Frame& f, device {own}* at, {more}{own} value) {{
   device atomic_uint* halves = (device atomic_uint*)at;
   {own} old = 0;
@@ -59,4 +59,4 @@ def _locked(name: str, own: str, more: str, new: Expr) -> Helper:
     }}
   }}
   return old;
-}}""", ("qd_lock",))
+}}"""

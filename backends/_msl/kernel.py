@@ -11,7 +11,7 @@ from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._msl import expr as X, memory, ops, stacks
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.frame import FrameStruct
-from quadrants_lab.backends._msl.helpers import Helper, Library
+from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.errors import Label, QuadrantsTypeError
 from quadrants_lab.ir import nodes as N
@@ -111,7 +111,7 @@ def _call(b: Body, s: N.Call) -> None:
     """Functions whose names differ only behind the first dot, in dtypes, are overloads in MSL."""
     name = "qd_" + s.function.partition(".")[0]
     if s.function not in b.library.texts:  # emitting it takes time
-        b.library.add(s.function, Helper(clike.function(b, name, b.frame.kernel.functions[s.function])))
+        b.library.add(s.function, clike.function(b, name, b.frame.kernel.functions[s.function]))
     b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from quadrants_lab.backends._simt.device import SimtDevice
     from quadrants_lab.backends._simt.executable import SimtExecutable
-    from quadrants_lab.backends.stage import Stage
+    from quadrants_lab.backends.interface import Stage
     from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 
@@ -73,10 +73,9 @@ class SimtBackend:
 
     def key(self, also: bytes = b"") -> str:
         """What code depends on besides kernel and options: the chip, LLVM, our own sources, and ``also``."""
-        import llvmlite.binding as llvm
-
+        from quadrants_lab.backends.llvm_binding import version
         from quadrants_lab.backends.sources import digest
 
         sources = digest("_gpu", "_llvm", "_simt", self._name, also=also)
         chip = self._module(self._driver).current().code_name
-        return f"{self._name}/{chip}/llvm{llvm.llvm_version_info}/{sources}"
+        return f"{self._name}/{chip}/llvm{version()}/{sources}"

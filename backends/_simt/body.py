@@ -101,7 +101,6 @@ class Target(ABC):
 class SimtBody(Body):
     """``thread`` is an i32; ``group``: the threads of a group."""
 
-    handlers = HANDLERS
     polls = False
 
     def __init__(
@@ -135,15 +134,7 @@ class SimtBody(Body):
         return self.fn.let(f"addrspacecast ptr addrspace(3) {name} to ptr")
 
     def statement(self, stmt: N.Stmt) -> None:
-        if isinstance(stmt, N.GroupReduce):
-            op, t, value = stmt.op, stmt.type, self.values[stmt.value]
-            whole = over_warp(self, op, t, value, stmt.threads) if stmt.threads else over_group(self, op, t, value)
-            self.define(stmt.id, t, whole)
-        elif isinstance(stmt, N.Barrier):
-            self.target.barrier(self.fn, self.group)
-        elif isinstance(stmt, N.GroupSame):
-            self.define(stmt.id, stmt.type, self.target.same(self.fn, memory.widen(self, stmt.value)))
-        elif self.inside is self.in_step or not self.target.statement(self, stmt):
+        if self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 
     # --- overridden methods of Body -----------------------------------------------------------------------------
@@ -209,12 +200,9 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
     text, shared = ty(t).text, target.shared(fn.module)
     lane = fn.let(f"and i32 {place}, {target.warp - 1}")
     warp = fn.let(f"lshr i32 {place}, {target.warp.bit_length() - 1}")
-    put, wait = fn.label("put"), fn.label("wait")
-    fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, wait)
-    fn.start(put)
-    here = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {warp}")
-    fn.put(f"store {text} {value}, ptr addrspace(3) {here}")
-    fn.enter(wait)
+    with fn.when(fn.let(f"icmp eq i32 {lane}, 0"), "put", "wait"):
+        here = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {warp}")
+        fn.put(f"store {text} {value}, ptr addrspace(3) {here}")
     target.barrier(fn, b.group)
     mine = fn.let(f"icmp ult i32 {place}, {warps}")
     of = fn.let(f"select i1 {mine}, i32 {place}, i32 0")
@@ -250,3 +238,18 @@ def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
         value = fn.let(f"or i64 {low}, {fn.let(f'shl i64 {high}, 32')}")
     return fn.let(f"bitcast i{bits} {value} to {text}") if t.is_float else value
 
+
+# --- statements of groups ---------------------------------------------------------------------------------------
+
+
+def _group_reduce(b: SimtBody, s: N.GroupReduce) -> None:
+    value = b.values[s.value]
+    whole = over_warp(b, s.op, s.type, value, s.threads) if s.threads else over_group(b, s.op, s.type, value)
+    b.define(s.id, s.type, whole)
+
+
+SimtBody.handlers = HANDLERS | {
+    N.GroupReduce: _group_reduce,
+    N.Barrier: lambda b, s: b.target.barrier(b.fn, b.group),
+    N.GroupSame: lambda b, s: b.define(s.id, s.type, b.target.same(b.fn, memory.widen(b, s.value))),
+}

@@ -10,8 +10,7 @@ from weakref import ref
 import numpy as np
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.device import GpuDevice
-from quadrants_lab.backends._gpu.flight import PART, Cost
+from quadrants_lab.backends._gpu.device import PART, Cost, GpuDevice
 from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag

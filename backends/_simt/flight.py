@@ -1,4 +1,4 @@
-"""Bounds the launches in flight (see `_gpu.flight`) with two calls of the driver for many launches.
+"""Bounds the launches in flight (see `_gpu.device`) with two calls of the driver for many launches.
 
 Launches are counted in parts. An event is recorded at the end of a part, and the launch that begins the next part waits
 for the event of the part before, so at most two parts are in flight.
@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.flight import LEAST, PART, Cost, learn
+from quadrants_lab.backends._gpu.device import LEAST, PART, Cost, learn
 
 
 class Flight:

@@ -52,8 +52,7 @@ def _range(body: SimtBody, program: Program) -> None:
     body.open(task.body)
     if program.inline:
         body.open(task.bounds)
-        for p, value in zip(task.indices, body.block(task.bounds), strict=True):
-            body.define(p.id, p.type, value)
+        body.bind(task.indices, body.block(task.bounds))
     loops = [n for n, s in enumerate(task.body) if isinstance(s, N.For)]
     body.in_step = task.body[loops[0]].blocks()[0] if task.in_step else None
     parts = task.body[: loops[0]], task.body[loops[0] : loops[-1] + 1], task.body[loops[-1] + 1 :]

@@ -56,6 +56,11 @@ class Body:
         self.values[id] = value
         self.types[id] = type
 
+    def bind(self, params: Iterable[N.Param], values: Iterable[int]) -> None:
+        """Defines parameters or results."""
+        for p, value in zip(params, values, strict=True):
+            self.define(p.id, p.type, value)
+
     def operate(self, prim: str, out: DType, type: DType, *args: int) -> int:
         """Emits a primitive on values of one dtype that have no ids in the IR."""
         return ops.emit(self.fn, prim, out, (type,) * len(args), args, (None,) * len(args), self.exact)

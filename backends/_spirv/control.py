@@ -71,14 +71,12 @@ def while_(b: Body, s: N.While) -> None:
         last = _watched_while(b, s, carried)
     else:
         last = loop(b.fn, carried, lambda values: _bind(b, s, values), lambda values: b.block(s.body))
-    for r, v in zip(s.results, last, strict=True):
-        b.define(r.id, r.type, v)
+    b.bind(s.results, last)
 
 
 def _bind(b: Body, s: N.While, values: Values) -> int:
     """Emits the condition for these carried values."""
-    for p, v in zip(s.carried, values, strict=True):
-        b.define(p.id, p.type, v)
+    b.bind(s.carried, values)
     (cond,) = b.block(s.cond)
     return cond
 
@@ -122,8 +120,7 @@ def for_(b: Body, s: N.For) -> None:
     def body(values: Values) -> Values:
         index = fn.let("ISub", b.m.type(t), values[0], one) if s.reverse else values[0]
         b.define(s.index.id, t, index)
-        for p, v in zip(s.carried, values[1:], strict=True):
-            b.define(p.id, p.type, v)
+        b.bind(s.carried, values[1:])
         nexts = b.block(s.body)
         return (index if s.reverse else fn.let("IAdd", b.m.type(t), index, one), *nexts)
 
@@ -137,5 +134,4 @@ def for_(b: Body, s: N.For) -> None:
         return fn.let("LogicalAnd", b.m.bool, some, fn.let("SLessThan", b.m.bool, less, b.m.const(t, 0)))
 
     last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)
-    for r, v in zip(s.results, last[1:], strict=True):
-        b.define(r.id, r.type, v)
+    b.bind(s.results, last[1:])

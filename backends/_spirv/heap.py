@@ -97,7 +97,7 @@ def _before(b: Body, chunk: Chunk) -> int:
 def call(b: Body, run: Run) -> None:
     """Emits the run as a call of its function, which the first run of each shape emits."""
     m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
-    b.run(s for s in run.stmts if isinstance(s, N.Const))
+    b.run(s for s in run.stmts if s.constant is not None)
     args: list[tuple[int, int]] = []
     if local:
         buffer = kernel.buffers[local]

@@ -48,8 +48,7 @@ def _emit(b: Body, program: Program) -> None:
             m.need(mode)
             m.modes.append([C.OPS["ExecutionMode"][0], fn.id, C.MODES[mode], bits])
     if program.kind == "range" and program.inline:
-        for p, value in zip(program.task.indices, b.block(program.task.bounds), strict=True):
-            b.define(p.id, p.type, value)
+        b.bind(program.task.indices, b.block(program.task.bounds))
     b.block(program.block)
     if fn.cut:
         _report_cut(b, fn.let("Load", m.bool, fn.cut))
@@ -127,8 +126,7 @@ def _function(caller: Body, f: N.Function) -> int:
     params, name = tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_")
     fn = Function(m, m.type(f.type), params, name, caller.fn.stmt, caller.fn.span, control)
     body = type(caller)(fn, None, None, True)
-    for p, id in zip(f.params, fn.params, strict=True):
-        body.define(p.id, p.type, id)
+    body.bind(f.params, fn.params)
     (value,) = body.block(f.body)
     return fn.end(value)
 

@@ -34,7 +34,7 @@ class Run:
     key: tuple[Any, ...] = ()
 
     def work(self) -> list[N.Stmt]:
-        return [s for s in self.stmts if not isinstance(s, N.Const)]
+        return [s for s in self.stmts if s.constant is None]
 
 
 class Plan:
@@ -87,7 +87,7 @@ class Plan:
         elif isinstance(s, N.Op):
             if not any(x.id in s.args and self._is_own(x) for x in run.stmts):
                 return False
-        elif not isinstance(s, N.Const) or not run.stmts:
+        elif s.constant is None or not run.stmts:
             return False
         run.stmts.append(s)
         return True
@@ -120,7 +120,7 @@ class Plan:
                     if i not in run.takes:
                         run.takes.append(i)
                     operands.append((self._types[i], run.takes.index(i)))
-            what: Any = s.prim if isinstance(s, N.Op) else ""
+            what: Any = s.prim
             if isinstance(s, (N.Load, N.Store)):
                 b = self.kernel.buffers[s.buffer]
                 what = b.kind, b.dtype, b.kind == "heap" and self.chunks[b.name].buffers.index(b.name)

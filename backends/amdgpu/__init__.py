@@ -7,7 +7,7 @@ Assembly can be made on any machine with LLVM alone; a code object needs LLVM's 
 from functools import cache
 
 from quadrants_lab.backends._simt.backend import SimtBackend
-from quadrants_lab.backends.capabilities import Capabilities
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")

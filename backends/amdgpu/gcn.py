@@ -10,7 +10,7 @@ from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
-from quadrants_lab.backends.llvm_binding import llvm
+from quadrants_lab.backends.llvm_binding import Machine, Module as Compiled
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
@@ -26,12 +26,11 @@ _lock = forks.lock()
 
 
 @cache
-def machine(chip: str) -> Any:
+def machine(chip: str) -> Machine:
     """LLVM's target machine."""
     with _lock:
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-        return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=chip, opt=3, reloc="pic")
+        binding.initialise_all()
+        return Machine(TRIPLE, chip, level=3, relocation="pic")
 
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
@@ -57,7 +56,7 @@ class Gcn(Target):
         super().__init__()
         self.name = chip
         self.warp = WAVES[chip]
-        self.layout = str(machine(chip).target_data)
+        self.layout = machine(chip).layout
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         return lowering(options)
@@ -116,7 +115,7 @@ def emitted(kernel: Kernel, options: CompileOptions, chip: str) -> Module:
 # --- LLVM -------------------------------------------------------------------------------------------------------
 
 
-def optimised(text: str, chip: str) -> Any:
+def optimised(text: str, chip: str) -> Compiled:
     """The optimised LLVM module."""
     with _lock:
         target = machine(chip)
@@ -130,15 +129,15 @@ def optimised(text: str, chip: str) -> Any:
 # emission changes a module, so each works on a copy
 
 
-def assembly(made: Any, chip: str) -> str:
+def assembly(made: Compiled, chip: str) -> str:
     with _lock:
-        return str(machine(chip).emit_assembly(made.clone()))
+        return machine(chip).assembly(made.clone())
 
 
-def object_code(made: Any, chip: str) -> bytes:
+def object_code(made: Compiled, chip: str) -> bytes:
     """A relocatable ELF object."""
     with _lock:
-        return bytes(machine(chip).emit_object(made.clone()))
+        return machine(chip).object_code(made.clone())
 
 
 @binding.remembered

@@ -5,14 +5,12 @@ Their metadata is described in LLVM's "User Guide for AMDGPU Backend".
 
 import re
 import struct
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from quadrants_lab.backends import tools
-from quadrants_lab.backends._objects.linker import FUNCTION, SYMBOL, SYMBOLS, sections
 from quadrants_lab.backends.amdgpu import toolkit
+from quadrants_lab.backends.linker import FUNCTION, SYMBOL, SYMBOLS, sections
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _METADATA_NOTE = 32
@@ -119,13 +117,7 @@ def linked(obj: bytes) -> bytes:
     lld = toolkit.linker()
     if not lld:
         raise QuadrantsRuntimeError(toolkit.missing_linker(), code="QL3011")
-    with tempfile.TemporaryDirectory() as folder:
-        source, out = Path(folder) / "kernel.o", Path(folder) / "kernel.hsaco"
-        source.write_bytes(obj)
-        done = tools.ran(lld, "-shared", "-o", str(out), str(source))
-        if done.returncode:
-            raise QuadrantsRuntimeError(f"{lld} refuses the object: {done.stderr.strip()[:2000]}", code="QL3012")
-        return out.read_bytes()
+    return tools.made(lld, obj, f"{lld} refuses the object", "-shared")[0]
 
 
 def disassembled(code: bytes, chip: str) -> str:
@@ -133,8 +125,5 @@ def disassembled(code: bytes, chip: str) -> str:
     objdump = toolkit.disassembler()
     if not objdump:
         return ""
-    with tempfile.NamedTemporaryFile(suffix=".hsaco") as file:
-        file.write(code)
-        file.flush()
-        done = tools.ran(objdump, "-d", f"--mcpu={chip}", file.name)
+    done = tools.listed(objdump, code, "-d", f"--mcpu={chip}")
     return done.stdout if not done.returncode and re.search(r"^\ts_endpgm", done.stdout, re.MULTILINE) else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
 from quadrants_lab.backends.amdgpu import gcn, hsaco
-from quadrants_lab.backends.stage import Stage
+from quadrants_lab.backends.interface import Stage
 from quadrants_lab.ir.nodes import NO_ID, Kernel
 from quadrants_lab.ir.options import CompileOptions
 

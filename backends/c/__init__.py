@@ -10,11 +10,10 @@ from functools import cache
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.c import compiler, emitter
-from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget
+from quadrants_lab.backends.interface import Capabilities, Stage
 from quadrants_lab.backends.launch import Device, Executable
 from quadrants_lab.backends.sources import digest
-from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 

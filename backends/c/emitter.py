@@ -17,9 +17,9 @@ from quadrants_lab.backends._clike.variables import WORDS, Names
 from quadrants_lab.backends.c import ops
 from quadrants_lab.backends.c.ops import FUNCTIONS, TYPES
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.interface import Stage
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
-from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1

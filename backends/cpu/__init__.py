@@ -7,8 +7,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import importing, lazily
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the mach
 CAPABILITIES = Capabilities(on_host=True, suspects_races=True, pages=True)
 stages, lowering = lazily("backends.cpu.listings", "stages"), lazily("backends.cpu.tasks", "lowering")
 load = lazily("backends.cpu.executable", "load")
+will_load = lazily("backends.llvm_binding", "load_soon")
 
 
 def probe() -> str:
@@ -51,5 +52,5 @@ def target_key() -> str:
     from quadrants_lab.backends.cpu import jit
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("cpu", "cpu/lanes", "_llvm", "_objects")
+    sources = digest("cpu", "_llvm")
     return f"{jit.target_key()}/{sources}"

@@ -69,16 +69,13 @@ def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
     base = body.word(L.COPIES_AT, "ptr")
     none = fn.let(f"icmp eq ptr {base}, null")
     some = fn.let(f"icmp ne i64 {helpers}, 0")
-    adding, done = fn.label("copies"), fn.label("added")
-    fn.branch(fn.let(f"select i1 {none}, i1 false, i1 {some}"), adding, done)
-    fn.start(adding)
-    for t, to, place, count in reached:
-        source = fn.let(f"getelementptr i8, ptr {base}, i64 {place}")
-        fn.call(
-            "void", "qd_add_copies", ("ptr", "%frame"), ("i64", str(_KINDS[t.buffer.dtype.name])), ("ptr", to),
-            ("ptr", source), ("i64", count), ("i64", helpers),
-        )  # fmt: skip
-    fn.enter(done)
+    with fn.when(fn.let(f"select i1 {none}, i1 false, i1 {some}"), "copies", "added"):
+        for t, to, place, count in reached:
+            source = fn.let(f"getelementptr i8, ptr {base}, i64 {place}")
+            fn.call(
+                "void", "qd_add_copies", ("ptr", "%frame"), ("i64", str(_KINDS[t.buffer.dtype.name])), ("ptr", to),
+                ("ptr", source), ("i64", count), ("i64", helpers),
+            )  # fmt: skip
 
 
 def choose(fn: Function, number: int) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,6 @@ from quadrants_lab.backends.cpu.device import CpuDevice
 from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import ArrayParam, ConstParam, Executable, Frame, Param, ScalarParam
-from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
@@ -136,11 +135,10 @@ class CpuFrame(Frame):
         heap would exceed ``budget`` or `_MOST_IN_LANES`. ``passing`` changes nothing."""
         key = (budget, *caps)
         if key != self._caps:
-            slab, places = self._slab(caps)
+            places, slab = self.words.slab(caps, LINE)
             if slab >> 62:  # it would overflow a word of the frame
                 raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
-            for stack, cap, place in zip(self.words.stacks, caps, places, strict=True):
-                self.place_stack(stack, cap, place)
+            self.place_stacks(caps, places)
             lanes = self._lanes(slab, budget)
             self._block.set_word(L.LANES, lanes)
             self._block.set_word(L.SLAB_BYTES, slab * lanes)
@@ -155,27 +153,12 @@ class CpuFrame(Frame):
             lanes //= 2
         return lanes
 
-    def _slab(self, caps: Sequence[int]) -> tuple[int, list[int]]:
-        """Bytes of adstacks of one iteration, and where in them the slots of each stack begin. The tasks use the same
-        memory one after the other."""
-        layout, size, at = self.exe.layout, 0, 0
-        places: list[int] = []
-        task = -1
-        for stack, cap in zip(layout.stacks, caps, strict=True):
-            if layout.task_of[stack.id] != task:
-                task, at = layout.task_of[stack.id], 0
-            slots = 0 if stack.count_only else elements(stack.type, cap) * element_bytes(stack.type)
-            places.append(at)
-            at += -(-slots // LINE) * LINE
-            size = max(size, at)
-        return size, places
-
     def heap_bytes(self, caps: list[int]) -> int:
-        slab = self._slab(caps)[0]
+        _, slab = self.words.slab(caps, LINE)
         return slab * self._lanes(slab, 0) * self.device.threads
 
     def least_heap(self, caps: list[int]) -> tuple[int, int]:
-        return self.device.threads, self._slab(caps)[0] * self.device.threads
+        return self.device.threads, self.words.slab(caps, LINE)[1] * self.device.threads
 
     def stack_bytes(self) -> int:
         return self._block.word(L.SLAB_BYTES) // self._block.word(L.LANES)

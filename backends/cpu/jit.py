@@ -14,16 +14,17 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from quadrants_lab.backends import disk_cache, forks, llvm_binding as binding
-from quadrants_lab.backends._objects import linker
+from quadrants_lab.backends import disk_cache, forks, linker, llvm_binding as binding
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.llvm_binding import llvm
+from quadrants_lab.backends.llvm_binding import Machine, Module, llvm, text_of
 from quadrants_lab.ir.deep_recursion import syntax_tree
+from quadrants_lab.ir.importing import importing
 
 # The default limits of these searches make LLVM's time quadratic in the ifs of a kernel: how many blocks it considers
-# at a time when it chooses a register (10,000), and when it merges equal ends of blocks (150).
-_LINEAR = ("-grow-region-complexity-budget=100", "-tail-merge-threshold=20")
-_IMPROVING = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg")
+# at a time when it chooses a register (10,000), and when it merges equal ends of blocks (150); and in the accesses to
+# memory of a block: how many it orders by pairs when it schedules instructions (1,000).
+_LINEAR = (b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200")
+_IMPROVING = ("AlwaysInliner", "SROA", "InstCombine", "SimplifyCFG")
 ENTRY_NAME = "entry"  # the symbol of a kernel's code
 _names = itertools.count()
 _lock = forks.lock()  # one thread at a time uses LLVM's JIT and the start-up code
@@ -56,10 +57,11 @@ def target(cache: DiskCache | None = None) -> Target:
 
 
 def _ask_llvm() -> Target:
-    llvm.initialize_native_target()
-    processor, features = str(llvm.get_host_cpu_name()), str(llvm.get_host_cpu_features().flatten())
-    layout = str(_machine(processor, features).target_data)
-    return Target(str(llvm.get_process_triple()), layout, processor, features, tuple(llvm.llvm_version_info))
+    llvm.InitializeNativeTarget()
+    features = sorted(text_of("GetHostCPUFeatures")[1].split(","), key=lambda feature: feature[1:])
+    processor, described = text_of("GetHostCPUName")[1], ",".join(filter(None, features))
+    layout = _machine(processor, described).layout
+    return Target(text_of("GetProcessTriple")[1], layout, processor, described, binding.version())
 
 
 def _system() -> str | None:
@@ -75,35 +77,34 @@ def _system() -> str | None:
 
 
 @cache
-def target_machine() -> Any:
+def target_machine() -> Machine:
     """LLVM's target machine for this processor."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
+    llvm.InitializeNativeTarget()
+    llvm.InitializeNativeAsmPrinter()
+    llvm.InitializeNativeAsmParser()
     for option in _LINEAR:
-        llvm.set_option("", option)
+        llvm.SetCommandLine(b"", option)
     return _machine(target().processor, target().features)
 
 
 @cache
-def _machine_without_gathers() -> Any:
+def _machine_without_gathers() -> Machine:
     """One for which LLVM's own vectoriser does not gather, since on many processors that takes longer than one load
     after the other."""
     target_machine()
     return _machine(target().processor, f"{target().features},+prefer-no-gather")
 
 
-def _machine_for(module: Any) -> Any:
+def _machine_for(module: Module) -> Machine:
     """Gathers that lanes ask for are not taken apart, however."""
-    asked = any(f.name.startswith("llvm.vp.gather") for f in module.functions)
+    asked = "@llvm.vp.gather" in str(module.source)
     return target_machine() if asked or not vector_bytes() else _machine_without_gathers()
 
 
-def _machine(processor: str, features: str, level: int = 2) -> Any:
+@cache
+def _machine(processor: str, features: str, level: int = 2) -> Machine:
     """Its code is position independent, because it may lie far from what it calls."""
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=processor, features=features, opt=level, reloc="pic", codemodel="small", jit=True
-    )
+    return Machine("", processor, features, level, "pic", "small", jit=True)
 
 
 def triple_and_layout() -> tuple[str, str]:
@@ -123,13 +124,13 @@ def target_key() -> str:
     return f"{known.triple}/{known.processor}/{known.features}/llvm{known.version}"
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> Module:
     with _lock:
         target_machine()
         return binding.parse(text)
 
 
-def optimise(module: Any, vectorise: bool, unroll: bool) -> None:
+def optimise(module: Module, vectorise: bool, unroll: bool) -> None:
     """Optimises in place: for ``vectorise`` or ``unroll``, LLVM's passes that do this to loops, by its pipeline at -O2,
     else by the passes that improve the emitter's code, in a quarter of the time."""
     with _lock:
@@ -139,9 +140,9 @@ def optimise(module: Any, vectorise: bool, unroll: bool) -> None:
         )  # fmt: skip
 
 
-def object_code(module: Any) -> bytes:
+def object_code(module: Module) -> bytes:
     with _lock:
-        return bytes(_machine_for(module).emit_object(module))
+        return _machine_for(module).object_code(module)
 
 
 @binding.remembered
@@ -152,9 +153,9 @@ def compiled(text: str, vectorise: bool, unroll: bool) -> bytes:
     return object_code(module)
 
 
-def assembly(module: Any) -> str:
+def assembly(module: Module) -> str:
     with _lock:
-        return str(_machine_for(module).emit_assembly(module))
+        return _machine_for(module).assembly(module)
 
 
 class Code:
@@ -166,11 +167,19 @@ class Code:
 
 
 @cache
-def _linker() -> Any:
-    """LLVM's JITLink, which puts the sections of an object side by side. LLVM's older linker may put the sections too
-    far apart, for instance in a process in which CUDA has taken address space, and it then ends the process."""
+def _linker() -> tuple[Any, Any]:
+    """llvmlite's module, and LLVM's JITLink, which puts the sections of an object side by side. LLVM's older linker may
+    put the sections too far apart, for instance in a process in which CUDA has taken address space, and it then ends
+    the process."""
+    with importing():
+        import llvmlite.binding as llvmlite
+
     target_machine()
-    return llvm.create_lljit_compiler(_machine(*target()[2:4]), use_jit_link=True)
+    processor, features = target()[2:4]
+    machine = llvmlite.Target.from_default_triple().create_target_machine(
+        cpu=processor, features=features, opt=2, reloc="pic", codemodel="small", jit=True
+    )
+    return llvmlite, llvmlite.create_lljit_compiler(machine, use_jit_link=True)
 
 
 def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
@@ -178,13 +187,14 @@ def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
     if linker.usable(architecture()):
         with suppress(ValueError, LookupError, struct.error):
             return Code(*linker.linked(obj, exports, imports))
-    with _lock:
-        builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process()
+    with _lock, forks.llvm:
+        llvmlite, jit_link = _linker()
+        builder = llvmlite.JITLibraryBuilder().add_object_img(obj).add_current_process()
         for name in exports:
             builder.export_symbol(name)
         for name, address in imports.items():
             builder.import_symbol(name, address)
-        tracker = builder.link(_linker(), f"quadrants{next(_names)}")
+        tracker = builder.link(jit_link, f"quadrants{next(_names)}")
         return Code(tracker, {name: int(tracker[name]) for name in exports})
 
 
@@ -200,7 +210,7 @@ def relink(obj: bytes, export: str, imports: dict[str, int]) -> Code | None:
 
 _FOR_KERNELS = (
     "qd_parallel", "qd_poll", "qd_assert", "qd_overflow", "qd_print", "qd_copies", "qd_add_copies", "qd_copy_pages",
-    "qd_no_shares", "qd_sum_of_shares", "qd_product_of_shares",
+    "qd_move", "qd_no_shares", "qd_sum_of_shares", "qd_product_of_shares",
 )  # fmt: skip
 _FOR_PYTHON = ("qd_reset", "qd_start", "qd_stop", "qd_add_device", "qd_launch", "qd_call", "qd_drop_copies")
 _PYTHON_SYMBOLS = (
@@ -243,7 +253,7 @@ def _runtime_object(cache: DiskCache) -> bytes:
         return kept
     module = runtime_module(architecture(), *triple_and_layout())
     target_machine()
-    obj = bytes(_machine(*target()[2:4], 0).emit_object(module))
+    obj = _machine(*target()[2:4], 0).object_code(module)
     cache.put(name, obj)
     return obj
 
@@ -258,7 +268,7 @@ def _text(path: str) -> str:
         return file.read()
 
 
-def runtime_module(processor: str, triple: str, layout: str) -> Any:
+def runtime_module(processor: str, triple: str, layout: str) -> Module:
     """The LLVM module of runtime/*.c for a system. ``processor``: x86_64 or aarch64."""
     head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
     with _lock:

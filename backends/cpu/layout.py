@@ -25,7 +25,7 @@ COPIES = 8  # the most buffers of a task that workers have copies of, see `copie
 _AT = FAIL_VALUES + VALUES * WORD
 SLAB_BYTES, LANES, LAUNCH, REPLAY, COPIES_AT, COPIES_STRIDE, COPIES_SHIFT = range(_AT, _AT + 7 * WORD, WORD)
 _AT = COPIES_SHIFT + COPIES * WORD
-SHARES_AT, SHARE, HEAD_BYTES = range(_AT, _AT + 3 * WORD, WORD)
+SHARES_AT, SHARE, MOVE, HEAD_BYTES = range(_AT, _AT + 4 * WORD, WORD)
 
 # the device block
 (

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
 from quadrants_lab.backends.cpu import jit, tasks
-from quadrants_lab.backends.stage import Stage
+from quadrants_lab.backends.interface import Stage
+from quadrants_lab.backends.llvm_binding import Module
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 
@@ -20,7 +21,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     def emitted() -> tuple[list[str], list[int]]:
         return tasks.module(lowered(), options, *jit.triple_and_layout()).lines()
 
-    def optimised() -> object:
+    def optimised() -> Module:
         """A new module each time, because making code from one changes it."""
         module = jit.parse(with_locations(*emitted()))
         jit.optimise(module, *tasks.loop_passes(lowered()))

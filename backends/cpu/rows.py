@@ -7,7 +7,7 @@ from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cost import large
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.cpu.lanes import choose
+from quadrants_lab.backends.cpu.lanes import loop_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32
 
@@ -83,7 +83,7 @@ def adaptive(
     """As `iterations`, of a task whose trips are data. A group in lanes waits for its longest iteration. So each group
     runs in lanes, by ``wide``, or one iteration after the other, by ``narrow``, as `ir.traits.Scheduled.wait` says for
     the trips that its iterations are about to make. The choice depends on the data alone."""
-    found = choose.loop_of(task)
+    found = loop_of(task)
     assert found is not None
     (block, loop), p, fn = found, task.indices[0], wide.fn
     narrow.types[p.id] = p.type

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import estimate
-from quadrants_lab.backends.cpu.lanes import choose, vector_loops
+from quadrants_lab.backends.cpu import lanes as choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
+from quadrants_lab.backends.cpu.moves import moves
 from quadrants_lab.backends.lower import sums
 from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
@@ -51,6 +52,8 @@ class CpuSchedule(Parametrised):
     def _task(self, kernel: N.Kernel, task: N.Offload) -> N.Offload:
         if task.kind == "serial":
             return task
+        if moves(kernel, task):
+            return replace(task, moves=True, why="a copy of elements as they are")
         cycles, exact = estimate(task.body)
         grain = max(1, CHUNK_CYCLES // max(1, cycles)) if exact else 1
         task, why = _coloured(task)
@@ -183,7 +186,7 @@ def _sums(task: N.Offload, lanes: int, grain: int, exact: bool) -> str:
 def _vectorisable(task: N.Offload) -> bool:
     """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
     index, or reduces, and holds nothing that forbids vectors."""
-    return not task.lanes and vector_loops.vectorisable(task.body, task.kind != "serial")
+    return not (task.lanes or task.moves) and vector_loops.vectorisable(task.body, task.kind != "serial")
 
 
 def _ends_llvm(task: N.Offload) -> bool:
@@ -205,5 +208,5 @@ def _extremes(inside: Iterable[N.Stmt]) -> list[DType]:
     """The dtypes of which the statements take the least or the greatest."""
     return [
         s.type for s in inside
-        if isinstance(s, (N.Op, N.Atomic)) and (s.prim if isinstance(s, N.Op) else s.op) in N.MINMAX
+        if isinstance(s, N.Value) and (s.prim or s.atomic) in N.MINMAX
     ]  # fmt: skip

@@ -9,9 +9,9 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
+from quadrants_lab.backends.cpu import copies, jit, layout as L, moves, shares
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.cpu.lanes.choose import local_arrays
+from quadrants_lab.backends.cpu.lanes import local_arrays, lower_lanes
 from quadrants_lab.backends.cpu.rows import (
     Row,
     adaptive,
@@ -24,14 +24,10 @@ from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
-from quadrants_lab.backends.lower.cells import copied
-from quadrants_lab.backends.lower.digits import splits
+from quadrants_lab.backends.lower.cells import copied, splits
 from quadrants_lab.backends.pages import PAGE
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
-
-_lower_lanes = lazily("backends.cpu.lanes.functions", "lower_lanes")
 
 PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
 PAUSE = 16  # groups of iterations that run one by one where sums went to several elements, see `rows.aggregated`
@@ -80,6 +76,7 @@ class _Maker:
         self.kernel = kernel
         self.mod = mod
         self.entry, self.device, self.shares_at = entry, device, shares_at
+        self.strides = moves.reserve(entry, kernel.tasks)
         self.unit = Unit(kernel, options, L.frame_layout(kernel))
 
     def serial(self, task: N.Offload, number: int) -> None:
@@ -102,6 +99,9 @@ class _Maker:
             fn.call("void", "qd_copy_pages", ("ptr", to), ("ptr", of), ("i64", str(pages)), ("i64", str(PAGE)))
             return
         entry, total = self._bounds(task, number)
+        if task.moves:
+            moves.call(entry, task, self.unit.frame.bounds[number], self.strides)
+            return
         reached = copies.request(entry, task, total) if task.copies and task.sums != "serial" else []
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
         grain, timed = task.grain, int(task.timed)
@@ -300,11 +300,6 @@ def lowered(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
     """The passes from a kernel to what the emitters have spellings for, on this processor."""
     return devices.cpu(CpuSchedule(jit.vector_bytes() // 4, options.reproducible), lower_lanes, options)
-
-
-def lower_lanes(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that elementary functions of divergent values are calls; others are left to the C library."""
-    return _lower_lanes(kernel) if any(task.lanes for task in kernel.tasks) else kernel
 
 
 def lanes_at_once(task: N.Offload) -> int:

@@ -6,8 +6,8 @@ PTX can be made on any machine. It needs LLVM and, for elementary functions, NVI
 from functools import cache
 
 from quadrants_lab.backends._simt.backend import SimtBackend
-from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.cuda import toolkit
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "ptx")

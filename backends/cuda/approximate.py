@@ -149,12 +149,10 @@ def _reduce(body: SimtBody, ready: list[str]) -> None:
     for x in ready:
         bits = fn.let(f"bitcast float {x} to i32")
         all_bits = fn.let(f"or i32 {all_bits}, {bits}") if all_bits else bits
-    near = fn.let(f"icmp eq i32 {fn.let(f'and i32 {all_bits}, {_TWO}')}, 0")
-    far, join, before = fn.label("far"), fn.label("near"), fn.block
-    fn.branch(near, join, far)
-    fn.start(far)
-    made = [_reduced(fn, x) for x in ready]
-    last = fn.block
-    fn.enter(join)
+    far = fn.let(f"icmp ne i32 {fn.let(f'and i32 {all_bits}, {_TWO}')}, 0")
+    before = fn.block
+    with fn.when(far, "far", "near"):
+        made = [_reduced(fn, x) for x in ready]
+        last = fn.block
     for x, r in zip(ready, made, strict=True):
         body.reduced[x] = fn.phi("float", (x, before), (r, last))

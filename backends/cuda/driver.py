@@ -111,14 +111,17 @@ class Driver(simt.Driver):
     def wait_stream(self, stream: int) -> None:
         """Makes our stream wait for another one, unless that is the default stream, for which it waits anyway."""
         if stream > _DEFAULT_STREAM:
-            self.check(self.EventRecord(self._event, stream), "marking a stream")
-            self.check(self.cuStreamWaitEvent(self.stream, self._event, 0), "waiting for a stream")
+            self._order(stream, self.stream)
 
     def signal_stream(self, stream: int) -> None:
         """Makes another stream wait for ours."""
         if stream > _DEFAULT_STREAM:
-            self.check(self.EventRecord(self._event, self.stream), "marking a stream")
-            self.check(self.cuStreamWaitEvent(stream, self._event, 0), "waiting for a stream")
+            self._order(self.stream, stream)
+
+    def _order(self, first: Any, then: Any) -> None:
+        """Makes a stream wait for all that is in another one now."""
+        self.check(self.EventRecord(self._event, first), "marking a stream")
+        self.check(self.cuStreamWaitEvent(then, self._event, 0), "waiting for a stream")
 
     # --- code ---------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,11 @@ import hashlib
 from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from quadrants_lab.backends import forks, llvm_binding as binding
 from quadrants_lab.backends.cuda import toolkit
 from quadrants_lab.backends.disk_cache import DiskCache, default_path, key
-from quadrants_lab.backends.llvm_binding import llvm
+from quadrants_lab.backends.llvm_binding import Machine, Module
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.prims import PRIMS
 
@@ -31,7 +30,7 @@ target triple = "{triple}"
 """
 
 
-def function(name: str, machine: Any) -> str:
+def function(name: str, machine: Machine) -> str:
     """The LLVM IR of one function and of those that it calls, optimised for the target machine.
 
     Raises QuadrantsRuntimeError where there is no library, or no such function in it.
@@ -41,27 +40,27 @@ def function(name: str, machine: Any) -> str:
 
 
 @cache
-def _function(name: str, machine: Any) -> str:
+def _function(name: str, machine: Machine) -> str:
     def make() -> str:
-        part = llvm.parse_assembly(_FLUSH.format(layout=machine.target_data, triple=machine.triple))
-        part.link_in(_cut(llvm.parse_assembly(_common(machine)), [name], machine))
+        part = binding.parse(_FLUSH.format(layout=machine.layout, triple=machine.triple))
+        part.link(_cut(part.parsed(_common(machine)), [name], machine))
         binding.optimise(part, machine, level=3, loop_unrolling=False)
         return str(part)
 
     return _kept(f"{name}-{_version()}", make)
 
 
-def prepare(machine: Any) -> None:
+def prepare(machine: Machine) -> None:
     """Extracts the functions that primitives can call, where the cache does not have them yet."""
     with _lock:
         _common(machine)
 
 
 @cache
-def _common(machine: Any) -> str:
+def _common(machine: Machine) -> str:
     def make() -> str:
         names = [n + suffix for n in NAMES.values() for suffix in ("", "f")]
-        return str(_cut(llvm.parse_bitcode(_whole()), names, machine))
+        return str(_cut(binding.parse(_whole()), names, machine))
 
     return _kept(f"all-{_version()}", make)
 
@@ -74,21 +73,19 @@ def _whole() -> bytes:
     return path.read_bytes()
 
 
-def _cut(part: Any, names: Collection[str], machine: Any) -> Any:
+def _cut(part: Module, names: Collection[str], machine: Machine) -> Module:
     """Reduces the library to these functions and those that they call."""
-    part.triple, part.data_layout = machine.triple, str(machine.target_data)
+    part.set_system(machine.triple, machine.layout)
     missing = set(names)
-    for fn in part.functions:
+    for fn in part.functions():
         if not fn.is_declaration:
-            wanted = fn.name in missing
-            fn.linkage = "external" if wanted else "internal"
-            if wanted:
-                missing.discard(fn.name)
+            fn.export(fn.name in missing)
+            missing.discard(fn.name)
     if missing:
         raise QuadrantsRuntimeError(
             f"{toolkit.libdevice()} has no function {', '.join(sorted(missing))}", code="QL3011"
         )
-    binding.optimise(part, machine, ("global_dead_code_eliminate",))
+    binding.optimise(part, machine, ("GlobalDCE",))
     return part
 
 
@@ -100,7 +97,7 @@ def _version() -> str:
     """A hash of what the cached text depends on: the library, LLVM, the functions' names, and this file."""
     digest = hashlib.sha256(Path(__file__).read_bytes() + repr(NAMES).encode())
     digest.update(_whole())
-    digest.update(repr(llvm.llvm_version_info).encode())
+    digest.update(repr(binding.version()).encode())
     return digest.hexdigest()[:24]
 
 

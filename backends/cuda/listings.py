@@ -1,17 +1,15 @@
 """CUDA's stages as text: LLVM IR, PTX, and SASS where NVIDIA's tools are found; each line with its statement."""
 
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from quadrants_lab.backends import tools
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
-from quadrants_lab.backends.stage import Stage
+from quadrants_lab.backends.interface import Stage
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.nodes import NO_ID, Kernel
 from quadrants_lab.ir.options import CompileOptions
@@ -48,10 +46,10 @@ def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Call
 
     def sass() -> Stage:
         made = assembled(assembly(), chip, lines=True)
-        lines, ids = from_sass(disassembled(made.code))
-        count = sum(1 for line in lines if line.startswith("        /*"))
+        lines, ids = SASS.lines(disassembled(made.code))
+        count, words = SASS.count(lines), made.words()
         most = max((p.registers for p in made.programs), default=0)
-        return Stage("sass", "\n".join([*made.words(), *lines]), (*[NO_ID] * len(made.words()), *ids), count,
+        return Stage("sass", "\n".join([*words, *lines]), (*[NO_ID] * len(words), *ids), count,
                      code_bytes=16 * count, registers=(("registers", most),))  # fmt: skip
 
     made = {"llvm": llvm, "ptx": ptx}
@@ -106,14 +104,9 @@ def assembled(text: str, chip: int, lines: bool = False) -> Assembled:
     ptxas = toolkit.tool("ptxas")
     if not ptxas:
         raise QuadrantsRuntimeError("ptxas was not found: pip install nvidia-cuda-nvcc", code="QL3011")
-    with tempfile.TemporaryDirectory() as folder:
-        source, out = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        source.write_text(text)
-        options = ["-v", f"-arch=sm_{chip}", *(["-lineinfo"] if lines else [])]
-        done = tools.ran(ptxas, *options, "-o", str(out), str(source))
-        if done.returncode:
-            raise QuadrantsRuntimeError(f"ptxas refuses the PTX: {done.stderr.strip()[:2000]}", code="QL3012")
-        return Assembled(out.read_bytes(), tuple(_resources(done.stderr)))
+    options = ["-v", f"-arch=sm_{chip}", *(["-lineinfo"] if lines else [])]
+    code, words = tools.made(ptxas, text.encode(), "ptxas refuses the PTX", *options)
+    return Assembled(code, tuple(_resources(words)))
 
 
 def _resources(words: str) -> list[Resources]:
@@ -129,10 +122,7 @@ def _resources(words: str) -> list[Resources]:
 
 def disassembled(code: bytes) -> str:
     """The disassembly of a cubin by nvdisasm, with line numbers."""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(code)
-        file.flush()
-        done = tools.ran(toolkit.tool("nvdisasm"), "-c", "-g", file.name)
+    done = tools.listed(toolkit.tool("nvdisasm"), code, "-c", "-g")
     return done.stdout if not done.returncode else done.stderr
 
 
@@ -144,23 +134,9 @@ PTX = Assembly(
     re.compile(r"\s+// .*$"),
 )
 
-_LINE = re.compile(r'^\s*//## File ".*", line (\d+)')
-_CODE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/")
-
-
-def from_sass(text: str) -> tuple[list[str], list[int]]:
-    """Labels and instructions, and the statement id of each line."""
-    lines: list[str] = []
-    ids: list[int] = []
-    now = NO_ID
-    for line in text.splitlines():
-        found = _LINE.match(line)
-        if found:
-            now = int(found[1]) or NO_ID
-        elif _CODE.match(line):
-            lines.append(line.rstrip())
-            ids.append(now)
-        elif line.startswith((".text.", ".L_")):
-            lines.append(line.rstrip())
-            ids.append(NO_ID)
-    return lines, ids
+SASS = Assembly(
+    re.compile(r"\s+/\*[0-9a-f]{4,}\*/"),
+    re.compile(r"(?!\s+/\*[0-9a-f]{4,}\*/|\.text\.|\.L_)"),
+    re.compile(r"\s+$"),
+    re.compile(r'^\s*//## File ".*", line (\d+)'),
+)

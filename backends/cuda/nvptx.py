@@ -14,7 +14,7 @@ from quadrants_lab.backends._simt.body import SimtBody, Target
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.chips import PTX_VERSIONS, SHAPE
-from quadrants_lab.backends.llvm_binding import llvm
+from quadrants_lab.backends.llvm_binding import Machine, Module as Compiled, llvm
 from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
@@ -28,18 +28,16 @@ _lock = forks.lock()
 def _compute_halves_in_f32() -> None:
     """Makes LLVM compute f16 in f32. Flushing f32 denormals would otherwise flush those of f16 too, which have to be
     kept; rounded results are the same. The option holds for the process and can be set once."""
-    llvm.set_option("", "-nvptx-no-f16-math")
+    llvm.SetCommandLine(b"", b"-nvptx-no-f16-math")
 
 
 @cache
-def machine(chip: int) -> Any:
+def machine(chip: int) -> Machine:
     """LLVM's target machine."""
     with _lock:
         _compute_halves_in_f32()
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-        target = llvm.Target.from_triple(TRIPLE)
-        return target.create_target_machine(cpu=f"sm_{chip}", features=f"+ptx{PTX_VERSIONS[chip]}", opt=3)
+        binding.initialise_all()
+        return Machine(TRIPLE, f"sm_{chip}", f"+ptx{PTX_VERSIONS[chip]}", 3)
 
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
@@ -71,7 +69,7 @@ class Nvptx(Target):
         super().__init__()
         self.chip = chip
         self.name = f"sm_{chip}"
-        self.layout = str(machine(chip).target_data)
+        self.layout = machine(chip).layout
         self.own = OWN
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
@@ -142,19 +140,19 @@ OWN |= {f"unit_{prim}": approximate.unit(prim) for prim in ("sin", "cos")}
 # --- LLVM -------------------------------------------------------------------------------------------------------
 
 # NVIDIA's assembler optimises again, so few passes suffice; they make the code short, which shortens both compilations
-PASSES = ("sroa", "simplify_cfg", "instruction_combine", "simplify_cfg", "loop_rotate", "simplify_cfg")
+PASSES = ("SROA", "SimplifyCFG", "InstCombine", "SimplifyCFG", "LoopRotate", "SimplifyCFG")
 
 
-def optimised(text: str, chip: int, calls: list[str]) -> Any:
+def optimised(text: str, chip: int, calls: list[str]) -> Compiled:
     """The optimised LLVM module, with the functions ``calls`` of the math library inlined."""
     with _lock:
         target = machine(chip)
         module = binding.parse(text, library={name: libdevice.function(name, target) for name in calls})
-        for fn in module.functions:
+        for fn in module.functions():
             if not fn.is_declaration and fn.name in calls:
-                fn.linkage = "internal"
-                fn.add_function_attribute("alwaysinline")
-        binding.optimise(module, target, ("always_inliner", "global_dead_code_eliminate", *PASSES))
+                fn.export(False)
+                fn.add_attribute("alwaysinline")
+        binding.optimise(module, target, ("AlwaysInliner", "GlobalDCE", *PASSES))
         return module
 
 
@@ -163,9 +161,9 @@ def library_calls(module: Module) -> list[str]:
     return sorted(name for name in module.declared if name.startswith("__nv_"))
 
 
-def ptx(module: Any, chip: int) -> str:
+def ptx(module: Compiled, chip: int) -> str:
     with _lock:
-        return str(machine(chip).emit_assembly(module))
+        return machine(chip).assembly(module)
 
 
 @binding.remembered

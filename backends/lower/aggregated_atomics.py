@@ -125,11 +125,12 @@ class _Search:
     def _moved(self, v: int) -> int:
         """The value from which the value differs by a constant."""
         d = self.ranges.defs.get(v)
-        while isinstance(d, N.Op) and d.prim in ("add", "sub"):
-            constant = self.ranges.defs.get(d.args[1])
-            if not isinstance(constant, N.Const):
+        while d is not None and d.prim in ("add", "sub"):
+            first, second = d.operands()
+            by = self.ranges.defs.get(second)
+            if by is None or by.constant is None:
                 break
-            v = d.args[0]
+            v = first
             d = self.ranges.defs.get(v)
         return v
 
@@ -157,7 +158,7 @@ class _Search:
 
     def _is_row(self, d: N.Stmt) -> bool:
         """Whether it is the row of a box of iterations with long rows, which neighbouring threads have in common."""
-        if not isinstance(d, N.Op) or d.prim != "quot":
+        if d.prim != "quot":
             return False
-        size = self.ranges.range(d.args[1])
+        size = self.ranges.range(d.operands()[1])
         return size is None or size[1] >= _WARP

@@ -21,7 +21,7 @@ from quadrants_lab.ir.cell_order import FIRST
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, DType, i32, u1, u32, u64
-from quadrants_lab.ir.walk import reading, rewrite_in, types_of, uses
+from quadrants_lab.ir.walk import map_offloads, reading, rewrite_in, types_of, uses
 
 INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
 
@@ -60,10 +60,8 @@ class LowerAtomics(Parametrised):
                     ids[s.id] = _loop(b, s, buffers, s.id in read)
             return made
 
-        body = tuple(rewrite_in(t, partial(lowered, alone=t.kind == "serial")) for t in kernel.tasks)
-        if all(x is y for x, y in zip(body, kernel.body, strict=True)):
-            return kernel
-        return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
+        made = map_offloads(kernel, lambda t: rewrite_in(t, partial(lowered, alone=t.kind == "serial")))
+        return kernel if made is kernel else replace(made, buffers=buffers, next_id=b.next_id)
 
 
 def _slot(b: Builder, table: N.Buffer, word: int) -> int:

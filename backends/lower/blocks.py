@@ -125,7 +125,7 @@ class _Shared:
                 if s.buffer == name:
                     mine += 1
                     index = s.index[:2] == (block, loop.index.id)
-                    if loop.id not in self.direct or not index or isinstance(s, N.Atomic):
+                    if loop.id not in self.direct or not index or s.atomic:
                         return False
         return mine == sum(s.buffer == name for s in find(self.of.body, N.Access))
 

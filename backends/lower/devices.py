@@ -5,6 +5,7 @@ Passes for GPUs alone are imported when a GPU asks for them.
 """
 
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
+from quadrants_lab.backends.lower.asserts import trust_asserts
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
@@ -41,7 +42,7 @@ def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Pa
 def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
     own = "estimated" if options.fast_math else ""
     return (
-        lower_local_arrays, schedule, LowerCells(pages=True, wide=True),
+        trust_asserts, lower_local_arrays, schedule, LowerCells(pages=True, wide=True),
         LowerAdstacks(u64, lanes=False, numbered=True), lower_lanes, *llvm(LowerMath(), own),
     )  # fmt: skip
 
@@ -50,7 +51,7 @@ def c() -> Passes:
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
+        trust_asserts, LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
         *clike(formulas=("isnan", "isinf")), LowerAtomics(alone=True),
     )  # fmt: skip
 
@@ -130,8 +131,8 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
     from quadrants_lab.backends.lower.atomics import LowerAtomics
 
     return (
-        LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True), lower_random,
-        LowerMath(MATH, near=options.fast_math),
+        trust_asserts, LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True),
+        lower_random, LowerMath(MATH, near=options.fast_math),
         LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp", "cast")), LowerDivision(), lower_integers,
         lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(alone=True),
         LowerFormulas(("min", "max", "neg", "not", "lshr")),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import UNSIGNED, DType, f64, i32, i64
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 
 def _method(prim: str) -> Callable[..., X]:
@@ -107,11 +104,11 @@ class Scope:
         """2**k for an integer k for which this is a normal number."""
         return (k + (self.emax - 1)).shl(self.digits - 1).bitcast(self.t)
 
-    def polynomial(self, x: X, coefficients: Sequence[Fraction]) -> X:
+    def polynomial(self, x: X, coefficients: Sequence[float]) -> X:
         """The polynomial by Horner's rule; ``coefficients`` begin with the constant one."""
-        y = self.lit(float(coefficients[-1]))
+        y = self.lit(coefficients[-1])
         for c in reversed(coefficients[:-1]):
-            y = y * x + float(c)
+            y = y * x + c
         return y
 
     def balanced(self, x: X, terms: Sequence[X]) -> X:

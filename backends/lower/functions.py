@@ -10,10 +10,9 @@ Sources: argument reduction in parts after Cody and Waite (1980) and for large a
 exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
 """
 
-from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise
-from math import cos as cos_, factorial
+from math import factorial, log as log_, pi
 from typing import Any
 
 from quadrants_lab.backends.lower.expression import Scope, X
@@ -44,56 +43,37 @@ def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Fu
 # --- numbers --------------------------------------------------------------------------------------------------
 
 
-def _arctan_inverse(n: int, bits: int) -> int:
-    """arctan(1/n) * 2**bits, by its series."""
-    total = term = (1 << bits) // n
-    k, sign = 1, -1
-    while term:
-        term //= n * n
-        k, total = k + 2, total + sign * (term // (k + 2))
-        sign = -sign
-    return total
-
-
-@lru_cache(maxsize=2)
-def _pi(bits: int = 200) -> Fraction:
-    """By Machin's formula."""
-    return Fraction(4 * (4 * _arctan_inverse(5, bits) - _arctan_inverse(239, bits)), 1 << bits)
-
-
-@lru_cache(maxsize=1)
-def _ln2(bits: int = 300) -> Fraction:
-    """2 artanh(1/3)."""
-    return sum((Fraction(2, (2 * k + 1) * 3 ** (2 * k + 1)) for k in range(bits // 3)), Fraction(0))
-
-
-def _arctan(c: Fraction) -> Fraction:
-    """Of a number from 0 to 1."""
-    if c == 1:
-        return _pi() / 4
-    return sum((Fraction((-1) ** k, 2 * k + 1) * c ** (2 * k + 1) for k in range(200)), Fraction(0))
-
-
-def parts(x: Fraction, *bits: int) -> list[float]:
-    """``x`` as a sum of floats of so many bits each."""
-    out = []
-    for n in bits:
-        scale = 1
-        while abs(x) * scale < 1 << (n - 1):
-            scale *= 2
-        part = Fraction(round(x * scale), scale)
-        out.append(float(part))
-        x -= part
-    return out
-
-
-# bits of a float's significand, and the parts of pi/2 and ln 2 that sums of products with small integers are exact in
-_HALF_PI = {f32: (16, 16, 24), f64: (33, 33, 53)}
-_LN2 = {f32: (15, 24), f64: (40, 53)}
+INVERSE_PI, INVERSE_LN2 = 1 / pi, 1 / log_(2)
+# constants as sums of floats. pi/2 and ln 2: products of all of these but the last with small integers are exact
+HALF_PI = {
+    f32: (1.57080078125, -4.454399459064007e-06, -5.564431554416771e-11),
+    f64: (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21),
+}
+LN2 = {f32: (0.693145751953125, 1.428606765330187e-06), f64: (0.6931471805601177, -1.7239444525614835e-13)}
+TURN = 6.283203125, -1.781781975296326e-05  # 2 pi
+# arctan(n/4) for n = 1 to 4
+ARCTAN = {
+    f32: (
+        (0.244978666305542, -3.1786777654474463e-09), (0.46364760398864746, 5.01215868808913e-09),
+        (0.6435011029243469, 5.868937336117597e-09), (0.7853981852531433, -2.1855694143368964e-08),
+    ),
+    f64: (
+        (0.24497866312686414, 1.0698755618734451e-17), (0.4636476090008061, 2.2698777452961687e-17),
+        (0.6435011087932844, 1.5834785051444286e-17), (0.7853981633974483, 3.061616997868383e-17),
+    ),
+}  # fmt: skip
+# the coefficients of a polynomial p for which r + r**3 * p(r**2) is sin r up to pi/2: the one through as many points of
+# the series, close to what errs least
+HALF_TURN = {
+    f32: (-0.16666665965088837, 0.008333242177562945, -0.00019822741233503698, 2.634756501528874e-06),
+    f64: (
+        -0.16666666666666666, 0.008333333333333316, -0.00019841269841254974, 2.755731921916347e-06,
+        -2.5052107617016534e-08, 1.6058977313219768e-10, -7.643970307120811e-13, 2.7314447693994157e-15,
+    ),
+}  # fmt: skip
 NEAR = {f32: 400.0, f64: 1.0e6}  # where reduction in parts is accurate
 _TERMS_EXP = {f32: 8, f64: 14}
 _TERMS_SIN = {f32: 5, f64: 9}
-_TERMS_HALF_TURN = {f32: 4, f64: 8}
 _TERMS_LOG = {f32: 5, f64: 11}
 _TERMS_ATAN = {f32: 4, f64: 9}
 
@@ -103,15 +83,15 @@ _TERMS_ATAN = {f32: 4, f64: 9}
 
 def _exp_parts(s: Scope, x: X, tail: X | None = None) -> tuple[X, X]:
     """exp(x + tail) = 2**k * (1 + e): k (an integer of the float's width) and e, |x + tail| reduced to ln(2)/2."""
-    high, low = parts(_ln2(), *_LN2[s.t])
-    k = (x * float(1 / _ln2()) + 0.5).floor()
+    high, low = LN2[s.t]
+    k = (x * INVERSE_LN2 + 0.5).floor()
     a = x - k * high
     b = k * low
     if tail is not None:
         b = b - tail
     r = a - b
     error = (a - r) - b  # of the last subtraction
-    p = s.polynomial(r, [Fraction(1, factorial(n)) for n in range(2, _TERMS_EXP[s.t])])
+    p = s.polynomial(r, [1 / factorial(n) for n in range(2, _TERMS_EXP[s.t])])
     return k.cast(s.int), r + (r * r * p + error)
 
 
@@ -123,7 +103,7 @@ def _scale(s: Scope, x: X, k: X) -> X:
 
 def _exp_of(s: Scope, x: X, tail: X | None = None) -> X:
     k, e = _exp_parts(s, x, tail)
-    limit = float(s.emax * _ln2()) + 1
+    limit = s.emax * log_(2) + 1
     y = _scale(s, e + 1.0, k.clamp(-2 * s.emax, 2 * s.emax))
     y = (x > limit).select(s.lit(float("inf")), y)
     return (x < -limit - s.digits).select(s.lit(0.0), y)
@@ -154,11 +134,11 @@ def _log_split(s: Scope, x: X) -> tuple[X, X]:
 
 def _log_series(s: Scope, square: X) -> X:
     """(log(1 + f) - 2q) / q in powers of q = f/(2 + f), whose square is given."""
-    return square * s.polynomial(square, [Fraction(2, 2 * n + 1) for n in range(1, _TERMS_LOG[s.t])])
+    return square * s.polynomial(square, [2 / (2 * n + 1) for n in range(1, _TERMS_LOG[s.t])])
 
 
 def log(s: Scope, x: X) -> X:
-    high, low = parts(_ln2(), *_LN2[s.t])
+    high, low = LN2[s.t]
     m, k = _log_split(s, x)
     f = m - 1.0
     q = f / (f + 2.0)
@@ -183,7 +163,7 @@ def _log_edges(s: Scope, x: X, y: X) -> X:
 
 def _log_pair(s: Scope, x: X) -> tuple[X, X]:
     """The logarithm of a positive normal number as a sum of two floats."""
-    high, low = parts(_ln2(), *_LN2[s.t])
+    high, low = LN2[s.t]
     m, k = _log_split(s, x)
     f = m - 1.0
     d = f + 2.0
@@ -226,14 +206,31 @@ def pow(s: Scope, a: X, b: X) -> X:
 def _reduce_near(s: Scope, x: X) -> list[X]:
     """x less the nearest multiple k of pi/2: remainder, its tail, and k modulo 4 at least."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
-    shifted = x * float(2 / _pi()) + whole  # rounded to an integer, whose low bits it ends with
+    shifted = x * (2 * INVERSE_PI) + whole  # rounded to an integer, whose low bits it ends with
     k = shifted - whole
-    first, second, third = parts(_pi() / 2, *_HALF_PI[s.t])
+    first, second, third = HALF_PI[s.t]
     a = x - k * first
     b, b_error = s.sum(a, -(k * second))
     c = k * third
     r = b - c
     return [r, ((b - r) - c) + b_error, shifted.bitcast(s.int)]
+
+
+def _arctan_inverse(n: int, bits: int) -> int:
+    """arctan(1/n) * 2**bits, by its series."""
+    total = term = (1 << bits) // n
+    k, sign = 1, -1
+    while term:
+        term //= n * n
+        k, total = k + 2, total + sign * (term // (k + 2))
+        sign = -sign
+    return total
+
+
+@lru_cache(maxsize=1)
+def _pi(bits: int) -> int:
+    """pi * 2**bits, by Machin's formula."""
+    return 4 * (4 * _arctan_inverse(5, bits) - _arctan_inverse(239, bits))
 
 
 def _reduce_far(s: Scope, x: X) -> list[X]:
@@ -247,7 +244,7 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
     e = exponent.cast(i32) - (s.emax + s.digits - 2)
     place = e + (width - 2)
     count = (s.emax - s.digits + width) // width + 4
-    value = int(2 / _pi(2600) * (1 << (width * (count - 1))))
+    value = (2 << 2600 + width * (count - 1)) // _pi(2600)
     table = [s.int_lit(value >> (width * (count - 1 - n)) & ((1 << width) - 1), word) for n in range(count)]
     step = 1 << (count - 4).bit_length() - 1
     index = place.shr(width.bit_length() - 1)
@@ -270,7 +267,7 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
     turns = fraction.cast(s.t) * 2.0**-width + rest.cast(s.t) * 2.0 ** (-2 * width)
     k = (r0.lshr(width - 2) + (fraction < 0).cast(word)).bitcast(s.int)
     negative = x < 0.0
-    r = turns * float(_pi() / 2)
+    r = turns * (pi / 2)
     return [negative.select(-r, r), s.lit(0.0), negative.select(-k, k)]
 
 
@@ -294,9 +291,9 @@ def _sin_cos(s: Scope, x: X) -> tuple[X, X, X]:
     r, tail, k = _reduced(s, x)
     z = r * r
     n = _TERMS_SIN[s.t]
-    sine = s.polynomial(z, [Fraction((-1) ** m, factorial(2 * m + 1)) for m in range(1, n)])
+    sine = s.polynomial(z, [(-1) ** m / factorial(2 * m + 1) for m in range(1, n)])
     sine = r + (r * z * sine + tail)
-    cosine = s.polynomial(z, [Fraction((-1) ** m, factorial(2 * m)) for m in range(2, n + 1)])
+    cosine = s.polynomial(z, [(-1) ** m / factorial(2 * m) for m in range(2, n + 1)])
     half = z * 0.5
     w = 1.0 - half
     cosine = w + (((1.0 - w) - half) + (z * z * cosine - r * tail))
@@ -309,37 +306,19 @@ def _quarter(s: Scope, sine: X, cosine: X, k: X) -> X:
     return ((k & 2) == 0).select(y, -y)
 
 
-@lru_cache(maxsize=2)
-def _half_turn(n: int) -> list[float]:
-    """The n coefficients of a polynomial p for which r + r**3 * p(r**2) is sin r up to pi/2: the one through n points
-    of the series, close to what errs least."""
-    width = Fraction(float(_pi() / 2) ** 2)  # where exactly the nodes lie does not matter
-    nodes = [width * Fraction((1 + round(cos_((k + 0.5) * float(_pi()) / n), 3)) / 2) for k in range(n)]
-    table = [sum(Fraction((-1) ** m, factorial(2 * m + 1)) * z ** (m - 1) for m in range(1, 18)) for z in nodes]
-    for order in range(1, n):  # Newton's divided differences
-        for k in range(n - 1, order - 1, -1):
-            table[k] = (table[k] - table[k - 1]) / (nodes[k] - nodes[k - order])
-    coefficients = [Fraction(0)] * n
-    for k in range(n - 1, -1, -1):
-        coefficients = [table[k] - nodes[k] * coefficients[0]] + [
-            below - nodes[k] * here for below, here in pairwise(coefficients)
-        ]
-    return [float(c) for c in coefficients]
-
-
 def _fast_circle(s: Scope, x: X, quarters: int) -> X:
     """sin(x + quarters * pi/2) within 3.5 units, for 0 or 1 quarters. A sum with 1.5 * 2**23 (f64: 2**52) is rounded to
     an integer, the number of half turns, whose low bit it ends with."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
-    turns = x * float(1 / _pi())
+    turns = x * INVERSE_PI
     shifted = (turns + 0.5 if quarters else turns) + whole
     turns = shifted - whole
     turns = turns - 0.5 if quarters else turns
     r = x
-    for part in parts(_pi(), *_HALF_PI[s.t]):
-        r = r - turns * part
+    for part in HALF_PI[s.t]:
+        r = r - turns * (2 * part)
     z = r * r
-    terms = [s.lit(c) for c in _half_turn(_TERMS_HALF_TURN[s.t])]
+    terms = [s.lit(c) for c in HALF_TURN[s.t]]
     p = s.balanced(z, terms)
     # the sign of r, which processors find while they compute p: what waits for each other is fewer operations
     r = (r.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
@@ -353,9 +332,9 @@ def _by_unit(s: Scope, x: X, name: str) -> X:
     """The device's own function of x less a multiple of 2 pi, in -pi .. pi, where NVIDIA's is off by 2**-21 at most. It
     rounds sines to multiples of about 2**-22, so the sine of a small number is the number."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
-    turns = x * float(1 / (2 * _pi())) + whole - whole
+    turns = x * (INVERSE_PI / 2) + whole - whole
     r = x
-    for part in parts(2 * _pi(), 12, 24):
+    for part in TURN:
         r = r - turns * part
     y = X(s.b, s.b.op(name, r.id))
     return (x.abs() < SMALL).select(x, y) if name == "sin" else y
@@ -396,14 +375,13 @@ def atan2(s: Scope, y: X, x: X) -> X:
     c = (n / d * 4.0 + 0.5).floor() * 0.25
     u = (n - c * d) / (d + c * n)
     z = u * u
-    p = u + u * z * s.polynomial(z, [Fraction((-1) ** m, 2 * m + 1) for m in range(1, _TERMS_ATAN[s.t] + 1)])
+    p = u + u * z * s.polynomial(z, [(-1) ** m / (2 * m + 1) for m in range(1, _TERMS_ATAN[s.t] + 1)])
     high, low = s.lit(0.0), s.lit(0.0)
-    for quarter in range(1, 5):
-        h, lo = parts(_arctan(Fraction(quarter, 4)), s.digits, s.digits)
+    for quarter, (h, lo) in enumerate(ARCTAN[s.t], 1):
         here = c == quarter / 4
         high, low = here.select(s.lit(h), high), here.select(s.lit(lo), low)
     r = high + (low + p)
-    half_pi, half_pi_low = parts(_pi() / 2, s.digits, s.digits)
+    half_pi, half_pi_low = (2 * part for part in ARCTAN[s.t][3])
     r = (ay > ax).select(half_pi - (r - half_pi_low), r)
     r = (x.bitcast(s.int) < 0).select(2 * half_pi - (r - 2 * half_pi_low), r)
     return (x.is_nan() | y.is_nan()).select(x + y, r.copysign(y))

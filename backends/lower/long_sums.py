@@ -114,7 +114,7 @@ def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
         if used.get(p.id) != 1 or (p.id != sum.args[0] and (sum.prim == "sub" or p.id != sum.args[1])):
             return False
     accesses = [*find(task.body, N.Access)]
-    adds = {s.id for s in accesses if isinstance(s, N.Atomic) and s.op in ("add", "sub") and s.id not in used}
+    adds = {s.id for s in accesses if s.atomic in ("add", "sub") and s.id not in used}
     others = {classes[s.buffer] for s in accesses if s.id not in adds}
     return all(
         isinstance(s, N.Atomic) and s.id in adds and classes[s.buffer] not in others

@@ -16,6 +16,8 @@ from quadrants_lab.ir.walk import find, map_blocks, rewrite, types_of
 @deeply_recursive
 def lower_random(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no random: a draw is a hash of builtins (seed, launch, iteration) and counts."""
+    if not any(find(kernel.body, N.Random)):
+        return kernel
     counts: dict[int, N.Buffer] = {}  # by site
     b = Builder(kernel.next_id, types_of(kernel.body))
 
@@ -43,8 +45,6 @@ def lower_random(kernel: N.Kernel) -> N.Kernel:
         return (*start, *rewrite(block, draw))
 
     body = tuple(map_blocks(task, lowered) for task in kernel.body)
-    if b.next_id == kernel.next_id:
-        return kernel
     return replace(kernel, buffers=kernel.buffers | {c.name: c for c in counts.values()}, body=body, next_id=b.next_id)
 
 

@@ -11,7 +11,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import map_blocks, reading, same_or, types_of, walk
 
 
 class Site:
@@ -34,7 +34,7 @@ class Site:
     def constant(self, x: X) -> Any:
         """The value of a constant, else None."""
         d = self.ranges.defs.get(x.id)
-        return d.value if isinstance(d, N.Const) else None
+        return None if d is None else d.constant
 
     def range(self, x: X) -> Range:
         """Least and greatest value of an integer."""
@@ -103,7 +103,7 @@ def _without_duplicates(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int
     first: dict[object, int] = {}
     same: dict[int, int] = {}
     for m in made:
-        m = m.with_operands(tuple(same.get(i, i) for i in m.operands()))
+        m = reading(m, same)
         if isinstance(m, (N.Const, N.Op, N.Call)):
             what = repr(m.value) if isinstance(m, N.Const) else m.prim if isinstance(m, N.Op) else m.function
             known = first.setdefault((type(m), m.type, what, m.operands()), m.id)
@@ -136,14 +136,11 @@ class _Rewriter:
         with self.b.block() as out:
             for s in block:
                 self.stmt(s, "")
-        same = len(out) == len(block) and all(a is b for a, b in zip(out, block, strict=True))
-        return block if same else tuple(out)
+        return same_or(block, out)
 
     def stmt(self, s: N.Stmt, ruled: str) -> None:
         """``ruled``: the primitive whose rule has made the statement, or ""."""
-        b, ids = self.b, self.ids
-        if any(i in ids for i in s.operands()):
-            s = s.with_operands(tuple(ids.get(i, i) for i in s.operands()))
+        b, s = self.b, reading(s, self.ids)
         if isinstance(s, N.Op) and s.prim in self.rules and s.prim != ruled and self.where(s):
             b.span, b.adjoint_of = s.span, s.adjoint_of
             with b.block() as made:
@@ -153,11 +150,7 @@ class _Rewriter:
                 made, same = _without_duplicates(made)
                 self._replace(s, X(b, same.get(x.id, x.id)), made)
                 return
-        if (blocks := s.blocks()) != ():
-            new = tuple(self.block(inner) for inner in blocks)
-            if any(x is not y for x, y in zip(blocks, new, strict=True)):
-                s = s.with_blocks(new)
-        b.stmts.append(s)
+        b.stmts.append(map_blocks(s, self.block))
 
     def _replace(self, s: N.Op, x: X, made: list[N.Stmt]) -> None:
         known = self.ranges.range(s.id) if s.type.is_int else None

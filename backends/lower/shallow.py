@@ -7,13 +7,14 @@ Each if hands its results to the later ones, which read them only where it has r
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import rename, types_of, uses
+from quadrants_lab.ir.walk import map_blocks, rename, types_of, uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,8 @@ class _Flat:
             for s in block:
                 if isinstance(s, N.If) and level + 1 >= self.most and _levels((s,)) > 1:
                     self.flat(s, None, uses((s,)))
-                elif s.blocks():
-                    self.b.stmts.append(
-                        s.with_blocks(tuple(self.block(inner, level + isinstance(s, N.If)) for inner in s.blocks()))
-                    )
                 else:
-                    self.b.stmts.append(s)
+                    self.b.stmts.append(map_blocks(s, partial(self.block, level=level + isinstance(s, N.If))))
         return tuple(out)
 
     def flat(self, s: N.If, runs: int | None, read: dict[int, int]) -> None:

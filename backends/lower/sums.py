@@ -74,10 +74,10 @@ def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, 
 
     def parts(id: int) -> tuple[int, int]:
         made = shared.get(id)
-        if isinstance(made, N.Const):
-            return N.NO_ID, int(made.value)
-        if isinstance(made, N.Op) and made.prim in ("add", "sub"):
-            (a, m), (b, n) = map(parts, made.args)
+        if made is not None and made.constant is not None:
+            return N.NO_ID, int(made.constant)
+        if made is not None and made.prim in ("add", "sub"):
+            (a, m), (b, n) = map(parts, made.operands())
             if b == N.NO_ID:
                 return a, m + n if made.prim == "add" else m - n
             if a == N.NO_ID and made.prim == "add":
@@ -85,7 +85,7 @@ def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, 
         return id, 0
 
     pairs = [(parts(i), parts(j)) for i, j in zip(s.index, fixed, strict=False)]
-    return not isinstance(s, N.Atomic) and s.buffer == name and any(a == b and m != n for (a, m), (b, n) in pairs)
+    return not s.atomic and s.buffer == name and any(a == b and m != n for (a, m), (b, n) in pairs)
 
 
 def uniform(task: N.Offload) -> dict[int, N.Value]:
@@ -109,7 +109,7 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
     that operation."""
     read, found = uses(body), dict[str, set[str]]()
     for s in find(body, N.Access):
-        op = s.op if isinstance(s, N.Atomic) and not read.get(s.id) else ""
+        op = "" if read.get(s.id) else s.atomic
         found.setdefault(s.buffer, set()).add(_FAMILY.get(op, "") if kernel.buffers[s.buffer].ndim == 0 else "")
     return {name: op for name, (op, *others) in found.items() if op and not others}
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import lazily
 
 if TYPE_CHECKING:

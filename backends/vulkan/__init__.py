@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadrants_lab.backends._spirv.target import Target
-    from quadrants_lab.backends.stage import Stage
+    from quadrants_lab.backends.interface import Stage
     from quadrants_lab.backends.vulkan.device import Device
     from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions

@@ -3,7 +3,7 @@
 A launch is submitted at once where fewer than `_SUBMISSIONS` run. Otherwise launches are gathered, up to `MOST`, until
 there is room or a wait begins. Launches run in order. A submission is one primary command buffer that executes those of
 its launches, because drivers take long for each submission. The work in flight is bounded by two parts of
-`_gpu.flight`, because Ctrl-C cannot cancel it.
+`_gpu.device`, because Ctrl-C cannot cancel it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from typing import Any, Generic, Protocol, TypeVar
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.flight import LEAST, PART, Cost, learn
+from quadrants_lab.backends._gpu.device import LEAST, PART, Cost, learn
 from quadrants_lab.backends.vulkan import api
 
 Reused = TypeVar("Reused", bound="Launch")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.flight import LEAST, Cost
+from quadrants_lab.backends._gpu.device import LEAST, Cost
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical, barrier
 from quadrants_lab.backends.vulkan.memory import STAGING, Piece, Pool

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import importing, lazily
 
 if TYPE_CHECKING:

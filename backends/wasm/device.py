@@ -12,6 +12,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from math import prod
 from typing import Any
@@ -57,6 +58,21 @@ def _tick() -> None:
             if any(d.launching for d in [*_devices]):  # one that began before the event was cleared
                 _awake.set()
                 idle = 0
+
+
+def _wake() -> None:
+    """Begins to tick, unless there is a thread that does. Where the system has no thread left, a Ctrl-C has to wait for
+    the launch."""
+    if _awake.is_set():
+        return
+    ticking = threading.Thread(target=_tick, name="quadrants_lab epochs", daemon=True)
+    try:
+        _awake.set()
+        with suppress(RuntimeError):
+            ticking.start()
+    finally:
+        if not ticking.is_alive():  # a Ctrl-C may have come first
+            _awake.clear()
 
 
 class _Piece:
@@ -174,14 +190,9 @@ class Device(GpuDevice):
         """Runs the function. Raises what a signal handler raises; the function has ended then."""
         given = ffi.wasmtime_val_t()
         given.of.i32 = argument if argument < 1 << 31 else argument - (1 << 32)
-        self.launching = True
-        if not _awake.is_set():
-            _awake.set()
-            try:
-                threading.Thread(target=_tick, name="quadrants_lab epochs", daemon=True).start()
-            except RuntimeError:  # the system has no thread left: a Ctrl-C has to wait for the launch
-                _awake.clear()
         try:
+            self.launching = True
+            _wake()
             arguments = ctypes.byref(function._func), ctypes.byref(given), 1, None, 0
             return self._ran(partial(ffi.wasmtime_func_call_async, self.context, *arguments))
         finally:

@@ -13,7 +13,6 @@ from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends.disk_cache import Keep, forget
-from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.backends.wasm.device import Device, engine
 from quadrants_lab.backends.wasm.emitter import module
 from quadrants_lab.backends.wasm.lanes import LaneSchedule
@@ -82,17 +81,10 @@ class Frame(GpuFrame):
 
     def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
         """The stacks of one iteration. Tasks use the same memory one after the other."""
-        at: dict[int, int] = {}
-        most, lanes, here, own, task = 0, 1, 0, 1, -1
-        for s, cap in zip(self.words.stacks, caps, strict=True):
-            if self.words.task_of[s.id] != task:
-                task, here = self.words.task_of[s.id], 0
-                own = max(1, self.exe.tasks[task].lanes)
-                lanes = max(lanes, own)
-            at[s.id] = here
-            here += 0 if s.count_only else elements(s.type, cap) * element_bytes(s.type) * own
-            most = max(most, here // own)
-        return HeapPlan(lanes, at, most, most * lanes)
+        places, most = self.words.slab(caps)
+        own = {s.id: max(1, self.exe.tasks[self.words.task_of[s.id]].lanes) for s in self.words.stacks}
+        lanes = max(own.values(), default=1)
+        return HeapPlan(lanes, {stack: at * own[stack] for stack, at in places.items()}, most, most * lanes)
 
     def launch(self) -> int:
         self._begin_launch()

@@ -1,10 +1,11 @@
 """Which values and variables of a block may differ between lanes."""
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, of_kind
 
 

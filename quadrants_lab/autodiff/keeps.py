@@ -119,8 +119,9 @@ def save_overwritten(kernel: N.Kernel, keeps: Keeps) -> N.Kernel:
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=False)}
     b = Builder(kernel.next_id, types_of(kernel.body))
     body: list[N.Stmt] = []
+    sizes = size_types(kernel.args, buffers)
     for number, task in enumerate(kernel.body):
-        body += [copied(b, s, kernel.args, buffers, s.buffer, s.slot) for s in keeps.of(number)]
+        body += [copied(b, s, sizes, buffers, s.buffer, s.slot) for s in keeps.of(number)]
         body.append(task)
     if keeps.temporaries:
         pairs = [(buffers[t], buffers[slot]) for t, slot in keeps.temporaries.items()]
@@ -168,9 +169,10 @@ def _serial(b: Builder, build: Callable[[], None]) -> N.Offload:
 
 
 def copied(
-    b: Builder, saved: Saved, args: tuple[N.Arg, ...], buffers: Mapping[str, N.Buffer], source: str, target: str
+    b: Builder, saved: Saved, sizes: Mapping[str, DType], buffers: Mapping[str, N.Buffer], source: str, target: str
 ) -> N.Offload:
-    """The task that copies the box between its buffer and one of its scratch buffers, in either direction."""
+    """The task that copies the box between its buffer and one of its scratch buffers, in either direction. ``sizes``:
+    see `size_types`."""
     b.span, b.adjoint_of = saved.written, N.NO_ID
 
     def copy(index: Ids, within: Ids) -> None:
@@ -178,7 +180,7 @@ def copied(
         value = b.load(buffers[source], at.get(source, within))
         b.store(buffers[target], at.get(target, within), value)
 
-    return task_over(b, saved.box, size_types(args, buffers), copy)
+    return task_over(b, saved.box, sizes, copy)
 
 
 def without_checkpoints(task: N.Offload) -> N.Offload:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
+from quadrants_lab.analysis.boxes import size_types
 from quadrants_lab.analysis.dependence import other_iterations
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.activity import active_values
@@ -127,7 +128,8 @@ def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]]
     was kept."""
     b, kernel = made.b, made.kernel
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
-    body: list[N.Stmt] = [copied(b, s, kernel.args, buffers, s.buffer, s.final) for s in keeps.saved]
+    sizes = size_types(kernel.args, buffers)
+    body: list[N.Stmt] = [copied(b, s, sizes, buffers, s.buffer, s.final) for s in keeps.saved]
     if keeps.saved:
         body.append(set_changed(b, buffers, 1))
     needed = tuple(task for _, task in tasks)
@@ -135,11 +137,11 @@ def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]]
     for number in reversed(range(len(kernel.body))):
         for n, task in tasks:
             if n == number:
-                body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_before(number)]
+                body += [copied(b, s, sizes, buffers, s.slot, s.buffer) for s in keeps.put_before(number)]
                 body.append(task)
         if any(n < number for n, _ in tasks):
-            body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_after(number)]
-    body += [copied(b, s, kernel.args, buffers, s.final, s.buffer) for s in keeps.saved]
+            body += [copied(b, s, sizes, buffers, s.slot, s.buffer) for s in keeps.put_after(number)]
+    body += [copied(b, s, sizes, buffers, s.final, s.buffer) for s in keeps.saved]
     if keeps.saved:
         body.append(set_changed(b, buffers, 0))
     return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id, mode=mode)

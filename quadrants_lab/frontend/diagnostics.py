@@ -322,6 +322,16 @@ def names_in(*nodes: ast.AST) -> Iterator[ast.Name]:
     return (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
+def is_none(node: ast.AST | None) -> bool:
+    """Whether the expression is the constant None."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def entries_of(node: ast.expr, n: int = 1) -> list[ast.expr]:
+    """The expressions of the entries of a tuple; any other expression ``n`` times."""
+    return node.elts if isinstance(node, ast.Tuple) else [node] * n
+
+
 def id_of(node: ast.AST | None) -> str:
     """The name that an expression is; "" for any other expression."""
     return getattr(node, "id", "")

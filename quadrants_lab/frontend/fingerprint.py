@@ -10,14 +10,14 @@ instances only the attributes that are read by name are described. A fingerprint
 used in any other way, has no rule here, or runs Python code at compile time: such a kernel is compiled in each process.
 """
 
-import hashlib
 import inspect
 import os
 import sys
 import types
+from _blake2 import blake2b  # hashlib loads OpenSSL, which takes 3 ms
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from enum import Enum
+from enum import Enum, EnumMeta
 from itertools import chain
 from typing import Any
 
@@ -169,34 +169,30 @@ class Fingerprint:
 
     def _other(self, value: Any, kind: type) -> None:
         module = str(getattr(value, "__module__", None) or "")
-        if isinstance(value, types.ModuleType):
-            self._add(value, f"module {value.__name__}")
-        elif isinstance(value, type):
-            self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
-        elif isinstance(value, np.generic) or kind is np.ndarray:
-            if value.dtype.hasobject or value.nbytes > MOST_BYTES:
+        match value:
+            case types.ModuleType():
+                self._add(value, f"module {value.__name__}")
+            case type():
+                self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
+            case types.FunctionType() if not _is_ours(module):
+                self._function(value, value.__annotations__)
+            case types.FunctionType(__closure__=None) | types.BuiltinFunctionType(__self__=types.ModuleType()):
+                self.texts.append(f"function {module}.{value.__qualname__}")
+            case types.MethodType():
+                self.texts.append("method")
+                self._describe(value.__func__)
+                self._describe(value.__self__)
+            case types.GenericAlias() if kind is types.GenericAlias:
+                self._transparent("alias", (value.__origin__, *value.__args__))
+            case _ if isinstance(value, np.generic) or kind is np.ndarray:
+                if value.dtype.hasobject or value.nbytes > MOST_BYTES:
+                    raise IndescribableError
+                self.texts.append(f"{value.dtype!r} {value.shape} {blake2b(value.tobytes()).hexdigest()}")
+            case _ if _stands_for_more(value, kind):
                 raise IndescribableError
-            self.texts.append(f"{value.dtype!r} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
-        elif kind is types.FunctionType and not _is_ours(module):
-            self._function(value, value.__annotations__)
-        elif (kind is types.FunctionType and not value.__closure__) or _is_builtin(value):
-            self.texts.append(f"function {module}.{value.__qualname__}")
-        elif kind is types.MethodType:
-            self.texts.append("method")
-            self._describe(value.__func__)
-            self._describe(value.__self__)
-        elif kind is types.GenericAlias:
-            self._transparent("alias", (value.__origin__, *value.__args__))
-        elif (
-            isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
-            or kind.__module__ in ("typing", "functools")  # their objects stand for others
-            or inspect.getattr_static(kind, "__getattribute__") is not object.__getattribute__
-            or any(hasattr(value, mark) for mark in _RULES)
-        ):
-            raise IndescribableError
-        else:
-            self._add(value, f"object {callable(value)} {getattr(kind, '__qd_data_oriented__', '')}")
-            self._describe(kind)
+            case _:
+                self._add(value, f"object {callable(value)} {getattr(kind, '__qd_data_oriented__', '')}")
+                self._describe(kind)
 
     def _add(self, value: Any, text: str) -> None:
         """Describes an object that has an identity, and gives it the next number."""
@@ -224,8 +220,9 @@ class Fingerprint:
         self._transparent("defaults", (fn.__defaults__, fn.__kwdefaults__))
         for name in annotated:
             given = fn.__annotations__.get(name)
-            self._transparent(name, () if isinstance(given, type) else (given,))
-            if isinstance(given, type):
+            described = isinstance(given, type)
+            self._transparent(name, () if described else (given,))
+            if described:
                 self._describe(given)
 
 
@@ -308,6 +305,16 @@ def is_pure(fn: Any) -> bool:
     return False
 
 
+def _stands_for_more(value: Any, kind: type) -> bool:
+    """Whether the attributes of an object that are read do not say all that the front end knows of it."""
+    return (
+        isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
+        or kind.__module__ in ("typing", "functools")  # their objects stand for others
+        or inspect.getattr_static(kind, "__getattribute__") is not object.__getattribute__
+        or any(hasattr(value, mark) for mark in _RULES)
+    )
+
+
 def _is_opaque(value: Any) -> bool:
     """Whether the object's description leaves its content out: only attributes that are read by name are described."""
     kind = type(value)
@@ -323,39 +330,44 @@ def _is_opaque(value: Any) -> bool:
 def _follows_from_owner(owner: Any, name: str) -> bool:
     """Whether the owner's description determines the attribute."""
     kind = type(owner)
-    if isinstance(owner, Enum):
-        static = inspect.getattr_static
-        return name in ("name", "value") and static(kind, name) is static(Enum, name)
-    if isinstance(owner, types.FunctionType):
-        return _is_ours(owner.__module__)
-    if isinstance(owner, type) and _is_ours(owner.__module__):  # a class of this package, not one made at run time
-        return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
-    named = name in getattr(kind, "_fields", ())
-    return named or kind in (*_VALUES, float, list, dict, tuple, np.ndarray, DType) or isinstance(owner, np.generic)
+    match owner:
+        case Enum():
+            static = inspect.getattr_static
+            return name in ("name", "value") and static(kind, name) is static(Enum, name)
+        case types.FunctionType():
+            return _is_ours(owner.__module__)
+        case type() if _is_ours(owner.__module__):  # a class of this package, not one made at run time
+            return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
+        case np.generic():
+            return True
+    known = (*_VALUES, float, list, dict, tuple, np.ndarray, DType)
+    return kind in known or name in getattr(kind, "_fields", ())
 
 
 def _lookup(owner: Any, name: str) -> Any:
     """The value of a name or attribute, for the kernel that is being compiled; IndescribableError where looking it up
     would run the program's Python code."""
-    if isinstance(owner, types.FunctionType):
-        try:
-            return meaning(owner, name)
-        except KeyError:
-            return _ABSENT
-    if isinstance(owner, types.ModuleType) and _is_ours(owner.__name__):
-        return _lookup_in_ours(owner, name)
+    match owner:
+        case types.FunctionType():
+            try:
+                return meaning(owner, name)
+            except KeyError:
+                return _ABSENT
+        case types.ModuleType() if _is_ours(owner.__name__):
+            return _lookup_in_ours(owner, name)
     value = _means_now(owner, name)  # even if the kernel knows another value, it has to be one that can be described
     return value if value is _ABSENT else recall(owner, name, lambda: value)
 
 
 def _means_now(owner: Any, name: str) -> Any:
-    if isinstance(owner, types.ModuleType):
-        value = vars(owner).get(name, _ABSENT)
-        if type(owner) is not types.ModuleType or (value is _ABSENT and "__getattr__" in vars(owner)):
-            raise IndescribableError
-        return value
-    if isinstance(owner, type) and issubclass(owner, Enum) and name in owner.__members__:
-        return owner.__members__[name]
+    match owner:
+        case types.ModuleType():
+            value = vars(owner).get(name, _ABSENT)
+            if type(owner) is not types.ModuleType or (value is _ABSENT and "__getattr__" in vars(owner)):
+                raise IndescribableError
+            return value
+        case EnumMeta() if name in owner.__members__:
+            return owner.__members__[name]
     value = inspect.getattr_static(owner, name, _ABSENT)
     if value is _ABSENT and not hasattr(type(owner), "__getattr__"):
         return _ABSENT

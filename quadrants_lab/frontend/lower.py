@@ -3,7 +3,6 @@
 import ast
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.op_table import OPS
@@ -13,7 +12,7 @@ from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unro
 from quadrants_lab.frontend.syntax.funcs import parameters, return_parts, returned_types
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import Context, FieldAccessHook, Frame
-from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
+from quadrants_lab.frontend.values.values import ArgRef, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import with_adjoint
 from quadrants_lab.ir.deep_recursion import check_depth
@@ -94,4 +93,4 @@ def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
             buffer = with_adjoint(cx.buffers, buffer) if spec.grad else buffer
             return Mem(buffer, name, spec.element_shape, clamp=spec.clamp)
     value = cx.wrap(spec.value, name)
-    return replace(value, fixed="a template argument") if isinstance(value, Lit) else value
+    return value if value.constant is None else value.pinned("a template argument")

@@ -15,8 +15,8 @@ from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType
 
-_TOKEN = re.compile(r'\s*("[^"]*"|[(),=]|-?\w+|\S)')
-_UPPER = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_TOKEN = r'\s*("[^"]*"|[(),=]|-?\w+|\S)'
+_UPPER = r"(?<=[a-z])(?=[A-Z])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Parametrised:
 
     @property
     def __name__(self) -> str:
-        return _UPPER.sub("_", type(self).__qualname__).lower()
+        return re.sub(_UPPER, "_", type(self).__qualname__).lower()
 
     def __call__(self, kernel: Kernel) -> Kernel:
         raise NotImplementedError
@@ -57,7 +57,7 @@ def with_arguments(fn: Callable[[Kernel], Kernel], text: str) -> Callable[[Kerne
     name = written(fn).partition("{")[0]
     known = {f.name: f for f in fields(fn)} if isinstance(fn, Parametrised) else {}
     given: dict[str, Any] = {}
-    tokens = iter(_TOKEN.findall(text))
+    tokens = iter(re.findall(_TOKEN, text))
     for key in tokens:
         if key not in known:
             raise ValueError(f"{name} has no argument {key!r}: it has {', '.join(known) or 'none'}")

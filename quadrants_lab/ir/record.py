@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from types import CodeType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["compiling", "dataclass"]
 
@@ -25,20 +25,25 @@ else:
         decorated with this, too, because Python's own decorator does not take the base for frozen."""
         if cls is None:
             return partial(dataclass, frozen=frozen, slots=slots, eq=eq, repr=repr)
+        home: list[type] = []  # the class that is made, which methods need when they are first called
+        fields = _fields(cls)
+        attributes: dict[str, Any] = {
+            "__doc__": cls.__doc__ or cls.__name__,  # otherwise Python computes a signature for it
+            "__dataclass_fields__": fields, "__dataclass_params__": _PLAIN.__dataclass_params__,
+            "__match_args__": tuple(f.name for f in fields.values() if f.init and not f.kw_only),
+        }  # fmt: skip
         methods: dict[str, Any] = {"__repr__": _repr} if repr else {}
         if eq:
-            methods |= {"__eq__": _late("__eq__", _eq), "__hash__": _late("__hash__", _hash) if frozen else None}
+            hashing = compiling("__hash__", _hash, home) if frozen else None
+            methods |= {"__eq__": compiling("__eq__", _eq, home), "__hash__": hashing}
         if frozen and slots:
             methods |= {"__getstate__": _state, "__setstate__": _set_state}
-        methods = {name: method for name, method in methods.items() if vars(cls).get(name) is None}
-        methods["__init__"] = partial(_first_init, frozen)
+        attributes |= {name: method for name, method in methods.items() if vars(cls).get(name) is None}
+        attributes["__init__"] = _first_init(frozen, home)
         if frozen:
-            methods |= {"__setattr__": _keep, "__delattr__": _keep}
-        cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise Python computes a signature for it
-        made = _with_fields(cls, slots)
-        for name, method in methods.items():
-            setattr(made, name, method(made) if isinstance(method, partial) else method)
-        return made
+            attributes |= {"__setattr__": _keep, "__delattr__": _keep}
+        home.append(_with_slots(cls, fields, attributes) if slots else _with(cls, attributes))
+        return home[0]
 
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
@@ -56,14 +61,15 @@ _OF_BASES = (MemberDescriptorType, property)  # what a base has under the name o
 _FIELD = _PLAIN.__dataclass_fields__["field"]._field_type  # the mark by which `dataclasses.fields` knows a field
 
 
-def _with_fields(cls: Any, slots: bool) -> Any:
-    """The class (with ``slots`` a copy of it) with the attributes that `dataclasses.fields` and `replace` need."""
+def _fields(cls: Any) -> dict[str, Any]:
+    """The fields of the class and of its bases, as `dataclasses.fields` and `replace` need them. Defaults stay as
+    attributes of the class."""
     found: dict[str, Any] = {}
     for base in cls.__mro__[-1:0:-1]:
         found |= vars(base).get("__dataclass_fields__", {})
     for name, kind in cls.__annotations__.items():
         default = getattr(cls, name, dataclasses.MISSING)
-        if "ClassVar[" in str(kind):
+        if getattr(kind, "__origin__", None) is ClassVar or (type(kind) is str and kind.startswith("ClassVar[")):
             continue
         f: Any
         if isinstance(default, dataclasses.Field):
@@ -77,28 +83,28 @@ def _with_fields(cls: Any, slots: bool) -> Any:
         f.name, f.type, f._field_type = name, kind, _FIELD
         f.kw_only = f.kw_only is True
         found[name] = f
-    made = _with_slots(cls, found) if slots else cls
-    made.__dataclass_fields__ = found
-    made.__dataclass_params__ = _PLAIN.__dataclass_params__
-    made.__match_args__ = tuple(f.name for f in found.values() if f.init and not f.kw_only)  # type: ignore[misc]  # mypy wants it in a class body
-    return made
+    return found
 
 
-def _with_slots(cls: Any, names: Iterable[str]) -> Any:
-    """A copy of the class, with a slot for each of these names for which its bases have none."""
-    body = {name: value for name, value in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
+def _with(cls: Any, attributes: dict[str, Any]) -> Any:
+    for name, value in attributes.items():
+        setattr(cls, name, value)
+    return cls
+
+
+def _with_slots(cls: Any, fields: Iterable[str], attributes: dict[str, Any]) -> Any:
+    """A copy of the class with these attributes, and a slot for each field for which its bases have none. Python takes
+    longer to change a class than to make it."""
+    body = {name: value for name, value in vars(cls).items() if name not in (*fields, "__dict__", "__weakref__")}
     taken = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
-    body["__slots__"] = tuple(name for name in names if name not in taken)
+    body |= attributes
+    body["__slots__"] = tuple(name for name in fields if name not in taken)
     made = type(cls)(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     return made
 
 
 Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # makes a method's source from fields; may add globals of it
-
-
-def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
-    return partial(compiling, name, source)
 
 
 @lru_cache(256)
@@ -114,10 +120,10 @@ def function(name: str, source: str, space: dict[str, Any]) -> Callable[..., Any
     return made
 
 
-def _first_init(frozen: bool, cls: Any) -> Callable[..., Any]:
-    """An `__init__` that is not compiled, because a process makes only a few instances of most classes. After `_FIRST`
-    instances, or given arguments that are wrong, it replaces itself by the compiled one."""
-    compiled = compiling("__init__", _frozen_init if frozen else _init, cls)
+def _first_init(frozen: bool, home: list[type]) -> Callable[..., Any]:
+    """An `__init__` of the class in ``home`` that is not compiled, because a process makes only a few instances of most
+    classes. After `_FIRST` instances, or given arguments that are wrong, it replaces itself by the compiled one."""
+    compiled = compiling("__init__", _frozen_init if frozen else _init, home)
     put: Callable[[Any, str, Any], None] = object.__setattr__ if frozen else setattr
     fields: list[tuple[Any, ...]] = []
     names: set[str] = set()
@@ -128,7 +134,7 @@ def _first_init(frozen: bool, cls: Any) -> Callable[..., Any]:
         nonlocal calls
         calls += 1
         if not fields:
-            found = [f for f in dataclasses.fields(cls) if f.init or f.default_factory is not _NONE]
+            found = [f for f in dataclasses.fields(home[0]) if f.init or f.default_factory is not _NONE]
             fields.extend((f.name, f.init, f.default, f.default_factory) for f in found)
             names.update(f.name for f in found if f.init)
             positional.extend(f.name for f in found if f.init and not f.kw_only)
@@ -144,18 +150,19 @@ def _first_init(frozen: bool, cls: Any) -> Callable[..., Any]:
                 return compiled(self, *args, **named)
             else:
                 put(self, name, default)
-        if hasattr(cls, "__post_init__"):
+        if hasattr(home[0], "__post_init__"):
             self.__post_init__()
         return None
 
     return method
 
 
-def compiling(name: str, source: Source, cls: type) -> Callable[..., Any]:
-    """A method that, at its first call, replaces itself by a method compiled from its source. In `_init` names that are
-    no fields begin with two underscores."""
+def compiling(name: str, source: Source, home: list[type]) -> Callable[..., Any]:
+    """A method of the class in ``home`` that, at its first call, replaces itself by a method compiled from its source.
+    In `_init` names that are no fields begin with two underscores."""
 
     def method(self: Any, *args: Any, **named: Any) -> Any:
+        (cls,) = home
         space: dict[str, Any] = {"cls": cls}
         made = function("method", source(dataclasses.fields(cls), space), space)
         made.__qualname__ = f"{cls.__qualname__}.{name}"

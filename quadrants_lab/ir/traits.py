@@ -218,12 +218,12 @@ class Scheduled(Stmt):
     task; "versioned" stands for two functions, one with plain and one with atomic additions, of which a launch
     calls one; otherwise each addition tests whether it may be a plain one. ``aggregate``: the number of
     iterations in a group that first tests whether all of them add to the same element, and if so adds their sum
-    once. ``grain``: the fewest iterations for which waking a thread pays. ``timed``: how long an iteration
-    takes is known only from timing it. ``vectorise``, ``unroll``: LLVM runs these passes over the task's loops.
-    ``brief``: a launch takes a few microseconds at most. ``in_step``: the number of iterations that a thread of
-    a GPU runs side by side. ``long_sum``: the number of neighbouring threads that share an iteration's long
-    loop, which only adds up. ``near_sines``: loops that keep the arguments of sines near zero do not reduce
-    them. ``why``: the reasons in words.
+    once. ``moves``: the task is one copy of a box of elements. ``grain``: the fewest iterations for which waking
+    a thread pays. ``timed``: how long an iteration takes is known only from timing it. ``vectorise``,
+    ``unroll``: LLVM runs these passes over the task's loops. ``brief``: a launch takes a few microseconds at
+    most. ``in_step``: the number of iterations that a thread of a GPU runs side by side. ``long_sum``: the
+    number of neighbouring threads that share an iteration's long loop, which only adds up. ``near_sines``: loops
+    that keep the arguments of sines near zero do not reduce them. ``why``: the reasons in words.
     """
 
     lanes: int = field(default=0, kw_only=True)
@@ -235,6 +235,7 @@ class Scheduled(Stmt):
     copies: BufferNames = field(default=(), kw_only=True)
     sums: Word = field(default="", kw_only=True)
     aggregate: int = field(default=0, kw_only=True)
+    moves: bool = field(default=False, kw_only=True)
     grain: int = field(default=0, kw_only=True)
     timed: bool = field(default=False, kw_only=True)
     vectorise: bool = field(default=False, kw_only=True)
@@ -271,7 +272,7 @@ def derive(cls: type[Any]) -> None:
 
     def method(name: str, args: str, result: str, before: str = "pass") -> None:
         text = f"def method({args}):\n {before}\n return {result}"
-        setattr(cls, name, compiling(name, lambda *_: text, cls))
+        setattr(cls, name, compiling(name, lambda *_: text, [cls]))
 
     if list(operands.values()) == ["Ids"]:
         (name,) = operands

@@ -288,17 +288,18 @@ class Definitions:
 
     def _object(self, value: Any, hint: str, uses: Uses) -> str:
         """A member of an Enum, an instance of a dataclass, a class, or an object with the attributes that are read."""
-        if isinstance(value, type):
-            return self._class(value, hint)
         cls = type(value)
-        if isinstance(value, Enum):
-            return f"{self.expression(cls, cls.__name__)}.{value.name}"
+        match value:
+            case type():
+                return self._class(value, hint)
+            case Enum():
+                return f"{self.expression(cls, cls.__name__)}.{value.name}"
+            case tuple() if hasattr(cls, "_fields"):
+                parts = [self.expression(v, n) for n, v in zip(cls._fields, value, strict=True)]
+                return f"{self.expression(cls, cls.__name__)}({', '.join(parts)})"
         if is_dataclass(value):
             inner = [f"{f.name}={self.expression(getattr(value, f.name), f.name)}" for f in fields(value)]
             return f"{self.expression(cls, cls.__name__)}({', '.join(inner)})"
-        if isinstance(value, tuple) and hasattr(cls, "_fields"):
-            parts = (self.expression(v, n) for n, v in zip(cls._fields, value, strict=True))
-            return f"{self.expression(cls, cls.__name__)}({', '.join(parts)})"
         if not hasattr(value, "__dict__") or _installed(sys.modules.get(cls.__module__)):
             raise _unwritable(hint, value, f"an object of type {cls.__name__}")
         return self._instance(value, hint, uses)

@@ -19,17 +19,18 @@ uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
 
 def as_dtype(given: Any) -> DType:
     """A dtype of the language; Python's int, float and bool stand for default_ip, default_fp and u1."""
-    if isinstance(given, DType):
-        return given
-    if given is bool:
-        return u1
     if given is int or given is float:
         options = session.current().settings.compile
         return options.default_ip if given is int else options.default_fp
-    if isinstance(given, str) and given in T.DTYPES:
-        hint = f"write qd.{given}, without quotes"
-    elif isinstance(given, type) and T.from_numpy(given) is not None:
-        hint = f"write qd.{T.from_numpy(given)}"
-    else:
-        hint = "the dtypes are " + ", ".join(f"qd.{name}" for name in T.DTYPES)
+    match given:
+        case DType():
+            return given
+        case type() if given is bool:
+            return u1
+        case str() if given in T.DTYPES:
+            hint = f"write qd.{given}, without quotes"
+        case type() if (meant := T.from_numpy(given)) is not None:
+            hint = f"write qd.{meant}"
+        case _:
+            hint = "the dtypes are " + ", ".join(f"qd.{name}" for name in T.DTYPES)
     raise QuadrantsTypeError(f"{given!r} is not a dtype", code="QL2010", help=hint)

@@ -13,7 +13,7 @@ from quadrants_lab.frontend.values.swizzle import swizzle
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.lang.dense import Dense, Field, Ndarray
 from quadrants_lab.lang.exchange import numpy_dtype, to_numpy, to_torch
-from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.matrix import Matrix, Vector, plain
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
 from quadrants_lab.runtime.memory.fitting import fitted_array
 from quadrants_lab.runtime.observe.tape_numbers import read
@@ -56,7 +56,7 @@ class Elements(Dense):
     def _element_array(self, value: Any, whole: bool = False) -> npt.NDArray[Any]:
         """``value`` as an array of the element's shape and the dtype. With ``whole``, integers take floats that are
         whole numbers."""
-        given = value.entries if isinstance(value, Matrix) else value
+        given = plain(value)
         try:
             array = np.asarray(given)
             if array.dtype.kind == "f" and not self.dtype.is_float and not whole:

@@ -92,12 +92,16 @@ def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ..
                 help="write S.field(shape=...) for a struct type S" if what == "struct" else "give it a dtype",
             )
         shape, dtype = dtype.shape, dtype.given
-    if isinstance(dtype, (list, tuple)):
-        raise QuadrantsRuntimeError("the entries of a vector or matrix must have one dtype", code="QL2018")
-    if isinstance(dtype, QuantType) and kind == "ndarray":
-        raise QuadrantsRuntimeTypeError("an ndarray holds no quantised numbers", code="QL2028", help="use a field")
-    type_ = dtype if isinstance(dtype, QuantType) else as_dtype(dtype)
-    computed = type_.compute if isinstance(type_, QuantType) else type_
+    type_: Any
+    match dtype:
+        case list() | tuple():
+            raise QuadrantsRuntimeError("the entries of a vector or matrix must have one dtype", code="QL2018")
+        case QuantType() if kind == "ndarray":
+            raise QuadrantsRuntimeTypeError("an ndarray holds no quantised numbers", code="QL2028", help="use a field")
+        case QuantType():
+            type_, computed = dtype, dtype.compute
+        case _:
+            type_ = computed = as_dtype(dtype)
     if differentiable and not computed.is_float:
         raise QuadrantsRuntimeError(
             f"{type_} is not supported for a {kind} with needs_grad=True or needs_dual=True",

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.source import FunctionSource, value_of
+from quadrants_lab.ir.record import dataclass
 
 
 class GraphStatus(NamedTuple):
@@ -81,7 +82,8 @@ class Flag:
         return bool(value[()] if not hasattr(value, "_memory") else value[None])
 
 
-class Step(NamedTuple):
+@dataclass(slots=True)
+class Step:
     """Either a launch of ``piece`` (a `FunctionSource`, later the kernel that is made from it), or a test of ``flag``
     after a loop or checkpoint that begins at step ``target``. If the flag is set, a loop goes on at ``target``, and a
     checkpoint, which has a ``label``, ends the launch."""
@@ -111,16 +113,18 @@ def graph_of(source: FunctionSource) -> Graph:
 
 def _opening_call(source: FunctionSource, node: ast.stmt) -> ast.Call | None:
     """The call of `do_while` or `checkpoint` that a statement begins with; None if it begins with neither."""
-    call: Any = node.test if isinstance(node, ast.While) else None
-    if isinstance(node, ast.With) and len(node.items) == 1:
-        call = node.items[0].context_expr
-    if not isinstance(call, ast.Call) or not isinstance(call.func, (ast.Name, ast.Attribute)):
-        return None
+    opening: Any
+    match node:
+        case ast.While(test=ast.Call(func=ast.Name() | ast.Attribute()) as call):
+            opening = do_while
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=ast.Name() | ast.Attribute()) as call)]):
+            opening = checkpoint
+        case _:
+            return None
     try:
-        found = Flag(source, call.func).evaluate({})
+        return call if Flag(source, call.func).evaluate({}) is opening else None
     except Exception:  # the name is defined in the kernel
         return None
-    return call if found is (do_while if isinstance(node, ast.While) else checkpoint) else None
 
 
 class _Cut:
@@ -149,7 +153,6 @@ class _Cut:
                 self.statements(s.body)
                 steps.append(Step(None, Flag(self.source, call.args[0]), first))
             else:
-                assert isinstance(s, ast.With)
                 names = ("cp_id", "yield_on")
                 given = dict(zip(names, call.args, strict=False)) | {k.arg: k.value for k in call.keywords}
                 if missing := [name for name in names if name not in given]:
@@ -158,7 +161,7 @@ class _Cut:
                 label = Flag(self.source, given["cp_id"]).evaluate({})
                 if label in checkpoints_of(steps):
                     raise _error(self.source, call, f"two checkpoints are called {label!r}", "give each its own number")
-                self.piece(s.body)
+                self.piece(s.body)  # type: ignore[attr-defined]  # a with statement
                 steps.append(Step(None, Flag(self.source, given["yield_on"]), first, label))
         self.piece(piece)
         if body is not self.source.node.body:
@@ -204,8 +207,10 @@ def _is_constant(node: ast.expr) -> bool:
     """Whether the value cannot change during a launch: numbers, names, shapes, and arithmetic on them."""
     allowed = (ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.operator, ast.expr_context)
     for n in ast.walk(node):
-        of_shape = isinstance(n, ast.Subscript) and isinstance(n.value, ast.Attribute) and n.value.attr == "shape"
-        if not (of_shape or isinstance(n, allowed)):
+        match n:
+            case ast.Subscript(value=ast.Attribute(attr="shape")):
+                continue
+        if not isinstance(n, allowed):
             return False
     return True
 

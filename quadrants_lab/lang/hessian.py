@@ -29,12 +29,12 @@ def hessian_vector(program: Callable[[], object], tape: AbstractContextManager[A
     if params.keys() != directions.keys():
         raise QuadrantsRuntimeError(
             f"hessian_vector got parameters {list(params)} and directions for {list(directions)}",
-            code="QL2103",
+            code="QL2105",
             help="give a direction for each parameter, in the same list or dict; zeros where it does not change",
         )
     seeds = {key: seed_of(_checked(param), directions[key], "v") for key, param in params.items()}
     if len({id(param) for param in params.values()}) < len(params):
-        raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2103")
+        raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2105")
     for owner in session.current().differentiable:
         for array in (owner, owner.grad):
             if array and array._tangent is not None and array._tangent._memory.owner == THREAD.number:
@@ -58,11 +58,11 @@ def _checked(x: Any) -> Dense:
     if not isinstance(x, Dense):
         raise QuadrantsRuntimeTypeError(
             f"hessian_vector takes fields and ndarrays as parameters, not {x!r}",
-            code="QL2103",
+            code="QL2105",
             help="of a field of structs the members: [s.position, s.velocity]",
         )
     if not x.has_grad():
         what = f"a parameter of hessian_vector must have a gradient, it is {x!r}"
-        raise QuadrantsRuntimeError(what, code="QL2103", help="make it with needs_grad=True")
+        raise QuadrantsRuntimeError(what, code="QL2105", help="make it with needs_grad=True")
     x._live()  # raises an error if its session has ended
     return x

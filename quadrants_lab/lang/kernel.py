@@ -285,10 +285,10 @@ class GraphKernel(Kernel):
 
     def __init__(self, fn: Callable[..., Any], variants: TensorVariants, graph: Graph) -> None:
         super().__init__(fn, variants)
-        for n, step in enumerate(graph):
+        for step in graph:
             if step.piece is not None:
                 piece = TensorVariants(step.piece, variants.parameters, variants.graph)
-                graph[n] = step._replace(piece=_kernel(fn, piece))
+                step.piece = _kernel(fn, piece)
         self.steps = graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> GraphStatus | None:
@@ -449,7 +449,7 @@ def _function(fn: Any, what: str) -> Callable[..., Any]:
     if isinstance(fn, (staticmethod, classmethod)):
         help = f"write @staticmethod above @qd.{what}"
         raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)
-    if isinstance(fn, Launchable | Func):
+    if isinstance(fn, (Launchable, Func)):
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
     if not callable(fn):
         raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")

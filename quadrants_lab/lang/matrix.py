@@ -61,16 +61,13 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
     dtype: DType | None
 
     def __new__(cls, arr: Any, dt: Any = None) -> Matrix:
-        if isinstance(arr, Matrix):
-            arr = arr.entries
-        elif not isinstance(arr, (list, tuple, np.ndarray)):
+        given = plain(arr)
+        if not isinstance(given, (list, tuple, np.ndarray)):
             raise QuadrantsTypeError(
                 f"{arr!r} is not a sequence of numbers", code="QL2111", help="for example qd.Vector([1, 2, 3])"
             )
-        else:
-            arr = [a.entries if isinstance(a, Matrix) else a for a in arr]
         try:
-            values = np.array(arr)
+            values = np.array(given if given is not arr else [*map(plain, arr)])
         except ValueError:
             values = np.array(None)
         if values.ndim not in (1, 2) or (values.size and values.dtype.kind not in "biuf"):
@@ -198,12 +195,12 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             return NotImplemented
         if ufunc is np.matmul:
             return _product(*inputs)
-        plain = [a.entries if isinstance(a, Matrix) else _number_or_array(a) for a in inputs]
-        shapes = {a.shape for a in plain if getattr(a, "ndim", 0)}
+        operands = [_number_or_array(plain(a)) for a in inputs]
+        shapes = {a.shape for a in operands if getattr(a, "ndim", 0)}
         if len(shapes) > 1:
             raise _wrong_shape(f"{ufunc.__name__} needs operands of one shape", *sorted(shapes))
         with np.errstate(all="ignore"):
-            values = ufunc(*plain)
+            values = ufunc(*operands)
         return tuple(_result(v, inputs) for v in values) if ufunc.nout > 1 else _result(values, inputs)
 
     def cast(self, dtype: Any) -> Matrix:
@@ -267,7 +264,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     def _entries_of(self, other: Any, what: str) -> Array:
         """The entries of the other operand, which has the same shape."""
-        matrix: Matrix = other if isinstance(other, Matrix) else Matrix(other)
+        matrix = _matrix(other)
         if matrix.shape != self.shape:
             raise _wrong_shape(f"{what} needs operands of one shape", self.shape, matrix.shape)
         return matrix.entries
@@ -291,8 +288,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     def outer_product(self, other: Any) -> Matrix:
         """The matrix m with ``m[i, j] = self[i] * other[j]``."""
-        other = other if isinstance(other, Matrix) else Matrix(other)
-        a, b = (x._vector("outer_product").entries for x in (self, other))
+        a, b = (_matrix(x)._vector("outer_product").entries for x in (self, other))
         return _result(np.multiply.outer(a, b), (self, other))
 
     # --- square matrices
@@ -349,9 +345,9 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
     @_op("Matrix.rows")
     def rows(rows: Sequence[Any]) -> Matrix:
         """The matrix with these rows, vectors or sequences of numbers."""
-        values = [r for r in rows if isinstance(r, Matrix)]
-        flat = np.concatenate([v.entries.reshape(-1) for v in values]) if values else np.empty(0)
-        return Matrix(list(rows), _dtype_of(flat, values))
+        values = [r.entries.reshape(-1) for r in rows if plain(r) is not r]
+        flat = np.concatenate(values) if values else np.empty(0)
+        return Matrix(list(rows), _dtype_of(flat, rows))
 
     @_op("Matrix.cols")
     def cols(cols: Sequence[Any]) -> Matrix:
@@ -379,6 +375,16 @@ def wrap_entries(values: Array, dtype: DType | None) -> Matrix:
     return value
 
 
+def plain(value: Any) -> Any:
+    """The array of a vector or matrix; anything else as it is."""
+    return value.entries if isinstance(value, Matrix) else value
+
+
+def _matrix(value: Any) -> Matrix:
+    """A vector or matrix as it is, or one of a sequence."""
+    return Matrix(value) if plain(value) is value else value
+
+
 def _number_or_array(value: Any) -> Any:
     return value if isinstance(value, (int, float)) or not np.ndim(value) else np.asarray(value)
 
@@ -403,7 +409,7 @@ def _filled(value: int, dt: Any, n: int, m: int | None) -> Matrix:
 
 def _product(left: Any, right: Any) -> Any:
     """``left @ right`` for matrices and vectors; two vectors give their inner product."""
-    a, b = (x.entries if isinstance(x, Matrix) else np.asarray(x) for x in (left, right))
+    a, b = (np.asarray(plain(x)) for x in (left, right))
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[0]:
         raise _wrong_shape("'@' needs as many columns on its left as rows on its right", a.shape, b.shape)
     values = a @ b

@@ -1,6 +1,5 @@
 """The language's operations as Python objects. The front end recognises them by name; Python can call most of them."""
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NoReturn
@@ -16,6 +15,7 @@ from quadrants_lab.errors import (
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.op_table import OPS, Builtin
 from quadrants_lab.frontend.ops.spaces import fault_of_order
+from quadrants_lab.frontend.values.constant import points
 from quadrants_lab.frontend.values.tile import SUBGROUP
 from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
@@ -72,8 +72,7 @@ class NdRange:
         self.order = tuple(range(len(args))) if axes is None else tuple(axes)
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        back = [self.order.index(k) for k in range(len(self.axes))]
-        return (tuple(at[k] for k in back) for at in itertools.product(*(self.axes[k] for k in self.order)))
+        return points(self.axes, self.order)
 
     def __len__(self) -> int:
         return int(np.prod([len(a) for a in self.axes]))

@@ -34,27 +34,30 @@ class Parameter:
         """The slot that checks and converts the argument. It needs a session, because int and float mean the session's
         default dtypes."""
         a = self.annotation
-        if isinstance(a, type) and is_dataclass(a):
+        if _is_record(a):
             members = member_annotations(a)
             slots = tuple((n, Parameter(f"{self.name}.{n}", member, None).slot()) for n, member in members)
             return StructSlot(self.name, a, slots, True)
-        if isinstance(a, (A.Annotation, BufferViewType)):
-            return a.slot(self.name)
+        if (slot := getattr(a, "slot", None)) is not None:
+            return slot(self.name)  # type: ignore[no-any-return]  # of an annotation
         if getattr(a, "__qd_type__", ""):
             return typed_slot(self.name, a)
         return ScalarSlot(self.name, as_dtype(a))
 
 
+def _is_record(annotation: Any) -> bool:
+    """Whether it is a Python dataclass."""
+    return isinstance(annotation, type) and is_dataclass(annotation)
+
+
 def is_compound(annotation: Any) -> bool:
     """Whether arguments of it are flattened: vectors, matrices, structs and instances of Python dataclasses."""
-    if isinstance(annotation, type):
-        return is_dataclass(annotation)
-    return bool(getattr(annotation, "__qd_type__", ""))
+    return _is_record(annotation) or bool(getattr(annotation, "__qd_type__", ""))
 
 
 def has_tensors(annotation: Any) -> bool:
     """Whether it is `qd.Tensor`, an array or None, or a Python dataclass with such a member."""
-    if isinstance(annotation, type) and is_dataclass(annotation):
+    if _is_record(annotation):
         with suppress(QuadrantsSyntaxError):  # a call raises it again
             return any(has_tensors(member) for _, member in member_annotations(annotation))
         return False
@@ -87,12 +90,13 @@ def language_annotation(given: Any) -> Any:
     without saying so. What is Final is a template."""
     if given is Final or get_origin(given) is Final:
         return A.Template()
-    if isinstance(given, UnionType) or get_origin(given) is Union:
-        inner = [language_annotation(part) for part in get_args(given) if part is not NoneType]
-        given = inner[0] if len(inner) == 1 else None
-        if isinstance(given, A.NdarrayType):
-            given = A.TensorType(given)
-        return given if isinstance(given, (A.Template, A.TensorType)) else None
+    if get_origin(given) in (UnionType, Union):
+        match [language_annotation(part) for part in get_args(given) if part is not NoneType]:
+            case [A.NdarrayType() as array]:
+                return A.TensorType(array)
+            case [A.Template() | A.TensorType() as only]:
+                return only
+        return None
     with suppress(TypeError):  # it is not hashable, so it is no shorthand
         given = _SHORTHANDS.get(given, given)
     if isinstance(given, type) and issubclass(given, Tensor):

@@ -2,27 +2,62 @@
 
 `qd.types.quant` makes their types. `qd.BitpackedFields` puts elements of several fields into one word,
 `SNode.quant_array` several elements of one field. A word is 32 or 64 bits of an ordinary field of whole numbers;
-kernels read and write its parts by shifts and masks (`frontend.values.packed`), Python by the same formulas here.
+kernels read and write its parts by shifts and masks, Python by the same formulas (`frontend.values.packed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u32, u64
 from quadrants_lab.lang.dense import Dense, ScalarField
 from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.exchange import from_torch, to_torch
-from quadrants_lab.lang.matrix import Matrix, Vector
+from quadrants_lab.lang.matrix import Matrix, Vector, plain
 
 Array = npt.NDArray[Any]
+
+
+# kernels have these formulas, too; they come with the compiler, which most programs need later
+_decoded, _encoded = (lazily("frontend.values.packed", name) for name in ("decoded", "encoded"))
+
+
+class Computed:
+    """The operations of `frontend.values.packed`'s formulas on arrays."""
+
+    _UFUNCS: ClassVar[dict[str, Any]] = {
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": np.left_shift, "shr": np.right_shift,
+        "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.minimum, "max": np.maximum,
+        "lt": np.less, "le": np.less_equal, "ge": np.greater_equal, "ne": np.not_equal, "select": np.where,
+    }  # fmt: skip
+
+    @classmethod
+    def op(cls, name: str, *args: Any) -> Array:
+        return np.asarray(cls._UFUNCS[name](*args))
+
+    @staticmethod
+    def const(value: Any, t: DType) -> Any:
+        return t.numpy(value)
+
+    @staticmethod
+    def cast(x: Array, t: DType) -> Array:
+        return x.astype(t.numpy)
+
+    @staticmethod
+    def seen(x: Array, t: DType) -> Array:
+        return x.view(t.numpy)
+
+    @staticmethod
+    def bits(x: Array) -> int:
+        return x.dtype.itemsize * 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +90,13 @@ class QuantType:
 
     def decoded(self, raw: Array) -> Array:
         """The numbers that these bits, an array of u64, stand for."""
-        if self.kind == "float":
-            m = self.fraction
-            exponent, high = raw >> np.uint64(m) & np.uint64((1 << self.exp) - 1), raw >> np.uint64(m + self.exp)
-            wide = (exponent + np.uint64(127 - self.bias)) << np.uint64(23)
-            word = high << np.uint64(31) | wide | (raw & np.uint64((1 << m) - 1)) << np.uint64(23 - m)
-            found = word.astype(np.uint32).view(np.float32)
-            return np.asarray(np.where(exponent == 0, np.float32(0), found), self.compute.numpy)
-        whole = raw.astype(np.int64)
-        if self.signed:
-            whole = (whole ^ (1 << self.bits - 1)) - (1 << self.bits - 1)
-        if self.kind == "int":
-            return whole.astype(self.compute.numpy)
-        return whole.astype(self.compute.numpy) * self.compute.numpy(self.scale)  # type: ignore[no-any-return]
+        with np.errstate(all="ignore"):
+            return np.asarray(_decoded(Computed, self, raw, u64))
 
     def encoded(self, values: Array) -> Array:
         """The bits of numbers, as an array of u64."""
-        mask = np.uint64((1 << self.bits) - 1)
-        if self.kind == "int":
-            return np.asarray(values.astype(np.int64).astype(np.uint64) & mask)
-        if self.kind == "fixed":
-            compute = self.compute.numpy
-            steps = (values.astype(compute) / compute(self.scale)).astype(np.float64)  # as kernels divide
-            whole = np.clip(np.trunc(steps + np.copysign(0.5, steps)), *self.limits).astype(np.int64)
-            return np.asarray(whole.astype(np.uint64) & mask)
-        m = self.fraction
-        word = values.astype(np.float32).reshape(values.shape).view(np.uint32).astype(np.int64)
-        sign, size = word >> 31, word & 0x7FFFFFFF
-        rounded = (size + ((1 << 23 - m) >> 1)) >> 23 - m
-        least = 127 - self.bias
-        most = ((1 << self.exp) - 1 - (self.exp == 8)) << m | (1 << m) - 1
-        kept = np.where(rounded >> m <= least, 0, np.minimum(rounded - (least << m), most))
-        kept = np.where(sign > 0, 0, kept) if not self.signed else kept | sign << m + self.exp
-        return np.asarray(kept, np.uint64)
+        with np.errstate(all="ignore"):
+            return np.asarray(_encoded(Computed, self, values.astype(self.compute.numpy), u64))
 
     @property
     def bias(self) -> int:
@@ -213,7 +222,7 @@ class QuantField:
     def _write(self, words: Array, shift: Array, values: Any) -> None:
         memory = self._placed()
         held = memory.to_numpy().reshape(-1).astype(np.uint64)
-        given = np.broadcast_to(np.asarray(values.to_numpy() if isinstance(values, Matrix) else values), words.shape)
+        given = np.broadcast_to(np.asarray(plain(values)), words.shape)
         flat, bits = words.reshape(-1), shift.reshape(-1)
         np.bitwise_and.at(held, flat, ~(np.uint64((1 << self.quant.bits) - 1) << bits))
         np.bitwise_or.at(held, flat, self.quant.encoded(np.ascontiguousarray(given).reshape(-1)) << bits)
@@ -333,8 +342,8 @@ def place_array(node: Any, max_num_bits: int, fields: Sequence[Any]) -> list[Any
     if len(fields) != 1 or not isinstance(fields[0], QuantField):
         raise QuadrantsRuntimeTypeError("a quant_array holds one quantised field", code="QL2028")
     used = fields[0].bits * prod(node.divided.values())
-    packed = BitpackedFields(max_num_bits)
-    if used > packed.word.bits:
-        raise QuadrantsRuntimeError(f"{used} bits do not fit a word of {packed.word.bits}", code="QL2028")
-    packed.place(*fields)
-    return packed.allocate(node)
+    shared = BitpackedFields(max_num_bits)
+    if used > shared.word.bits:
+        raise QuadrantsRuntimeError(f"{used} bits do not fit a word of {shared.word.bits}", code="QL2028")
+    shared.place(*fields)
+    return shared.allocate(node)

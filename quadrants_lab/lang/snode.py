@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.backends.capabilities import Capabilities
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.backends.pages import MOST_BYTES, PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.ir.cell_order import SLOT, Order, order_of
@@ -386,7 +386,7 @@ class SNode:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         raise QuadrantsRuntimeError(
             f"{name}: layouts of hashed cells are outside of quadrants_lab",
-            code="QL2028",
+            code="QL2078",
             help="use pointer or bitmasked for what is sparse",
         )
 
@@ -476,22 +476,20 @@ def _can() -> Capabilities:
 
 def _fields(arg: Any) -> Iterator[Field]:
     """The fields that an argument of `SNode.place` stands for."""
-    if isinstance(arg, Field):
-        yield arg
-    elif isinstance(arg, NoDerivative):  # x.grad of a field that is placed already
-        yield arg.wanted()
-    elif isinstance(arg, Entry):
-        yield arg.field
-    elif isinstance(arg, (list, tuple)):
-        yield from chain.from_iterable(map(_fields, arg))
-    elif getattr(arg, "__qd_struct_field__", False):
-        yield from chain.from_iterable(map(_fields, arg.members.values()))
-    else:
-        raise PlacementError(
-            f"{arg!r} cannot be placed",
-            code="QL2026",
-            help="place fields made without a shape; a gradient needs needs_grad=True" if arg is None else "",
-        )
+    match arg:
+        case Field():
+            yield arg
+        case NoDerivative():  # x.grad of a field that is placed already
+            yield arg.wanted()
+        case Entry():
+            yield arg.field
+        case list() | tuple():
+            yield from chain.from_iterable(map(_fields, arg))
+        case _ if getattr(arg, "__qd_struct_field__", False):
+            yield from chain.from_iterable(map(_fields, arg.members.values()))
+        case _:
+            help = "place fields made without a shape; a gradient needs needs_grad=True" if arg is None else ""
+            raise PlacementError(f"{arg!r} cannot be placed", code="QL2026", help=help)
 
 
 def deactivate_all_snodes() -> None:

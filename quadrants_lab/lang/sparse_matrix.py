@@ -57,7 +57,7 @@ def sparse_matrix_builder() -> type[Triplets]:
 
 
 def _error(text: str, help: str = "") -> QuadrantsRuntimeError:
-    return QuadrantsRuntimeError(text, code="QL2132", help=help)
+    return QuadrantsRuntimeError(text, code="QL2135", help=help)
 
 
 @cache

@@ -208,7 +208,7 @@ def as_member(type: Any, value: Any, name: str) -> Any:
     if isinstance(type, StructType):
         if number:
             return make_struct(type, {n: as_member(t, value, n) for n, t in type.members.items()})
-        given = value.members if getattr(value, "__qd_struct__", False) else value
+        given = as_mapping(value)
         if isinstance(given, Mapping):
             return type(**given)
     elif not isinstance(type, DType):
@@ -216,30 +216,42 @@ def as_member(type: Any, value: Any, name: str) -> Any:
     raise QuadrantsTypeError(f"{name} is {type}, not an object of type {value.__class__.__name__}", code="QL2029")
 
 
+def as_mapping(value: Any) -> Any:
+    """The members of a struct by name; anything else as it is."""
+    return value.members if isinstance(value, Struct) else value
+
+
 def _member_value(value: Any, name: str) -> Any:
     """The value of a member of a `Struct` that is made without a type."""
-    if isinstance(value, Mapping):
-        return Struct(value)
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return Matrix(value)
-    if isinstance(value, (*_NUMBERS, Matrix)) or getattr(value, "__qd_struct__", False):
-        return value
+    match value:
+        case Mapping():
+            return Struct(value)
+        case list() | tuple() | np.ndarray():
+            return Matrix(value)
+        case bool() | int() | float() | np.generic() | Matrix() | Struct():
+            return value
     what = f"{name}: a struct cannot hold an object of type {type(value).__name__}"
     raise QuadrantsTypeError(what, code="QL2029")
 
 
 def type_of(value: Any) -> Any:
     """The type of a number, vector, matrix or struct; Python's numbers get the session's default dtypes."""
-    if isinstance(value, Matrix):
-        kinds: dict[str, type] = {"f": float, "b": bool}
-        given: Any = value.dtype or kinds.get(value.entries.dtype.kind, int)
-        return vector(value.n, given) if value.ndim == 1 else matrix(value.n, value.m, given)
-    if getattr(value, "__qd_struct__", False):
-        return value.struct_type
-    return from_numpy(value.dtype) if isinstance(value, np.generic) else type(value)
+    match value:
+        case Matrix():
+            kinds: dict[str, type] = {"f": float, "b": bool}
+            given: Any = value.dtype or kinds.get(value.entries.dtype.kind, int)
+            return vector(value.n, given) if value.ndim == 1 else matrix(value.n, value.m, given)
+        case Struct():
+            return value.struct_type
+        case np.generic():
+            return from_numpy(value.dtype)
+    return type(value)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Matrix):
-        return value.to_list()
-    return value.to_dict() if getattr(value, "__qd_struct__", False) else value
+    match value:
+        case Matrix():
+            return value.to_list()
+        case Struct():
+            return value.to_dict()
+    return value

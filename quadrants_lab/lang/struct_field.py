@@ -17,7 +17,7 @@ from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.exchange import from_torch
 from quadrants_lab.lang.fields import field
 from quadrants_lab.lang.shapes import Shape
-from quadrants_lab.lang.struct import MemberError, Struct, StructType, as_member, make_struct
+from quadrants_lab.lang.struct import MemberError, Struct, StructType, as_mapping, as_member, make_struct
 
 
 def _of_first(name: str, doc: str) -> Any:
@@ -93,7 +93,7 @@ class StructField:
         return make_struct(self.struct_type, _Entries(self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        given = value.members if getattr(value, "__qd_struct__", False) else value
+        given = as_mapping(value)
         if not isinstance(given, Mapping) or set(given) != set(self.members):
             what = f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2016")
@@ -103,7 +103,7 @@ class StructField:
 
     def fill(self, val: Any) -> None:
         """Writes a number to every entry, or a struct or dict to every element."""
-        given = val.members if getattr(val, "__qd_struct__", False) else val
+        given = as_mapping(val)
         if isinstance(given, Mapping):
             given = {name: given[name] for name in self.members}
         made = as_member(self.struct_type, given, self.name)

@@ -48,7 +48,7 @@ from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
 from quadrants_lab.widgets import model
-from quadrants_lab.widgets.code import bytes_of
+from quadrants_lab.widgets.code import backends, bytes_of
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
 from quadrants_lab.widgets.tree import seconds, size
 
@@ -444,8 +444,7 @@ def _row(view: KernelView, worst: float | None) -> EditView:
             if name in COMPILE:
                 parts[name] = parts.get(name, 0.0) + took
         launches[launch.mode] = launch.warm
-    own = {stages[0].backend for stages in view.code.values() if stages}
-    code = sum(bytes_of(view, backend) for backend in own)
+    code = sum(bytes_of(view, backend) for backend in backends(view)[:1])
     stacks = sum(s.bytes or 0 for s in view.stacks)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     near = {x.mode: x.roofline for x in view.launches if x.roofline is not None}

@@ -32,7 +32,8 @@ def steps_of(
         statements = Statements(kernel, task, source.file, compilers)
         back = reverse_code(task)
         entries = {at: [_entry(logged, statements, back) for logged in run] for at, run in runs[n].items()}
-        trace = StepTrace("", "", statements.rows, [], statements.columns(), hidden=statements.hidden())
+        hidden = statements.hidden()
+        trace = StepTrace("", "", statements.rows, [], statements.columns(), hidden=hidden, back=bool(back))
         shown = Lines(source_lines(source), "python", f"Source of {kernel.name}")
         found.append({
             "title": task_title(n, task, tasks, source.file), "axes": len(task.indices), "runs": entries,

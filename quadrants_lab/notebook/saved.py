@@ -69,12 +69,13 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
 def export(view: CellView, path: str | Path, iterations: Sequence[object] = (), above: str = "") -> Path:
     """Writes the inspector to a file, whose name ends in one of `KINDS`, and returns the absolute path. ``above``: HTML
     that stands above it in a page."""
-    return _write(contents(view, iterations), _checked(path), above)
+    out = _checked(path)
+    return _write(contents(view, iterations), out, above)
 
 
 def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = (), live: bool = False) -> Path:
     """`Kernel.export`."""
-    checked = _checked(path, live)  # before the view is made, which takes time
+    checked = _checked(path, live)
     above = live_page.panel(of_kernel(kernel.dispatcher)) if live else ""
     return export(show(kernel).view, checked, iterations, above)
 
@@ -103,12 +104,17 @@ def inspect(what: Any) -> Inspection | Saved:
 
 
 def _checked(path: str | Path, live: bool = False) -> Path:
+    """The absolute path, whose folder exists; QuadrantsRuntimeError before a view is made, which takes seconds."""
     out, kinds = Path(path).absolute(), KINDS[:1] if live else KINDS
     if out.suffix not in kinds:
         what = "a page that computes" if live else "an inspector"
         raise QuadrantsRuntimeError(
             f"{what} cannot be written to {out.name}", code="QL0712", help=f"name it *{' or *'.join(kinds)}"
         )
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise _unwritable(out, e) from None
     return out
 
 
@@ -119,9 +125,11 @@ def _write(data: dict[str, Any], out: Path, above: str = "") -> Path:
 
 def _written(text: str, out: Path) -> Path:
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text)
     except OSError as e:
-        why = e.strerror or str(e)
-        raise QuadrantsRuntimeError(f"an inspector cannot be written to {out}: {why}", code="QL0712") from None
+        raise _unwritable(out, e) from None
     return out
+
+
+def _unwritable(out: Path, e: OSError) -> QuadrantsRuntimeError:
+    return QuadrantsRuntimeError(f"an inspector cannot be written to {out}: {e.strerror or e}", code="QL0712")

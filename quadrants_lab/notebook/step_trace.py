@@ -9,7 +9,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.notebook.values import number
 from quadrants_lab.runtime.interpret.interpreter import Trip
-from quadrants_lab.runtime.interpret.interpreter_trace import Event, TraceWindow, Wanted
+from quadrants_lab.runtime.interpret.interpreter_trace import Event, TraceWindow, Wanted, reverse_code
 from quadrants_lab.widgets.model import StepStatement, StepTrace, span_line
 from quadrants_lab.widgets.steps import MOST_SLOTS
 
@@ -102,6 +102,7 @@ def step_trace(kernel: N.Kernel, window: TraceWindow, file: str, compilers: Set[
         statements.rows, events, statements.columns(),
         window.cut, window.events[0].number if window.events else 0, past,
         [below.get(s.id, 0) for s in statements.stacks], window.found, window.turn, statements.hidden(),
+        bool(reverse_code(window.task)),
     )  # fmt: skip
 
 
@@ -140,19 +141,19 @@ def _value(e: Event) -> str | list[str]:
         return ["", *map(number, e.value)]
     if isinstance(e.stmt, (N.Store, N.Atomic)):
         value, old = (number(v) for v in (*e.operands, e.value, e.value)[:2])
-        return _element(e.stmt.buffer, e) + written(e.stmt, value, old)
+        return element(e.stmt.buffer, e.at) + written(e.stmt, value, old)
     return number(e.value)
 
 
 def _read(e: Event) -> str:
     """The operands or the element from which the value was computed or read."""
     if isinstance(e.stmt, N.Load):
-        return _element(e.stmt.buffer, e)
+        return element(e.stmt.buffer, e.at)
     return ", ".join(map(number, e.operands)) if isinstance(e.stmt, N.Op) else ""
 
 
-def _element(buffer: str, e: Event) -> str:
-    return f"{buffer}[{', '.join(map(str, e.at)) or 'None'}]"
+def element(buffer: str, at: Sequence[int]) -> str:
+    return f"{buffer}[{', '.join(map(str, at)) or 'None'}]"
 
 
 def written(s: N.Store | N.Atomic, value: str, old: str = "") -> str:

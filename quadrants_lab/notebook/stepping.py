@@ -15,9 +15,11 @@ from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.compare import MODES
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.notebook.step_trace import step_trace, wanted
+from quadrants_lab.notebook.step_trace import element, step_trace, wanted
+from quadrants_lab.notebook.values import number
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.report import Report
+from quadrants_lab.runtime.interpret.greatest import NOTHING, greatest_part
 from quadrants_lab.runtime.interpret.interpreter import Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import trace_iteration
 from quadrants_lab.runtime.launch.plan import Plan
@@ -98,8 +100,12 @@ class _Launch:
             raise QuadrantsRuntimeError(f"this launch of kernel {kernel.name} has no task", code="QL0707")
         stacks = [s.id for s in stack_allocas(kernel) if any(s is t for t in tasks[task].body)]
         at = kernel.body.index(tasks[task])
-        window = trace_iteration(self.launch, at, _lane(lane), wanted(where, file, stacks), stop)
-        return step_trace(kernel, window, file, self.of.compilers)
+        asked, why = _lane(lane), ""
+        if asked is None and (part := greatest_part(self.launch, at)) is not NOTHING:
+            what, sign = ("has the greatest gradient", "=") if part.whole else ("adds most to a gradient", "+=")
+            asked, why = part.lane, f"{what}: {element(part.buffer, part.index)} {sign} {number(part.value)}"
+        window = trace_iteration(self.launch, at, asked, wanted(where, file, stacks), stop)
+        return replace(step_trace(kernel, window, file, self.of.compilers), why=why)
 
     def keep(self, key: _Key, trace: model.StepTrace) -> None:
         with self.lock:  # threads make windows, too
@@ -109,9 +115,9 @@ class _Launch:
 
 
 def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Inspection:
-    """The inspector of a kernel, opened at the steps of an iteration (``""``: the first) and at a place in it
-    (`step_trace.wanted`). ``launch``: its number in the program, 0 for the last one. Raises QuadrantsRuntimeError if no
-    launch of it was recorded or it has no such iteration."""
+    """The inspector of a kernel, opened at the steps of an iteration (`model.LaunchSteps` says what ``""`` is) and
+    at a place in it (`step_trace.wanted`). ``launch``: its number in the program, 0 for the last one. Raises
+    QuadrantsRuntimeError if no launch of it was recorded or it has no such iteration."""
     seen = show(kernel).view
     view = seen.kernels[0]
     if isinstance(view.steps, str):

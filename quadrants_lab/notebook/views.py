@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.analysis.algebra import subexpressions, trips
 from quadrants_lab.analysis.symbols import Symbols
+from quadrants_lab.backends.interface import Stage
 from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.sizeexpr import print_size
@@ -187,13 +187,13 @@ _PARTS = ("from", "below", "each")  # roles of the children of a range
 
 
 def readable(e: S.SizeExpr) -> str:
-    """The expression in the user's syntax: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``."""
+    """The expression in the user's syntax: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``, ``n`` for ``arg n``."""
     if isinstance(e, S.SizeRange):
         begin = "" if e.begin == S.SizeConst(0) else f"{readable(e.begin)}, "
         return f"{_WORDS[e.op]} {readable(e.body)} for {e.var.name or 'k'} in range({begin}{readable(e.end)})"
     if isinstance(e, S.SizeCounted):
         return "pushes"
-    text = re.sub(r"([A-Za-z_]\w*)%\d+", r"\1", print_size(e))
+    text = re.sub(r"([A-Za-z_]\w*)%\d+|\barg (?=\w)", r"\1", print_size(e))
     return re.sub(r"(?<![\w.])%\d+", "k", text).replace("[]", "[None]").replace("@", "")
 
 

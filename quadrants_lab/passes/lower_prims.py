@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import find, rewritten, substitute, types_of
+from quadrants_lab.ir.walk import find, rewritten, substitute, types_of, walk
 from quadrants_lab.passes.dce import dce
 
 
@@ -24,6 +24,8 @@ def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
 def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no ``isqrt``. Runs after `determine_ad_stack_size`, whose sizes may contain
     ``isqrt`` but no loop."""
+    if not any(s.prim == "isqrt" for s in walk(kernel.body)):
+        return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
     return rewritten(kernel, lambda s: b.made(_isqrt, b, s) if s.prim == "isqrt" else s, b)
 

@@ -192,7 +192,7 @@ class _Nest:
 
     def _loops(self, indices: list[N.Param | None], cells: list[int], counts: list[int], body: N.Block) -> N.Block:
         """Loops over the axes that have an index: ``counts`` trips each, and the index is the trip's number plus that
-        many times the cell's. The CPU finds the digits of the index in it (`backends.lower.digits`)."""
+        many times the cell's. The CPU finds the digits of the index in it (`backends.lower.cells`)."""
         b = self.b
         for index, cell, n in reversed(list(zip(indices, cells, counts, strict=True))):
             if index is not None:

@@ -4,7 +4,7 @@
     becomes
     for k in 0..1 { ... }   for k in 1..16 { j = c * 16 + k; load @x[i, c * 16 + (k - 1)] }
 
-The second loop finds the cell of all neighbours once, and reads them side by side (`backends.lower.digits`).
+The second loop finds the cell of all neighbours once, and reads them side by side (`backends.lower.cells`).
 """
 
 from dataclasses import replace

@@ -14,11 +14,12 @@ from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.unroll import Unroll
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
-from quadrants_lab.backends.cpu.lanes.functions import lower_lanes
+from quadrants_lab.backends.cpu.lanes import lower_lanes
 from quadrants_lab.backends.cpu.schedule import CpuSchedule
 from quadrants_lab.backends.lower import devices
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
 from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
+from quadrants_lab.backends.lower.asserts import trust_asserts
 from quadrants_lab.backends.lower.atomics import LowerAtomics
 from quadrants_lab.backends.lower.blocks import LowerBlocks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
@@ -96,7 +97,7 @@ PASSES: dict[str, Pass] = {
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
-        lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
+        lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(), trust_asserts,
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), LaneSchedule(),
         lower_lanes, LowerTasks(), LowerAdstacks(), LowerOffsets(), AggregateAtomics(), LowerCells(),
     )

@@ -11,10 +11,9 @@ import quadrants_lab.backends as folder
 from quadrants_lab.ir.record import dataclass
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.capabilities import Capabilities
     from quadrants_lab.backends.disk_cache import DiskCache, Keep
+    from quadrants_lab.backends.interface import Capabilities, Stage
     from quadrants_lab.backends.launch import Device, Executable
-    from quadrants_lab.backends.stage import Stage
     from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
 
@@ -46,6 +45,10 @@ class Backend(Protocol):
     ) -> Executable:
         """A kernel that is ready to launch. ``keep`` is called with machine code that was generated; ``cached`` is such
         code from an earlier process, for the same kernel, options and `target_key`; it is ignored if it is invalid."""
+        ...
+
+    def will_load(self) -> None:
+        """Tells that `load` will make code, while the front end and the passes are still to run."""
         ...
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:

@@ -4,7 +4,7 @@ import re
 import warnings
 from pathlib import Path
 
-from ad import messages, messages_of_users
+from ad import messages
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError
@@ -26,12 +26,11 @@ def shown(case) -> str:
         finally:
             qd.reset()
     texts = [str(w.message) for w in caught] + texts
-    text = "\n".join(texts).replace(messages.__file__, "messages.py")
-    return text.replace(messages_of_users.__file__, "messages_of_users.py")
+    return "\n".join(texts).replace(messages.__file__, "messages.py")
 
 
 def test_text(golden) -> None:
-    texts = {case.__name__: shown(case) for case in messages.CASES + messages_of_users.CASES}
+    texts = {case.__name__: shown(case) for case in messages.CASES}
     assert all(texts.values()), [name for name, text in texts.items() if not text]
     golden(HERE / "messages.txt", "\n".join(f"--- {name}\n{text}\n" for name, text in texts.items()))
 

@@ -4,143 +4,80 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from textwrap import indent
 from typing import Any
 
 import pytest
+from programs.deep import define
 
 import quadrants_lab as qd
 
 f64, i32 = qd.f64, qd.i32
 
 
+# the kernels that a row of launches names, and what Python does between them: t, s, c and v have no gradient
+KERNELS = {
+    "to_t": "for i in x: t[i] = x[i] * x[i]",
+    "from_t": "for i in x: y[None] += t[i] * x[i]",
+    "clear_t": "for i in t: t[i] = 1.0",
+    "clear_seven": "for i in range(0, n[0]): t[i] = 1.0",
+    "clear_if": """
+for i in t:
+    if n[1] > 0:
+        t[i] = 1.0""",
+    "clear_until": """
+for _ in range(1):
+    for i in range(8):
+        if x[i] > 1.0:
+            break
+        t[i] = 1.0""",
+    "clear_never": """
+for _ in range(0, c[0]):
+    for i in range(8): t[i] = 1.0""",
+    "in_one": """
+for i in x: t[i] = x[i] * x[i]
+for i in t: t[i] = 1.0
+for i in x: y[None] += t[i] * x[i]""",
+    "in_one_before": """
+for i in t: t[i] = 1.0
+for i in x: t[i] = x[i] * x[i]
+for i in x: y[None] += t[i] * x[i]""",
+    "in_one_next_time": """
+for i in x: y[None] += t[i] * x[i]
+for i in t: t[i] = x[i]""",
+    "vectors": """
+for i in x: v[i] = qd.Vector([x[i], 2.0])
+for i in v: v[i] = qd.Vector([1.0, 2.0])
+for i in x: y[None] += v[i][0] * x[i]""",
+    "half_of_vectors": """
+for i in x: v[i] = qd.Vector([x[i], 2.0])
+for i in v: v[i][1] = 1.0
+for i in x: y[None] += v[i][0] * x[i]""",
+    "to_s": "for i in x: s[None] += x[i]",
+    "clear_s": "s[None] = 0.0",
+    "from_s": "for i in x: y[None] += x[i] * s[None]",
+    "to_c": "for i in x: c[i] = int(x[i] * 10.0)",
+    "clear_c": "for i in c: c[i] = 1",
+    "from_c": "for i in c: y[None] += 1.5 * c[i]",
+}
+
+
 @pytest.fixture
 def launched() -> Callable[..., str]:
     """A function that launches steps by name under a Tape and returns what was warned of."""
     qd.init(arch=qd.cpu, default_fp=f64)
-    x, y = qd.field(f64, 8, needs_grad=True), qd.field(f64, (), needs_grad=True)
+    x, y, n = qd.field(f64, 8, needs_grad=True), qd.field(f64, (), needs_grad=True), qd.field(i32, 2)
     t, s, c, v = qd.field(f64, 8), qd.field(f64, ()), qd.field(i32, 8), qd.Vector.field(2, f64, 8)
     x.fill(0.5)
-
-    @qd.kernel
-    def to_t():
-        for i in x:
-            t[i] = x[i] * x[i]
-
-    @qd.kernel
-    def from_t():
-        for i in x:
-            y[None] += t[i] * x[i]
-
-    @qd.kernel
-    def clear_t():
-        for i in t:
-            t[i] = 1.0
-
-    @qd.kernel
-    def clear_some(first: i32, last: i32):
-        for i in range(first, last):
-            t[i] = 1.0
-
-    @qd.kernel
-    def clear_if(yes: i32):
-        for i in t:
-            if yes > 0:
-                t[i] = 1.0
-
-    @qd.kernel
-    def clear_until():
-        for _ in range(1):
-            for i in range(8):
-                if x[i] > 1.0:
-                    break
-                t[i] = 1.0
-
-    @qd.kernel
-    def clear_never():
-        for _ in range(0, c[0]):
-            for i in range(8):
-                t[i] = 1.0
-
-    @qd.kernel
-    def in_one():
-        for i in x:
-            t[i] = x[i] * x[i]
-        for i in t:
-            t[i] = 1.0
-        for i in x:
-            y[None] += t[i] * x[i]
-
-    @qd.kernel
-    def in_one_before():
-        for i in t:
-            t[i] = 1.0
-        for i in x:
-            t[i] = x[i] * x[i]
-        for i in x:
-            y[None] += t[i] * x[i]
-
-    @qd.kernel
-    def in_one_next_time():
-        for i in x:
-            y[None] += t[i] * x[i]
-        for i in t:
-            t[i] = x[i]
-
-    @qd.kernel
-    def vectors():
-        for i in x:
-            v[i] = qd.Vector([x[i], 2.0])
-        for i in v:
-            v[i] = qd.Vector([1.0, 2.0])
-        for i in x:
-            y[None] += v[i][0] * x[i]
-
-    @qd.kernel
-    def half_of_vectors():
-        for i in x:
-            v[i] = qd.Vector([x[i], 2.0])
-        for i in v:
-            v[i][1] = 1.0
-        for i in x:
-            y[None] += v[i][0] * x[i]
-
-    @qd.kernel
-    def to_s():
-        for i in x:
-            s[None] += x[i]
-
-    @qd.kernel
-    def clear_s():
-        s[None] = 0.0
-
-    @qd.kernel
-    def from_s():
-        for i in x:
-            y[None] += x[i] * s[None]
-
-    @qd.kernel
-    def to_c():
-        for i in x:
-            c[i] = int(x[i] * 10.0)
-
-    @qd.kernel
-    def clear_c():
-        for i in c:
-            c[i] = 1
-
-    @qd.kernel
-    def from_c():
-        for i in c:
-            y[None] += 1.5 * c[i]
-
-    python = {
-        "clear_seven": lambda: clear_some(0, 7),
-        "fill_t": lambda: t.fill(1.0),
-        "set_t": lambda: t.__setitem__(0, 1.0),
-        "set_s": lambda: s.__setitem__(None, 1.0),
-        "clear_if": lambda: clear_if(0),
+    n[0] = 7
+    steps: dict[str, Any] = {
+        name: define(f"@qd.kernel\ndef k():\n{indent(text, '    ')}\n", x=x, y=y, t=t, s=s, c=c, v=v, n=n)["k"]
+        for name, text in KERNELS.items()
     }
-    steps: dict[str, Any] = locals() | python
+    steps |= {
+        "fill_t": lambda: t.fill(1.0), "set_t": lambda: t.__setitem__(0, 1.0),
+        "set_s": lambda: s.__setitem__(None, 1.0),
+    }  # fmt: skip
 
     def launched(names: str) -> str:
         with warnings.catch_warnings(record=True) as given:

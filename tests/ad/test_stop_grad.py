@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import numpy as np
 import pytest
+from programs.deep import define
 from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
@@ -30,63 +33,51 @@ def loss():
     return qd.field(qd.f64, (), needs_grad=True)
 
 
-def test_of_a_value(x, loss) -> None:
-    @qd.kernel
-    def k():
-        for i in x:
-            v = x[i] * x[i]
-            loss[None] += qd.stop_grad(v) * x[i] + qd.stop_grad(2.0) + qd.stop_grad(i)
-    assert gradient(k, x, loss) == [1, 4, 9]
-    assert loss[None] == 1 + 8 + 27 + 6 + 3
+BODIES = {
+    "a value": ("""
+for i in x:
+    w = x[i] * x[i]
+    loss[None] += qd.stop_grad(w) * x[i] + qd.stop_grad(2.0) + qd.stop_grad(i)""", [1, 4, 9], 1 + 8 + 27 + 6 + 3),
+    "a carried value": ("""
+for i in x:
+    w = x[i]
+    for j in range(4):
+        w = w * 2
+        if j == 1:
+            w = qd.stop_grad(w)
+    loss[None] += w + x[i]""", [1, 1, 1], (16 + 1) * 6),
+    "a field, for the whole loop around it": ("""
+for i in range(3):
+    loss[None] += x[i] ** 2
+    qd.stop_grad(x)
+    loss[None] += x[i] ** 3
+for i in range(3):
+    loss[None] += x[i] ** 2""", [2, 4, 6], 2 * 14 + 36),
+    "a field outside of loops": ("""
+qd.stop_grad(x)
+loss[None] += x[0] ** 2
+for i in range(3):
+    loss[None] += x[i] * other[i]""", [0, 0, 0], 1 + 6),
+    "a value in a func": ("""
+for i in x:
+    loss[None] += half(x[i])""", [1, 1, 1], 1.5 * 6),
+}
 
 
-def test_of_a_carried_value(x, loss) -> None:
-    @qd.kernel
-    def k():
-        for i in x:
-            v = x[i]
-            for j in range(4):
-                v = v * 2
-                if j == 1:
-                    v = qd.stop_grad(v)
-            loss[None] += v + x[i]
-    assert gradient(k, x, loss) == [1, 1, 1]
+@qd.func
+def half(a):
+    return qd.stop_grad(a) * 0.5 + a
 
 
-def test_of_a_field_counts_for_the_whole_loop_around_it(x, loss) -> None:
-    @qd.kernel
-    def k():
-        for i in range(3):
-            loss[None] += x[i] ** 2
-            qd.stop_grad(x)
-            loss[None] += x[i] ** 3
-        for i in range(3):
-            loss[None] += x[i] ** 2
-    assert gradient(k, x, loss) == [2, 4, 6]
-
-
-def test_of_a_field_outside_of_loops(x, loss) -> None:
+@pytest.mark.parametrize("name", BODIES)
+def test_of(name, x, loss) -> None:
+    body, want, value = BODIES[name]
     other = qd.field(qd.f64, 3, needs_grad=True)
     other.fill(1)
-    @qd.kernel
-    def k():
-        qd.stop_grad(x)
-        loss[None] += x[0] ** 2
-        for i in range(3):
-            loss[None] += x[i] * other[i]
-    assert gradient(k, x, loss) == [0, 0, 0]
-    assert other.grad.to_numpy().tolist() == [1, 2, 3]
-
-
-def test_in_a_func(x, loss) -> None:
-    @qd.func
-    def half(a):
-        return qd.stop_grad(a) * 0.5 + a
-    @qd.kernel
-    def k():
-        for i in x:
-            loss[None] += half(x[i])
-    assert gradient(k, x, loss) == [1, 1, 1]
+    text = f"@qd.kernel\ndef k():\n{indent(body, '    ')}\n"
+    assert gradient(define(text, x=x, loss=loss, other=other, half=half)["k"], x, loss) == want
+    assert loss[None] == value
+    assert other.grad.to_numpy().tolist() == ([1, 2, 3] if "outside" in name else [0, 0, 0])
 
 
 def test_of_vectors(loss) -> None:

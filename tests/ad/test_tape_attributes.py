@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -107,49 +106,6 @@ def test_gradients_in_between_are_no_launches_of_the_program() -> None:
             step()
             total(x, loss)
         assert x.grad[0] == pytest.approx(8 * 1.5**7 + 16 * 1.5**15)
-
-
-def test_threads_that_differentiate_the_same_kernel() -> None:
-    """Each gradient gets what its own launch kept, with a budget too."""
-    wrong: list[Any] = []
-
-    @qd.kernel
-    def step(x: qd.types.ndarray(), s: qd.f64):
-        for i in range(x.shape[0]):
-            x[i] = x[i] * x[i] * s + qd.sin(x[i])
-
-    @qd.kernel
-    def measure(x: qd.types.ndarray(), loss: qd.types.ndarray()):
-        for i in range(x.shape[0]):
-            loss[0] += x[i]
-
-    def work(k: int, memory: int | None) -> None:
-        x, loss = (qd.ndarray(qd.f64, (n,), needs_grad=True) for n in (5 + k, 1))
-        for trial in range(15):
-            value, slope, s = 0.1 + 0.01 * trial + 0.1 * k, 1.0, 0.3 + 0.2 * k
-            x.fill(value)
-            try:
-                with qd.ad.Tape(loss, clear_gradients=False, memory=memory):
-                    for _ in range(5):
-                        step(x, s)
-                    measure(x, loss)
-            except qd.QuadrantsRuntimeError as e:
-                wrong.append(str(e))
-            for _ in range(5):
-                slope *= 2 * value * s + np.cos(value)
-                value = value * value * s + np.sin(value)
-            if abs(x.grad[0] - slope) > 1e-9 * abs(slope):
-                wrong.append((k, trial, x.grad[0], slope))
-            x.grad.fill(0)
-            loss.grad.fill(0)
-
-    for memory in (None, 400):
-        threads = [threading.Thread(target=work, args=(k, memory)) for k in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not wrong
 
 
 def test_views_that_were_handed_out_after_the_first_run() -> None:

@@ -218,14 +218,15 @@ def test_no_more_is_allocated_than_is_counted(name: str) -> None:
         assert tape.kept_bytes - objects < most < memory + objects
 
 
+@pytest.mark.parametrize("step", [turns, prefixes, windows])
 @pytest.mark.parametrize("options", in_turn(sessions("cpu", "c", "vulkan", "cuda"), ("c", "vulkan", "cuda")))
-def test_on_devices(options: dict[str, Any]) -> None:
+def test_on_devices(options: dict[str, Any], step: Callable[[World, int], None]) -> None:
     qd.init(**options, default_fp=qd.f64)
     world = World(25)
-    right = world.run(turns)[1]
-    least = world.least(turns)
+    right = world.run(step)[1]
+    least = world.least(step)
     for memory in (least, 2 * least, 3 * least + 100):
-        tape, found = world.run(turns, memory=memory)
+        tape, found = world.run(step, memory=memory)
         assert tape.kept_bytes <= memory
         assert tape.made_again > 0
         np.testing.assert_allclose(np.concatenate(list(map(np.ravel, found))),

@@ -18,11 +18,11 @@ typedef struct {
   int64_t status;
   char unused24_[128];
   uint64_t launch;
-  char unused160_[104];
+  char unused160_[112];
   float *x;
   int32_t *count;
   void *y;
-  char unused288_[16];
+  char unused296_[16];
   uint64_t v_4_capacity, v_4_last;
   int64_t v_4, deep;
 } Frame;

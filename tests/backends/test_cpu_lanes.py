@@ -19,8 +19,7 @@ from running import Bench, differences, each, f32, f64, job_of
 
 import quadrants_lab as qd
 from quadrants_lab.analysis.divergence import divergence
-from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cpu.lanes import choose
+from quadrants_lab.backends.cpu import jit, lanes as choose
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime import session

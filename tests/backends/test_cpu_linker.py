@@ -1,4 +1,4 @@
-"""The linker of `_objects/linker.py`; a process whose code comes from the disk cache loads no LLVM."""
+"""The linker of `linker.py`; a process whose code comes from the disk cache loads no LLVM."""
 
 import ctypes
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 import child
 import pytest
 
-from quadrants_lab.backends._objects import linker
+from quadrants_lab.backends import linker
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.disk_cache import DiskCache
 
@@ -47,7 +47,7 @@ print(much(), loss[None])
 loss.grad[None] = 1.0
 much.grad()
 print(x.grad.to_numpy().tolist(), y.grad.to_numpy().sum())
-print("llvmlite" in sys.modules, file=sys.stderr)
+print("libllvmlite" in open("/proc/self/maps").read(), file=sys.stderr)
 """
 
 
@@ -63,8 +63,23 @@ def test_a_process_with_all_code_from_the_disk_loads_no_llvm(tmp_path: Path) -> 
     assert first.stdout == second.stdout
 
 
+def test_llvm_is_loaded_while_the_front_end_is(tmp_path: Path) -> None:
+    """On another thread, where the disk has no entry for the kernel."""
+    head = """
+import sys
+from quadrants_lab.backends import forks
+start = forks.start
+def told(*what, name):
+    print(name, "quadrants_lab.frontend.lower" in sys.modules, file=sys.stderr)
+    return start(*what, name=name)
+forks.start = told
+"""
+    first, second = (ran(tmp_path / "cache", tmp_path, head) for _ in range(2))
+    assert (first.stderr.split(), second.stderr.split()) == (["LLVM", "False", "True"], ["False"])
+
+
 def test_it_links_as_llvm_does(tmp_path: Path) -> None:
-    without = "from quadrants_lab.backends._objects import linker\nlinker.usable = lambda machine: False\n"
+    without = "from quadrants_lab.backends import linker\nlinker.usable = lambda machine: False\n"
     assert ran(tmp_path / "a", tmp_path).stdout == ran(tmp_path / "b", tmp_path, without).stdout
 
 

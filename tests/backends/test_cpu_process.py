@@ -53,10 +53,11 @@ parallel = bind(load(PARALLEL), {{"go": go, "x": x}})
 """
 
 
-def start(program: str) -> Child:
+def start(program: str, interactive: bool = False) -> Child:
     # From 3.12 on Python warns of every fork of a process with threads, and one of these programs forks.
     env = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
-    return Child(sys.executable, "-X", "faulthandler", "-u", "-c", HEAD + program, env=env)
+    command = sys.executable, "-X", "faulthandler", "-u", "-c", HEAD + program
+    return Child(*command, env=env, given=None if interactive else "")
 
 
 def finish(process: Child) -> str:
@@ -64,34 +65,7 @@ def finish(process: Child) -> str:
     return process.finish(60).output
 
 
-@pytest.mark.parametrize("which", ["serial", "parallel"])
-@pytest.mark.parametrize("way", ["launch", "entry"])
-def test_ctrl_c_returns_to_the_prompt(which: str, way: str) -> None:
-    with start(f"""
-call = {which}.launch if "{way}" == "launch" else {which}.entry([])
-for attempt in range(2):
-    go[...] = 0
-    try:
-        print("started")
-        call()
-        print("came back")
-    except KeyboardInterrupt:
-        print("interrupted")
-    go[...] = 1
-    print("then", call())
-""") as process:
-        for _ in range(2):
-            assert process.line() == "started\n"
-            time.sleep(0.3)
-            process.send()
-            assert process.line() == "interrupted\n"
-            assert process.line() == f"then {0 if way == 'launch' else None}\n"
-        process.finish()
-
-
-def test_ctrl_c_stops_a_sum_over_more_iterations_than_anybody_waits_for() -> None:
-    """A share of its iterations alone would take hours."""
-    with start("""
+CALLS = """
 LONG = '''kernel k() forward {
   buffer @y: field f64[]
   offload range_for bounds {
@@ -106,64 +80,73 @@ LONG = '''kernel k() forward {
     yield
   }
 }'''
-call = bind(load(LONG), {"y": np.zeros(())})
-try:
-    print("started")
-    call.launch()
-except KeyboardInterrupt:
-    print("interrupted")
-""") as process:
-        assert process.line() == "started\n"
-        time.sleep(0.3)
-        process.send()
-        assert process.line() == "interrupted\n"
-        process.finish()
+result = []
 
-
-def test_handlers_that_do_not_raise_let_the_launch_go_on() -> None:
-    with start("""
 def handler(number, frame):
     print("handled")
     go[...] = 1
-signal.signal(signal.SIGUSR1, handler)
-print("started")
-print("status", serial.launch())
-""") as process:
-        assert process.line() == "started\n"
-        time.sleep(0.3)
-        process.send(signal.SIGUSR1)
-        assert finish(process) == "started\nhandled\nstatus 0\n"
 
-
-def test_other_python_threads_run_during_a_launch() -> None:
-    out = finish(start("""
 def later():
     time.sleep(0.2)
     go[...] = 1
-threading.Thread(target=later).start()
-print("status", serial.launch())
-"""))
-    assert out == "status 0\n"
 
+def sum_of_hours():
+    bind(load(LONG), {"y": np.zeros(())}).launch()
 
-def test_launch_on_another_thread_is_not_disturbed_by_ctrl_c() -> None:
-    with start("""
-result = []
-worker = threading.Thread(target=lambda: result.append(serial.launch()))
-worker.start()
-try:
-    print("started")
-    time.sleep(1000)
-except KeyboardInterrupt:
-    print("main thread interrupted")
+def handled():
+    signal.signal(signal.SIGUSR1, handler)
+    result.append(serial.launch())
+
+def beside_a_thread_of_python():
+    threading.Thread(target=later).start()
+    result.append(serial.launch())
+
+def on_another_thread():
+    worker = threading.Thread(target=lambda: result.append(serial.launch()))
+    worker.start()
+    try:
+        time.sleep(1000)
+    finally:
+        print("still", worker.is_alive())
+        go[...] = 1
+        worker.join()
+
+calls = {f.__name__: f for f in (sum_of_hours, handled, beside_a_thread_of_python, on_another_thread)}
+calls |= {f"{name} {way}": f for name, one in (("serial", serial), ("parallel", parallel))
+          for way, f in (("launch", one.launch), ("entry", one.entry([])))}
+for line in sys.stdin:
+    go[...] = 0
+    result.clear()
+    try:
+        print("started")
+        calls[line.strip()]()
+        print("came back", result)
+    except KeyboardInterrupt:
+        print("interrupted", result)
     go[...] = 1
-worker.join()
-print("status", result)
-""") as process:
-        assert process.line() == "started\n"
-        time.sleep(0.3)
-        process.send()
-        assert finish(process) == "started\nmain thread interrupted\nstatus [0]\n"
+    print("then", parallel.launch())
+"""
+
+
+def test_signals_reach_python_during_launches() -> None:
+    """Ctrl-C returns to the prompt, also from a sum a share of whose iterations would take hours; handlers that do not
+    raise let a launch go on, other threads run meanwhile, and one on another thread is not disturbed. One process."""
+    with start(CALLS, interactive=True) as process:
+        for name, number, *says in (
+            *((f"{one} {way}", signal.SIGINT, "interrupted []") for one in ("serial", "parallel")
+              for way in ("launch", "entry") for _ in range(2)),
+            ("sum_of_hours", signal.SIGINT, "interrupted []"),
+            ("handled", signal.SIGUSR1, "handled", "came back [0]"),
+            ("beside_a_thread_of_python", None, "came back [0]"),
+            ("on_another_thread", signal.SIGINT, "still True", "interrupted [0]"),
+        ):
+            assert process.say(name)
+            assert process.line() == "started\n"
+            if number is not None:
+                time.sleep(0.3)
+                process.send(number)
+            for line in (*says, "then 0"):
+                assert process.line() == f"{line}\n", name
 
 
 @pytest.mark.parametrize("after", ["", "time.sleep(0.01)", "time.sleep(0.2)", "import gc; gc.collect()"])

@@ -5,7 +5,6 @@ import sys
 import threading
 from pathlib import Path
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from child import ANSWER, run
@@ -13,6 +12,7 @@ from conformance.tasks import AXPY
 from conftest import ROOT
 from rigs import cpu_rig
 
+from quadrants_lab.backends import llvm_binding
 from quadrants_lab.backends.cpu import jit
 
 SCRIPT = ROOT / "scripts" / "cpu_runtime.py"
@@ -41,16 +41,14 @@ def test_the_text_is_what_clang_makes_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("system", ["unknown-linux-gnu", "apple-darwin23"])
 @pytest.mark.parametrize("processor", ["x86_64", "aarch64"])
 def test_the_text_becomes_code_for_every_system(processor: str, system: str) -> None:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    llvm_binding.initialise_all()
     triple = f"{processor}-{system}"
-    target = llvm.Target.from_triple(triple)
-    machine = target.create_target_machine(opt=0, reloc="pic", codemodel="small", jit=True)
-    module = jit.runtime_module(processor, triple, str(machine.target_data))
+    machine = llvm_binding.Machine(triple, level=0, relocation="pic", model="small", jit=True)
+    module = jit.runtime_module(processor, triple, machine.layout)
     module.verify()
-    code = machine.emit_object(module)
+    code = machine.object_code(module)
     assert all(export.encode() in code for export in (*jit._FOR_KERNELS, *jit._FOR_PYTHON))
-    undefined = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
+    undefined = {f.name for f in module.functions() if f.is_declaration and not f.name.startswith("llvm.")}
     assert not any(f.startswith("qd_") for f in undefined)
 
 

@@ -10,7 +10,7 @@ from rigs.cuda_stand_in import StandIn
 from sessions import sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends._gpu.flight import MOST, PART, Cost
+from quadrants_lab.backends._gpu.device import MOST, PART, Cost
 from quadrants_lab.backends._simt.device import SimtDevice
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends.amdgpu.hip import Device as AmdDevice

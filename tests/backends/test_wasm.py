@@ -15,7 +15,7 @@ from sessions import ended, sessions, why_not
 
 import quadrants_lab as qd
 from quadrants_lab.backends import wasm
-from quadrants_lab.backends.capabilities import Capabilities
+from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.runtime import session
 
 if why_not("wasm"):

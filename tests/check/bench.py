@@ -77,3 +77,23 @@ def in_order(*launches: Callable[[], Any]) -> Callable[[], None]:
             launch()
 
     return run
+
+
+def sines_in_python(x: Any, v: Any, y: Any, high: float = 0.0, factor: float = 1.0) -> tuple[Callable[[], None], Any]:
+    """A program, and the gradient that it gives for its first part, which is ``factor`` times the right one: Python
+    computes v = sin(x), and a kernel adds v and ``high``, for each element, to y."""
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += v[i] + high
+
+    @qd.ad.grad_replaced
+    def sines():
+        v.from_numpy(np.sin(x.to_numpy()))
+
+    @qd.ad.grad_for(sines)
+    def slopes():
+        x.grad.from_numpy(x.grad.to_numpy() + factor * np.cos(x.to_numpy()) * v.grad.to_numpy())
+
+    return in_order(sines, total), slopes

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
-from check.bench import DEFECTS, Bench
+from check.bench import DEFECTS, Bench, sines_in_python
 from rich.console import Console
 from sessions import NIGHT, ended  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
+from quadrants_lab.lang import doctor  # noqa: F401  # imported by the first check, it would keep what `noisy` patches
 from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.runtime.check import differences
 from quadrants_lab.runtime.check.looks import LEVELS
@@ -134,38 +135,22 @@ def test_noise_is_not_right(monkeypatch) -> None:
     x, v = (qd.field(qd.f32, 4, needs_grad=True) for _ in range(2))
     y = qd.field(qd.f32, (), needs_grad=True)
     x.fill(0.5)
-
-    @qd.kernel
-    def total():
-        for i in v:
-            y[None] += v[i] + 1e4
-
-    @qd.ad.grad_replaced
-    def sines():
-        v.from_numpy(np.sin(x.to_numpy()))
-
-    @qd.ad.grad_for(sines)
-    def slopes():
-        x.grad.from_numpy((v.grad.to_numpy() * np.cos(x.to_numpy())).astype(np.float32))
-
-    def run():
-        sines()
-        total()
-
+    run, _ = sines_in_python(x, v, y, 1e4)
     noisy(monkeypatch, 0.1)
     report = qd.ad.check(run, y, {"x": x})
     (verdict,) = report.verdicts
     assert re.search(r"differences scatter by \d+%", verdict.says)
-    assert (verdict.kind, verdict.badge, verdict.level, report.right) == ("noisy", "noisy", "warning", False), verdict
+    seen = verdict.kind, verdict.card.badge, verdict.card.level, report.right
+    assert seen == ("noisy", "noisy", "warning", False), verdict
     assert str(report).startswith("noisy   the gradient of x is within the noise")
     assert drawn(report)[1] >= {"yellow"}
 
 
 def test_noise_is_right_where_forward_mode_agrees() -> None:
     seen = Verdict("x", "noisy", "is within the noise: differences scatter by 21%, too much to judge it by")
-    assert (seen.good, seen.badge, seen.level) == (False, "noisy", "warning")
+    assert (seen.good, seen.card.badge, seen.card.level) == (False, "noisy", "warning")
     seen = replace(seen, tangent=Tangent(1.0, 1.0, 0.0))
-    assert (seen.good, seen.badge, seen.level) == (True, "right", "good")
+    assert (seen.good, seen.card.badge, seen.card.level) == (True, "right", "good")
 
 
 @pytest.mark.parametrize("seed", range(4 if NIGHT else 1))
@@ -176,24 +161,7 @@ def test_an_error_common_to_all_is_found_under_noise(monkeypatch, seed) -> None:
     x, v = (qd.field(qd.f32, 40_000, needs_grad=True) for _ in range(2))
     y = qd.field(qd.f32, (), needs_grad=True)
     x.from_numpy(np.random.default_rng(1).random(40_000).astype(np.float32))
-
-    @qd.kernel
-    def total():
-        for i in x:
-            y[None] += v[i] + 30.0
-
-    @qd.ad.grad_replaced
-    def forward():
-        v.from_numpy(np.sin(x.to_numpy()))
-
-    @qd.ad.grad_for(forward)
-    def back():
-        x.grad.from_numpy(0.9 * np.cos(x.to_numpy()) * v.grad.to_numpy())
-
-    def run():
-        forward()
-        total()
-
+    run, _ = sines_in_python(x, v, y, 30.0, 0.9)
     noisy(monkeypatch, 1.0, seed)
     (found, *_) = qd.ad.check(run, y, x).verdicts
     assert found.kind == "wrong", found
@@ -228,5 +196,5 @@ def test_a_gradient_that_was_passed_on_is_not_zero() -> None:
     with unwatched():
         report = check(launches, y, {"x": x, "h": h}, lambda text: None)
     assert report["h"].says.startswith("was passed on")
-    assert (report["h"].badge, report["h"].level) == ("right", "good")
+    assert (report["h"].card.badge, report["h"].card.level) == ("right", "good")
     assert "zero" not in str(report)

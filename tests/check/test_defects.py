@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
-from check.bench import DEFECTS, Bench
+from check.bench import DEFECTS, Bench, sines_in_python
 from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
@@ -85,27 +85,9 @@ def test_a_custom_gradient_of_what_python_computes_is_to_blame() -> None:
     """No launch reads x, and that is not the cause."""
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     bench = Bench(qd.f64)
-    x, y, w = bench.x, bench.y, bench.w
-
-    @qd.kernel
-    def total():
-        for i in x:
-            y[None] += w[i]
-
-    @qd.ad.grad_replaced
-    def sines():
-        w.from_numpy(np.sin(x.to_numpy()))
-
-    @qd.ad.grad_for(sines)
-    def slopes():
-        x.grad.from_numpy(x.grad.to_numpy() - np.cos(x.to_numpy()) * w.grad.to_numpy())
-
-    def run():
-        sines()
-        total()
-
-    (verdict,) = qd.ad.check(run, y, x).verdicts
-    (cause,) = verdict.causes
+    run, slopes = sines_in_python(bench.x, bench.w, bench.y, factor=-1.0)
+    (verdict,) = qd.ad.check(run, bench.y, bench.x).verdicts
+    cause, *_ = verdict.causes
     assert (verdict.kind, cause.kind) == ("wrong", "custom gradient")
     assert "slopes, which is given as the gradient of sines" in cause.says
     assert cause.line == slopes.__code__.co_firstlineno
@@ -173,33 +155,13 @@ def test_an_error_that_all_of_many_elements_have_in_common_is_found(scatter, fac
             y[None] += qd.sin(x[i]) + 30.0
 
     @qd.kernel
-    def total():
-        for i in x:
-            y[None] += v[i] + 30.0
-
-    @qd.kernel
     def slopes():
         for i in x:
-            x.grad[i] += factor * qd.cos(x[i]) * (y.grad[None] + v.grad[i])
+            x.grad[i] += factor * qd.cos(x[i]) * y.grad[None]
 
-    @qd.ad.grad_replaced
-    def forward():
-        if by == "Python":
-            v.from_numpy(np.sin(x.to_numpy()))
-        else:
-            waves()
-
-    @qd.ad.grad_for(forward)
-    def back():
-        if by == "Python":
-            y.grad[None] = 0.0
-        slopes()
-
-    def run():
-        forward()
-        if by == "Python":
-            total()
-
+    forward = qd.ad.grad_replaced(lambda: waves())
+    qd.ad.grad_for(forward)(lambda: slopes())
+    run = sines_in_python(x, v, y, 30.0, factor)[0] if by == "Python" else lambda: forward()
     (found, *_) = qd.ad.check(run, y, x).verdicts
     assert found.kind == ("right" if factor == 1.0 else "wrong"), found
     if factor != 1.0:
@@ -265,26 +227,7 @@ def test_a_factor_of_a_custom_gradient_is_found(factor, size, high, by, fp) -> N
 def test_what_rounding_hides_of_a_gradient_is_said(high, says) -> None:
     qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
     bench = Bench(qd.f32)
-    x, y, w = bench.x, bench.y, bench.w
-
-    @qd.kernel
-    def total():
-        for i in x:
-            y[None] += w[i] + high
-
-    @qd.ad.grad_replaced
-    def sines():
-        w.from_numpy(np.sin(x.to_numpy()))
-
-    @qd.ad.grad_for(sines)
-    def slopes():
-        x.grad.from_numpy(x.grad.to_numpy() + np.cos(x.to_numpy()) * w.grad.to_numpy())
-
-    def run():
-        sines()
-        total()
-
-    (verdict,) = qd.ad.check(run, y, x).verdicts
+    (verdict,) = qd.ad.check(sines_in_python(bench.x, bench.w, bench.y, high)[0], bench.y, bench.x).verdicts
     assert verdict.kind == "right"
     assert says in verdict.says
     assert ("hides" in verdict.says) == ("hides" in says)

@@ -1,4 +1,4 @@
-"""`k.reproduce`: each script shows the fault in a process of its own."""
+"""`k.reproduce`: each script shows the fault, two of them in processes of their own."""
 
 import re
 import runpy
@@ -29,12 +29,27 @@ def session(request):
 recorded = pytest.mark.parametrize("session", ["gradients"], indirect=True)
 
 
-def shown(path, tmp_path, status=1):
-    """What the script shows in a process and a folder of its own; its text must be Python that stands alone."""
-    assert "IPython" not in path.read_text()
+def shown_apart(path, tmp_path):
+    """What the script shows in a process and a folder of its own."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    return run(sys.executable, str(path), cwd=elsewhere, env={"QL_CHECK": None}, status=status).output
+    return run(sys.executable, str(path), cwd=elsewhere, env={"QL_CHECK": None}, status=1).output
+
+
+@pytest.fixture
+def shown(capsys):
+    """What a script shows; its text must be Python that stands alone."""
+
+    def shows(path, status=1):
+        assert "IPython" not in path.read_text()
+        qd.reset()
+        capsys.readouterr()
+        with pytest.raises((QuadrantsError, SystemExit)) as ended:
+            runpy.run_path(str(path), run_name="__main__")
+        assert status == (ended.value.code if isinstance(ended.value, SystemExit) else 1)
+        return f"{capsys.readouterr().out}{ended.value}"
+
+    return shows
 
 
 def line_of(path, text):
@@ -57,12 +72,12 @@ def test_a_nan_of_a_launch(tmp_path) -> None:
 
     path = k.reproduce(tmp_path / "case.py", 3)
     assert path.with_suffix(".npz").exists()
-    out = shown(path, tmp_path)
+    out = shown_apart(path, tmp_path)
     assert "the first NaN arises on the way forwards: a division by 0 (launch 1, kernel k, iteration 0" in out
     assert f"case.py, line {line_of(path, 'y[None] +=')}" in out
 
 
-def test_a_nan_of_a_gradient(tmp_path) -> None:
+def test_a_nan_of_a_gradient(shown, tmp_path) -> None:
     x, y = qd.field(qd.f64, 4, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
 
     @qd.kernel
@@ -73,13 +88,13 @@ def test_a_nan_of_a_gradient(tmp_path) -> None:
     k()
     y.grad[None] = 1
     k.grad()
-    out = shown(k.grad.reproduce(tmp_path / "case.py"), tmp_path)
+    out = shown(k.grad.reproduce(tmp_path / "case.py"))
     assert "NaN     the gradient of x: the first infinity arises" in out
     assert "the root has no finite slope at 0" in out
     assert not (tmp_path / "case.npz").exists()
 
 
-def test_an_index_out_of_bounds(tmp_path) -> None:
+def test_an_index_out_of_bounds(shown, tmp_path) -> None:
     @qd.kernel
     def k(a: qd.types.ndarray(), at: qd.types.ndarray()):
         for i in range(at.shape[0]):
@@ -87,11 +102,11 @@ def test_an_index_out_of_bounds(tmp_path) -> None:
 
     a, at = qd.ndarray(qd.f32, 50), np.arange(50, dtype=np.int32)
     at[7] = 50
-    out = shown(k.reproduce(tmp_path / "case.py", a, at), tmp_path)
+    out = shown(k.reproduce(tmp_path / "case.py", a, at))
     assert "index 50 is out of bounds for axis 0 of a with extent 50, in the iteration i = 7" in out
 
 
-def test_a_race(tmp_path) -> None:
+def test_a_race(shown, tmp_path) -> None:
     x, to = qd.field(qd.f32, 40), qd.field(qd.i32, 40)
     to.from_numpy(np.array([*range(39), 3], np.int32))
 
@@ -100,11 +115,11 @@ def test_a_race(tmp_path) -> None:
         for i in x:
             x[to[i]] = i
 
-    out = shown(k.reproduce(tmp_path / "case.py"), tmp_path)
+    out = shown(k.reproduce(tmp_path / "case.py"))
     assert "iterations race for x[3]: the one of i = 3 writes it here, the one of i = 39 writes it" in out
 
 
-def test_a_wrong_custom_gradient(tmp_path) -> None:
+def test_a_wrong_custom_gradient(shown, tmp_path) -> None:
     x, y = qd.field(qd.f64, 4, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
     x.from_numpy(np.array([0.5, 1.0, 2.0, 3.0]))
 
@@ -129,12 +144,12 @@ def test_a_wrong_custom_gradient(tmp_path) -> None:
     with qd.ad.Tape(y):
         energy()
     path = energy.reproduce(tmp_path / "case.py")
-    out = shown(path, tmp_path)
+    out = shown(path)
     assert "energy_slope, which is given as the gradient of energy, is not its derivative" in out
     assert f"case.py, line {line_of(path, '2.02')}" in out
 
 
-def test_a_right_gradient_ends_with_0(tmp_path) -> None:
+def test_a_right_gradient_ends_with_0(shown, tmp_path) -> None:
     h = qd.Vector.field(3, qd.f64, 4, needs_grad=True)
     a = qd.ndarray(qd.f64, 4, needs_grad=True)
     a.from_numpy(np.array([1.0, 2.0, 3.0, 4.0]))
@@ -145,12 +160,12 @@ def test_a_right_gradient_ends_with_0(tmp_path) -> None:
             h[i] = v * qd.sin(a[i]) * qd.static(weights[0] + weights[1])
 
     k(a, qd.Vector([1.0, 2.0, 3.0]), (2.0, 3.0))
-    out = shown(k.grad.reproduce(tmp_path / "case.py", a, qd.Vector([1.0, 2.0, 3.0]), (2.0, 3.0)), tmp_path, 0)
+    out = shown(k.grad.reproduce(tmp_path / "case.py", a, qd.Vector([1.0, 2.0, 3.0]), (2.0, 3.0)), status=0)
     assert "the gradient of a agrees with finite differences" in out
 
 
 @recorded
-def test_the_last_launch_with_the_data_from_before_it(tmp_path) -> None:
+def test_the_last_launch_with_the_data_from_before_it(shown, tmp_path) -> None:
     x = qd.field(qd.f32, 4)
     x.fill(2.0)
 
@@ -166,11 +181,11 @@ def test_the_last_launch_with_the_data_from_before_it(tmp_path) -> None:
     by.fill(7.0)
     path = k.reproduce(tmp_path / "case.py")
     assert "x.fill(2.0)" in path.read_text()
-    assert "iteration 1" in shown(path, tmp_path)
+    assert "iteration 1" in shown(path)
 
 
 @recorded
-def test_the_last_gradient_begins_with_its_seeds(tmp_path) -> None:
+def test_the_last_gradient_begins_with_its_seeds(shown, tmp_path) -> None:
     x, y = qd.field(qd.f64, 3, needs_grad=True), qd.field(qd.f64, 3, needs_grad=True)
     x.fill(0.5)
 
@@ -185,7 +200,7 @@ def test_the_last_gradient_begins_with_its_seeds(tmp_path) -> None:
     y.grad.fill(0.0)
     path = k.grad.reproduce(tmp_path / "case.py")
     assert "np.array([0.0, 5.0, 0.0], np.float64)" in path.read_text()
-    assert "right   the gradient of x agrees" in shown(path, tmp_path, 0)
+    assert "right   the gradient of x agrees" in shown(path, status=0)
 
 
 def test_methods_modules_structs_and_names_that_mean_two_things(tmp_path) -> None:
@@ -225,7 +240,7 @@ def test_methods_modules_structs_and_names_that_mean_two_things(tmp_path) -> Non
     sim = Sim()
     sim.f.fill(1.0)
     wanted = (1.0 * 3 + 5) * 2 + helpers.SHIFT
-    out = shown(sim.step.reproduce(tmp_path / "case.py", int(wanted)), tmp_path)
+    out = shown_apart(sim.step.reproduce(tmp_path / "case.py", int(wanted)), tmp_path)
     assert "the first NaN arises on the way forwards" in out
     assert re.search(r"iteration \d", out)
 
@@ -274,7 +289,7 @@ def test_what_no_script_can_make_is_named(tmp_path) -> None:
         k.reproduce(tmp_path / "case.py")
 
 
-def test_in_a_cell(tmp_path) -> None:
+def test_in_a_cell(shown, tmp_path) -> None:
     """The last launch of a cell, although memory has changed since."""
     from quadrants_lab.notebook.collect import remember
     from quadrants_lab.runtime.record.recorder import recording
@@ -293,4 +308,4 @@ def test_in_a_cell(tmp_path) -> None:
     x.fill(9.0)
     path = k.reproduce(tmp_path / "case.py")
     assert "x.fill(1.0)" in path.read_text()
-    assert "the first NaN" in shown(path, tmp_path)
+    assert "the first NaN" in shown(path)

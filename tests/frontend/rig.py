@@ -1,18 +1,19 @@
-"""Stand-ins for the user's face of the language, and kernels read from the files in `cases`."""
+"""Stand-ins for the user's face of the language, and kernels read from the fixtures in `cases`."""
 
 import linecache
 import math
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError, QuadrantsWarning
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.op_table import OPS
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import (
     Lowered,
@@ -24,23 +25,9 @@ from quadrants_lab.frontend.specs import (
 )
 from quadrants_lab.ir.deep_recursion import run_deep
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i8, i32, u1, u32
+from quadrants_lab.ir.types import DType, f32, f64, i8, i32, u1, u32
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.lang.snode import FieldsBuilder
-
-
-class FakeOp:
-    def __init__(self, name: str) -> None:
-        self.__qd_op__ = name
-
-
-def fake_class(name: str) -> FakeOp:
-    """Vector or Matrix, with their static constructors."""
-    made = FakeOp(name)
-    for row in OPS:
-        if row.startswith("Matrix."):
-            setattr(made, row.removeprefix("Matrix."), FakeOp(row))
-    return made
 
 
 class FakeField:
@@ -69,71 +56,14 @@ def sparse_nodes() -> dict[str, Any]:
     return {"cells": cells, "rows": rows, "sparse": sparse}
 
 
-class FakeStructField:
-    __qd_struct_field__ = True
-
-    def __init__(self, struct_type: Any, **members: Any) -> None:
-        self.struct_type, self.members = struct_type, members
-
-
-class FakeMatrix:
-    __qd_matrix__ = True
-
-    def __init__(self, values: list[Any]) -> None:
-        self.values, self.shape = values, np.shape(values)
-
-    def to_list(self) -> list[Any]:
-        return self.values
-
-
-class FakeMatrixType:
-    __qd_type__ = "matrix"
-
-    def __init__(self, dtype: DType | None, *shape: int) -> None:
-        self.dtype, self.shape = dtype, shape
-
-
-class FakeStructType:
-    __qd_type__ = "struct"
-
-    def __init__(self, members: dict[str, Any], **methods: Any) -> None:
-        self.members, self.methods = members, methods
-
-
-class FakeFunc:
-    __qd_func__ = True
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        self.source = function_source(fn)
-
-
-class FakeTemplate:
-    __qd_template__ = True
-
-
-PYTHON_NAMES = ("range", "print", "len", "int", "float", "bool")
-qd = SimpleNamespace(
-    **{n: FakeOp(n) for n, row in OPS.items() if n not in PYTHON_NAMES and not row.home}, **DTYPES, func=FakeFunc,
-    template=FakeTemplate, field=FakeOp("field"), Vector=fake_class("Vector"), Matrix=fake_class("Matrix"),
-    Struct=FakeOp("Struct"), section=SimpleNamespace(__qd_section__="section"),
-    stream_parallel=SimpleNamespace(__qd_section__="stream_parallel"),
-    simt=SimpleNamespace(**{
-        home: SimpleNamespace(**{
-            name.partition(".")[2]: FakeOp(name) for name, row in OPS.items() if row.home == f"simt.{home}"
-        }) for home in ("block", "Tile16x16", "Tile32x32")
-    }),
-    math=SimpleNamespace(**{n: FakeOp(n) for n, row in OPS.items() if row.home == "math"}),
-)  # fmt: skip
-
-
 def types() -> dict[str, Any]:
     """Types, and what is made of them, that every case may use."""
-    vec3 = FakeMatrixType(f32, 3)
-    ball = FakeStructType({"pos": vec3, "mass": f32, "hits": i32})
+    vec3 = qd.types.vector(3, f32)
+    ball = qd.types.struct(pos=vec3, mass=f32, hits=i32)
     balls = {"pos": FakeField(f32, 4, grad=True, element=(3,)), "mass": FakeField(f32, 4), "hits": FakeField(i32, 4)}
     return {
-        "vec3": vec3, "loose": FakeMatrixType(None, 3),
-        "Ball": ball, "balls": FakeStructField(ball, **balls), "gravity": FakeMatrix([0.0, -9.8, 0.0]),
+        "vec3": vec3, "loose": qd.types.vector(3), "gravity": qd.Vector([0.0, -9.8, 0.0]), "Ball": ball,
+        "balls": SimpleNamespace(struct_type=ball, members=balls, __qd_struct_field__=True),
         "shifted": FakeField(f32, 5, offset=(-2,)), "f32": f32, "matrix": MatrixSpec, "struct": StructSpec,
     }  # fmt: skip
 
@@ -158,7 +88,7 @@ def fields() -> dict[str, Any]:
 
 
 class Case:
-    """A kernel of a case file, with the arguments that it is described to have."""
+    """A kernel of a fixture, with the arguments that it is described to have."""
 
     def __init__(self, fn: Callable[..., Any], specs: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.fn, self.specs, self.options = fn, specs, CompileOptions(**options)
@@ -180,14 +110,29 @@ class Case:
         return "\n".join([str(w.message) for w in caught] + shown)
 
 
-def load(path: Path, **extra: Any) -> dict[str, Case]:
-    """The cases of a file by name: its functions, except those decorated with ``@plain``, which cases call. A kernel
-    with arguments or options is decorated with ``@kernel(specs..., options...)``.
+BETWEEN, BEFORE_OUTPUT = "\n===\n", "\n---"
 
-    The file is known to linecache under its bare name, so that expected texts do not depend on where it lies.
+
+def sources(path: Path) -> list[str]:
+    """The programs of a fixture: parts of the file between lines of ===, each up to the line --- before its output."""
+    return [part.partition(BEFORE_OUTPUT)[0] for part in path.read_text().split(BETWEEN)]
+
+
+def fixture(path: Path, output: Callable[[Case], str]) -> str:
+    """The fixture's text with the output that its programs have now."""
+    shown = [output(case) for case in load(path).values()]
+    parts = zip(sources(path), shown, strict=True)
+    return BETWEEN.join(f"{source}{BEFORE_OUTPUT}\n{text}".rstrip("\n") for source, text in parts) + "\n"
+
+
+def load(path: Path, **extra: Any) -> dict[str, Case]:
+    """The kernels of a fixture by name. A part has one, under what it calls: that is decorated, with ``@plain`` where
+    it is a function of Python. A kernel with arguments or options is decorated with ``@kernel(specs..., options...)``.
+    All parts have the same globals.
+
+    Each part is a file of its own to linecache, under its kernel's name, so that an expected text depends neither on
+    other parts nor on where the fixture lies.
     """
-    text = path.read_text()
-    linecache.cache[path.name] = (len(text), None, text.splitlines(keepends=True), path.name)
     called: list[Callable[..., Any]] = []
 
     def kernel(*specs: Any, **options: Any) -> Callable[..., Case]:
@@ -201,9 +146,12 @@ def load(path: Path, **extra: Any) -> dict[str, Case]:
         "qd": qd, "math": math, "np": np, "kernel": kernel, "plain": plain, "scalar": ScalarSpec, "array": NdarraySpec,
         "const": TemplateSpec, **fields(), **types(), **sparse_nodes(), **extra,
     }  # fmt: skip
-    given = dict(names)
-    exec(compile(text, path.name, "exec"), names)
-    made = [(name, value) for name, value in names.items() if value is not given.get(name) and value not in called]
-    cases = {name: value if isinstance(value, Case) else Case(value, (), {}) for name, value in made
-             if isinstance(value, (Case, FunctionType))}  # fmt: skip
-    return dict(sorted(cases.items(), key=lambda item: item[1].fn.__code__.co_firstlineno))
+    cases = {}
+    for text in sources(path):
+        name = re.findall(r"^def (\w+)", text, re.MULTILINE)[-1]
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), names)
+        made = names[name]
+        assert made not in called
+        cases[name] = made if isinstance(made, Case) else Case(made, (), {})
+    return cases

@@ -37,7 +37,7 @@ session = session_of(sessions("cpu"))
 # --- what compiles --------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_code_of_every_backend(name: str) -> None:
+def test_code_of_every_backend_and_ir_as_text_and_back(name: str) -> None:
     make, n = PROGRAMS[name]
     kernel, _, y = made(make(n))
     y.grad.fill(1.0)
@@ -47,20 +47,10 @@ def test_code_of_every_backend(name: str) -> None:
     assert set(stages) == set(all_stages().values())
     for launchable, some in ((kernel, [*stages.values()]), (kernel.grad, ["llvm", "spirv"])):
         assert all(launchable.code(stage) for stage in some)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_ir_as_text_and_back(name: str) -> None:
-    make, n = PROGRAMS[name]
-    kernel, _, y = made(make(n))
-    y.grad.fill(1.0)
-    kernel()
-    kernel.grad()
-    for launchable in (kernel, kernel.grad):
-        ir = launchable.dispatcher.last.compiled.kernel
-        text = print_kernel(ir, links=True)
-        verify(parse_kernel(text))
-        assert print_kernel(parse_kernel(text), links=True) == text
+        text = print_kernel(launchable.dispatcher.last.compiled.kernel, links=True)
+        again = parse_kernel(text)
+        verify(again)
+        assert print_kernel(again, links=True) == text
     assert "offload" in kernel.ir("front end")
     assert "adstack" in kernel.grad.ir("reverse") or name != "loops"
     assert kernel.sizes() is not None

@@ -70,8 +70,8 @@ def sample():
         b.yield_()
     schedule = {
         "lanes": 8, "colour_rows": 2, "fission": 3, "shares": (("y", "add"), ("a", "max")), "copies": ("y", "a"),
-        "sums": "versioned", "aggregate": 32, "grain": 100, "timed": True, "vectorise": True, "unroll": True,
-        "brief": True, "in_step": 4, "why": "8 lanes: sin",
+        "sums": "versioned", "aggregate": 32, "moves": True, "grain": 100, "timed": True, "vectorise": True,
+        "unroll": True, "brief": True, "in_step": 4, "why": "8 lanes: sin",
     }  # fmt: skip
     task = N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body), span=b.span, **schedule)
     buffers = {x.name: x for x in (y, dy, temp, ret, array, flat, heap, local)}

@@ -2,7 +2,7 @@
 
 import enum
 
-from lang.user_rows import page
+from lang.user_rows import page, refused
 
 # --- qd.static
 
@@ -52,23 +52,14 @@ def a_value_of_the_run_is_not_static(qd):
     def k(v: float) -> None:
         if qd.static(v > 0.5):
             pass
-    try:
-        k(1.0)
-    except qd.QuadrantsCompilationError:
-        return [1]
-    return [0]
+    return [refused(qd.QuadrantsCompilationError, k, 1.0)]
 
-@row(11, 20)
-def static_loops_in_pairs(qd):
-    y = qd.field(qd.i32, shape=2)
-    @qd.kernel
-    def k():
-        for i, v in qd.static(enumerate((1, 10))):
-            y[i] = v * (i + 1)
-        for a, b in qd.static(zip((2, 3), (5, 0), strict=True)):
-            y[0] += a * b
-    k()
-    return y.to_numpy()
+@row.filled(11, 20, dtype="i32")
+def static_loops_in_pairs(qd, y):
+    for i, v in qd.static(enumerate((1, 10))):
+        y[i] = v * (i + 1)
+    for a, b in qd.static(zip((2, 3), (5, 0), strict=True)):
+        y[0] += a * b
 
 @row(7, 1)
 def an_entry_of_a_dict_by_name(qd):
@@ -148,11 +139,7 @@ def funcs_at_the_top_alone(qd):
     first = y[3]
     y.fill(0)
     unrolled(y, 4)
-    try:
-        bad(y, 4, 1)
-    except qd.QuadrantsSyntaxError:
-        return [first, y[3], 1]
-    return [first, y[3], 0]
+    return [first, y[3], refused(qd.QuadrantsSyntaxError, bad, y, 4, 1)]
 
 @row(0, 2.5)
 def a_real_func_returns_early(qd):
@@ -208,59 +195,21 @@ def a_pyfunc_runs_in_both_worlds(qd):
 
 row = page("unsupported_python")
 
-@row(7, 3, 10, 2.5, 2, 1, 25, -5)
-def arithmetic(qd):
-    y = qd.field(qd.f32, shape=8)
-    @qd.kernel
-    def k(a: qd.i32, b: qd.i32):
-        y[0] = a + b
-        y[1] = a - b
-        y[2] = a * b
-        y[3] = a / b
-        y[4] = a // b
-        y[5] = a % b
-        y[6] = a ** b
-        y[7] = -a
-    k(5, 2)
-    return y.to_numpy()
+row.values("arithmetic", {
+    "a + b": 7, "a - b": 3, "a * b": 10, "a / b": 2.5, "a // b": 2, "a % b": 1, "a ** b": 25, "-a": -5,
+}, given={"a": 5, "b": 2})
 
-@row(-3, 1, -2)
-def integers_divide_as_in_python(qd):
-    y = qd.field(qd.i32, shape=3)
-    @qd.kernel
-    def k(a: qd.i32, b: qd.i32):
-        y[0] = a // b
-        y[1] = a % b
-        y[2] = qd.cast(a / b, qd.i32)
-    k(-5, 2)
-    return y.to_numpy()
+row.values("integers_divide_as_in_python", {
+    "a // b": -3, "a % b": 1, "qd.cast(a / b, qd.i32)": -2,
+}, dtype="i32", given={"a": -5, "b": 2})
 
-@row(4, 7, 3, -7, 24, 1)
-def bits(qd):
-    y = qd.field(qd.i32, shape=6)
-    @qd.kernel
-    def k(a: qd.i32, b: qd.i32):
-        y[0] = a & b
-        y[1] = a | b
-        y[2] = a ^ b
-        y[3] = ~a
-        y[4] = a << 2
-        y[5] = a >> 2
-    k(6, 5)
-    return y.to_numpy()
+row.values("bits", {
+    "a & b": 4, "a | b": 7, "a ^ b": 3, "~a": -7, "a << 2": 24, "a >> 2": 1,
+}, dtype="i32", given={"a": 6, "b": 5})
 
-@row(1, 0, 1, 1, 2)
-def comparisons_and_logic(qd):
-    y = qd.field(qd.i32, shape=5)
-    @qd.kernel
-    def k(a: qd.i32):
-        y[0] = 1 < a < 5
-        y[1] = a == 2 and a > 0
-        y[2] = a == 2 or a > 0
-        y[3] = not a == 2
-        y[4] = 2 if a == 3 else 5
-    k(3)
-    return y.to_numpy()
+row.values("comparisons_and_logic", {
+    "1 < a < 5": 1, "a == 2 and a > 0": 0, "a == 2 or a > 0": 1, "not a == 2": 1, "2 if a == 3 else 5": 2,
+}, dtype="i32", given={"a": 3})
 
 @row(1, 2, 3)
 def arms_of_a_condition(qd):
@@ -276,28 +225,23 @@ def arms_of_a_condition(qd):
         return r
     return [k(-4), k(0), k(9)]
 
-@row(111, 6)
-def a_loop_whose_end_is_data(qd):
-    y = qd.field(qd.i32, shape=2)
-    @qd.kernel
-    def k(n: qd.i32):
-        for _ in range(1):
-            steps = 0
-            v = n
-            while v != 1:
-                v = v // 2 if v % 2 == 0 else 3 * v + 1
-                steps += 1
-            y[0] = steps
-            s = 0
-            for i in range(10):
-                if i % 2 == 1:
-                    continue
-                if i > 4:
-                    break
-                s += i
-            y[1] = s
-    k(27)
-    return y.to_numpy()
+@row.filled(111, 6, dtype="i32", given={"n": 27})
+def a_loop_whose_end_is_data(qd, y, n):
+    for _ in range(1):
+        steps = 0
+        v = n
+        while v != 1:
+            v = v // 2 if v % 2 == 0 else 3 * v + 1
+            steps += 1
+        y[0] = steps
+        s = 0
+        for i in range(10):
+            if i % 2 == 1:
+                continue
+            if i > 4:
+                break
+            s += i
+        y[1] = s
 
 @row(4, 9)
 def an_argument_is_copied_and_changed(qd):
@@ -315,33 +259,11 @@ def an_argument_is_not_assigned(qd):
     def k(n: int) -> int:
         n += 1
         return n
-    try:
-        return [k(1) * 0]
-    except qd.QuadrantsCompilationError:
-        return [1]
+    return [refused(qd.QuadrantsCompilationError, k, 1)]
 
-@row(6, 12, 3)
-def lists_and_comprehensions(qd):
-    y = qd.field(qd.i32, shape=3)
-    @qd.kernel
-    def k():
-        a = [1, 2, 3]
-        b = [v * 2 for v in a]
-        y[0] = a[0] + a[1] + a[2]
-        y[1] = b[0] + b[1] + b[2]
-        y[2] = len(a)
-    k()
-    return y.to_numpy()
-
-def _refused(qd, *kernels):
-    found = []
-    for kernel in kernels:
-        try:
-            kernel()
-            found.append(0)
-        except qd.QuadrantsCompilationError:
-            found.append(1)
-    return found
+row.values("lists_and_comprehensions", "a = [1, 2, 3]", "b = [v * 2 for v in a]", {
+    "a[0] + a[1] + a[2]": 6, "b[0] + b[1] + b[2]": 12, "len(a)": 3,
+}, dtype="i32")
 
 @row(1, 1, 1, 1)
 def statements_that_kernels_lack(qd):
@@ -361,7 +283,7 @@ def statements_that_kernels_lack(qd):
     @qd.kernel
     def yields():
         yield 1
-    return _refused(qd, tries, raises, imports, yields)
+    return [refused(qd.QuadrantsCompilationError, kernel) for kernel in (tries, raises, imports, yields)]
 
 @row(1, 1, 1, 1)
 def expressions_that_kernels_lack(qd):
@@ -385,7 +307,7 @@ def expressions_that_kernels_lack(qd):
             y[None] = i
         else:
             y[None] = 5
-    return _refused(qd, sets, lambdas, defines, otherwise)
+    return [refused(qd.QuadrantsCompilationError, kernel) for kernel in (sets, lambdas, defines, otherwise)]
 
 @row(1)
 def the_outermost_loop_has_no_break(qd):
@@ -396,7 +318,7 @@ def the_outermost_loop_has_no_break(qd):
             if i == 2:
                 break
             y[i] = 1
-    return _refused(qd, k)
+    return [refused(qd.QuadrantsCompilationError, k)]
 
 @row(5, 10, 15)
 def arguments_are_unpacked(qd):
@@ -425,29 +347,17 @@ def members_of_an_enum(qd):
         return r
     return [k(Mode.FAST), k(Mode.SLOW)]
 
-@row(3, 2.5, 1, peer="")  # bool of a local ends the process
-def casts(qd):
-    y = qd.field(qd.f32, shape=3)
-    @qd.kernel
-    def k(v: qd.f32):
-        y[0] = int(v)
-        y[1] = float(5) / 2
-        y[2] = bool(v)
-    k(3.7)
-    return y.to_numpy()
+row.values("casts", {
+    "int(v)": 3, "float(5) / 2": 2.5, "bool(v)": 1,
+}, given={"v": 3.7}, peer="")  # bool of a local ends the process
 
-@row(1.5, 6, 2, 1, peer="")
-def types_of_values(qd):
-    y = qd.field(qd.f32, shape=4)
-    @qd.kernel
-    def k():
-        a = qd.f32(3) / 2
-        b = qd.i32(6)
-        c = 2
-        c = 2.7  # c stays an integer
-        y[0] = a
-        y[1] = b
-        y[2] = c
-        y[3] = qd.cast(qd.cast(a * 2, qd.i32) + 254, qd.u8)
-    k()
-    return y.to_numpy()
+@row.filled(1.5, 6, 2, 1, peer="")
+def types_of_values(qd, y):
+    a = qd.f32(3) / 2
+    b = qd.i32(6)
+    c = 2
+    c = 2.7  # c stays an integer
+    y[0] = a
+    y[1] = b
+    y[2] = c
+    y[3] = qd.cast(qd.cast(a * 2, qd.i32) + 254, qd.u8)

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from lang.user_rows import page
+from lang.user_rows import page, refused
 
 # --- derivatives
 
@@ -272,16 +272,14 @@ def a_stage_asks_the_host(qd):
 
 @row(1)
 def a_checkpoint_has_a_label_and_a_flag(qd):
-    try:
+    def launch():
         @qd.kernel(graph=True, checkpoints=True)
         def k(x: qd.types.ndarray(qd.f32, ndim=1)):
             with qd.checkpoint():
                 for i in range(1):
                     x[0] += 1
         k(qd.ndarray(qd.f32, shape=(1,)))
-    except qd.QuadrantsSyntaxError:
-        return [1]
-    return [0]
+    return [refused(qd.QuadrantsSyntaxError, launch)]
 
 @row(1)
 def a_graph_over_a_field(qd):
@@ -361,11 +359,7 @@ def streams_are_not_mixed_with_loops(qd):
                 a[i] = 2
         for i in range(4):
             a[i] = 3
-    try:
-        k()
-    except qd.QuadrantsCompilationError:
-        return [1]
-    return [0]
+    return [refused(qd.QuadrantsCompilationError, k)]
 
 # --- the fastest of several kernels
 
@@ -446,11 +440,7 @@ def a_pure_kernel_captures_nothing(qd):
     def k() -> None:
         for i in range(10):
             a[i] = 0.0
-    try:
-        k()
-    except qd.QuadrantsCompilationError:
-        return [1]
-    return [0]
+    return [refused(qd.QuadrantsCompilationError, k)]
 
 @row(math.pi)
 def a_pure_kernel_may_know_constants(qd):

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from lang.user_rows import page
+from lang.user_rows import page, refused
 
 # --- parallel loops
 
@@ -49,20 +49,15 @@ def the_order_of_the_loops(qd):
             x[i, j] = 10 * i + j
         for at in qd.grouped(qd.ndrange(2, 3, axes=(1, 0))):
             y[at] = 10 * at[0] + at[1]
-    def refused(order, error):
+    def bad(order):
         @qd.kernel
-        def bad():
+        def k():
             for i, j in qd.ndrange(2, 3, axes=order):
                 x[i, j] = 0
-        try:
-            bad()
-        except error:
-            return 1
-        return 0
+        k()
     k()
-    return [
-        x[1, 2], y[1, 2], refused((0, 0), qd.QuadrantsSyntaxError), refused((0, 0.5), qd.QuadrantsTypeError),
-    ]
+    wrong = (qd.QuadrantsSyntaxError, (0, 0)), (qd.QuadrantsTypeError, (0, 0.5))
+    return [x[1, 2], y[1, 2], *(refused(error, bad, order) for error, order in wrong)]
 
 @row(55, 10)
 def a_serial_loop_by_request(qd):
@@ -97,20 +92,15 @@ def some_threads_are_enough(qd):
     k()
     return [y.to_numpy().sum()]
 
-@row(10, 3)
-def loops_inside_run_in_order(qd):
-    y = qd.field(qd.i32, shape=2)
-    @qd.kernel
-    def k():
-        for i in range(2):
-            s = 0
-            for j in range(5):
-                if i == 1 and j == 3:
-                    break
-                s += j
-            y[i] = s
-    k()
-    return y.to_numpy()
+@row.filled(10, 3, dtype="i32")
+def loops_inside_run_in_order(qd, y):
+    for i in range(2):
+        s = 0
+        for j in range(5):
+            if i == 1 and j == 3:
+                break
+            s += j
+        y[i] = s
 
 @row(6, 2)
 def two_loops_in_order(qd):
@@ -256,14 +246,7 @@ def bits_of_a_fraction_are_refused(qd):
     @qd.kernel
     def h():
         qd.atomic_cas(x[None], 1.0, 2.0)
-    found = []
-    for kernel in (k, h):
-        try:
-            kernel()
-            found.append(0)
-        except Exception:
-            found.append(1)
-    return found
+    return [refused(Exception, k), refused(Exception, h)]
 
 # --- debugging
 
@@ -275,24 +258,12 @@ def an_index_out_of_bounds(qd):
     @qd.kernel
     def k(j: qd.i32) -> None:
         x[3, j] = 1
-    try:
-        k(16)
-        qd.sync()
-    except (RuntimeError, AssertionError, IndexError):
-        return [1]
-    return [0]
+    return [refused((RuntimeError, AssertionError, IndexError), lambda: (k(16), qd.sync()))]
 
 @row(1, 1, debug=True)
 def python_out_of_bounds(qd):
     x = qd.field(qd.f32, shape=3)
-    found = []
-    for i in (3, -1):
-        try:
-            x[i] = 10.0
-            found.append(0)
-        except (AssertionError, IndexError, RuntimeError):
-            found.append(1)
-    return found
+    return [refused((AssertionError, IndexError, RuntimeError), x.__setitem__, i, 10.0) for i in (3, -1)]
 
 @row(0, 1, debug=True)
 def an_assertion_in_a_kernel(qd):
@@ -304,12 +275,7 @@ def an_assertion_in_a_kernel(qd):
     found = []
     for v in (1, -1):
         a[4] = v
-        try:
-            k(a)
-            qd.sync()
-            found.append(0)
-        except (AssertionError, RuntimeError):
-            found.append(1)
+        found.append(refused((AssertionError, RuntimeError), lambda: (k(a), qd.sync())))
     return found
 
 @row(1, 10, peer=(0, 0))
@@ -341,12 +307,7 @@ def bounds_without_the_rest_of_debug(qd):
     @qd.kernel
     def k(j: qd.i32) -> None:
         x[j] = 1
-    try:
-        k(9)
-        qd.sync()
-    except (RuntimeError, AssertionError, IndexError):
-        return [1]
-    return [0]
+    return [refused((RuntimeError, AssertionError, IndexError), lambda: (k(9), qd.sync()))]
 
 # --- random numbers
 
@@ -417,29 +378,19 @@ def loops_over_a_field_and_its_neighbours(qd):
     a = y.to_numpy()
     return [a[0, 1], a[:, 1:3].sum() - 8, a[0].sum() + 2]
 
-@row(5, math.pi)
-def a_range_backwards_by_hand(qd):
-    y = qd.field(qd.f32, shape=2)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            last = 0
-            for i in range(5):
-                last = 9 - i
-            y[0] = last
-            y[1] = math.pi
-    k()
-    return y.to_numpy()
+@row.filled(5, math.pi)
+def a_range_backwards_by_hand(qd, y):
+    for _ in range(1):
+        last = 0
+        for i in range(5):
+            last = 9 - i
+        y[0] = last
+        y[1] = math.pi
 
-@row(0, 2, 4, 0, peer="")
-def a_range_with_a_step(qd):
-    y = qd.field(qd.i32, shape=4)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            at = 0
-            for i in range(0, 6, 2):
-                y[at] = i
-                at += 1
-    k()
-    return y.to_numpy()
+@row.filled(0, 2, 4, 0, dtype="i32", peer="")
+def a_range_with_a_step(qd, y):
+    for _ in range(1):
+        at = 0
+        for i in range(0, 6, 2):
+            y[at] = i
+            at += 1

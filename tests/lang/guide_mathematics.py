@@ -9,33 +9,17 @@ from lang.user_rows import page
 
 row = page("linalg_per_thread")
 
-@row(0, 0, 0, peer=(0, 0, 0))
-def singular_values_give_the_matrix_back(qd):
-    y = qd.field(qd.f32, shape=3)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            a = qd.Matrix([[2.0, 1.0, 0.0], [0.5, 3.0, 0.2], [0.1, 0.4, 1.0]])
-            u, s, v = qd.svd(a)
-            y[0] = (u @ s @ v.transpose() - a).norm()
-            y[1] = (u @ u.transpose() - qd.Matrix.identity(qd.f32, 3)).norm()
-            y[2] = (v @ v.transpose() - qd.Matrix.identity(qd.f32, 3)).norm()
-    k()
-    return np.round(y.to_numpy(), 4)
+row.values("singular_values_give_the_matrix_back", "a = qd.Matrix([[2.0, 1.0, 0.0], [0.5, 3.0, 0.2], [0.1, 0.4, 1.0]])",
+    "u, s, v = qd.svd(a)", {
+    "(u @ s @ v.transpose() - a).norm()": 0, "(u @ u.transpose() - qd.Matrix.identity(qd.f32, 3)).norm()": 0,
+    "(v @ v.transpose() - qd.Matrix.identity(qd.f32, 3)).norm()": 0,
+}, digits=4, peer=(0, 0, 0))
 
-@row(1, 3, 0)
-def eigenvalues_of_a_symmetric_matrix(qd):
-    y = qd.field(qd.f32, shape=3)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            a = qd.Matrix([[2.0, 1.0], [1.0, 2.0]])
-            values, q = qd.sym_eig(a)
-            y[0] = qd.min(values[0], values[1])
-            y[1] = qd.max(values[0], values[1])
-            y[2] = (a @ q[:, 0] - values[0] * q[:, 0]).norm()
-    k()
-    return np.round(y.to_numpy(), 5)
+row.values("eigenvalues_of_a_symmetric_matrix", "a = qd.Matrix([[2.0, 1.0], [1.0, 2.0]])",
+           "values, q = qd.sym_eig(a)", {
+    "qd.min(values[0], values[1])": 1, "qd.max(values[0], values[1])": 3,
+    "(a @ q[:, 0] - values[0] * q[:, 0]).norm()": 0,
+}, digits=5)
 
 @row(1, 2, 4, 7)
 def eigenvalues_of_four_rows(qd):
@@ -50,60 +34,31 @@ def eigenvalues_of_four_rows(qd):
     k()
     return np.round(values.to_numpy()[1], 3)
 
-@row(0, 2)
-def the_nearest_positive_matrix(qd):
-    y = qd.field(qd.f32, shape=2)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            a = qd.Matrix.zero(qd.f32, 4, 4)
-            a[0, 0] = -3.0
-            a[1, 1] = 2.0
-            m = qd.make_spd(a)
-            y[0] = m[0, 0]
-            y[1] = m[1, 1]
-    k()
-    return np.round(y.to_numpy(), 5)
+row.values("the_nearest_positive_matrix", "a = qd.Matrix.zero(qd.f32, 4, 4)", "a[0, 0] = -3.0", "a[1, 1] = 2.0",
+    "m = qd.make_spd(a)", {
+    "m[0, 0]": 0, "m[1, 1]": 2,
+}, digits=5)
 
-@row(0, 0)
-def rotation_times_stretch(qd):
-    y = qd.field(qd.f32, shape=2)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            a = qd.Matrix([[1.0, -2.0], [0.5, 1.0]])
-            r, s = qd.polar_decompose(a)
-            y[0] = (r @ s - a).norm()
-            y[1] = (r @ r.transpose() - qd.Matrix.identity(qd.f32, 2)).norm()
-    k()
-    return np.round(y.to_numpy(), 4)
+row.values("rotation_times_stretch", "a = qd.Matrix([[1.0, -2.0], [0.5, 1.0]])", "r, s = qd.polar_decompose(a)", {
+    "(r @ s - a).norm()": 0, "(r @ r.transpose() - qd.Matrix.identity(qd.f32, 2)).norm()": 0,
+}, digits=4)
 
-@row(0, 1, 0, -1)
-def complex_eigenvalues(qd):
-    y = qd.field(qd.f32, shape=4)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            values, _vectors = qd.eig(qd.Matrix([[0.0, -1.0], [1.0, 0.0]]))
-            for i, j in qd.static(qd.ndrange(2, 2)):
-                y[i * 2 + j] = values[i, j]
-    k()
-    return y.to_numpy()
+@row.filled(0, 1, 0, -1)
+def complex_eigenvalues(qd, y):
+    for _ in range(1):
+        values, _vectors = qd.eig(qd.Matrix([[0.0, -1.0], [1.0, 0.0]]))
+        for i, j in qd.static(qd.ndrange(2, 2)):
+            y[i * 2 + j] = values[i, j]
 
-@row(1, 2, 1, -1, 2)
-def systems_of_equations(qd):
-    y = qd.field(qd.f32, shape=5)
-    @qd.kernel
-    def k():
-        for _ in range(1):
-            x = qd.solve(qd.Matrix([[2.0, 1.0], [1.0, 3.0]]), qd.Vector([4.0, 7.0]))
-            z = qd.solve(qd.Matrix([[0.0, 1.0, 0.0], [2.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), qd.Vector([-1.0, 4.0, 2.0]))
-            y[0] = x[0]
-            y[1] = x[1]
-            for i in qd.static(range(3)):
-                y[i + 2] = z[i]
-    k()
-    return np.round(y.to_numpy(), 5)
+@row.filled(1, 2, 1, -1, 2, digits=5)
+def systems_of_equations(qd, y):
+    for _ in range(1):
+        x = qd.solve(qd.Matrix([[2.0, 1.0], [1.0, 3.0]]), qd.Vector([4.0, 7.0]))
+        z = qd.solve(qd.Matrix([[0.0, 1.0, 0.0], [2.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), qd.Vector([-1.0, 4.0, 2.0]))
+        y[0] = x[0]
+        y[1] = x[1]
+        for i in qd.static(range(3)):
+            y[i + 2] = z[i]
 
 @row(1, -1)
 def a_reflection_is_made_a_rotation(qd):
@@ -130,42 +85,20 @@ def a_reflection_is_made_a_rotation(qd):
 
 row = page("math")
 
-@row(3, 32, 28, 0)
-def bits_are_counted(qd):
-    y = qd.field(qd.i32, shape=4)
-    @qd.kernel
-    def k():
-        y[0] = qd.math.popcnt(qd.u32(0b10110))
-        y[1] = qd.math.clz(qd.u32(0))
-        y[2] = qd.math.clz(qd.i32(15))
-        y[3] = qd.math.clz(qd.i32(-1))
-    k()
-    return y.to_numpy()
+row.values("bits_are_counted", {
+    "qd.math.popcnt(qd.u32(0b10110))": 3, "qd.math.clz(qd.u32(0))": 32, "qd.math.clz(qd.i32(15))": 28,
+    "qd.math.clz(qd.i32(-1))": 0,
+}, dtype="i32")
 
-@row(0, 1, 4, 32)
-def the_lowest_bit(qd):
-    y = qd.field(qd.i32, shape=4)
-    @qd.kernel
-    def k():
-        y[0] = qd.math.ffs(qd.i32(0))
-        y[1] = qd.math.ffs(qd.i32(-1))
-        y[2] = qd.math.ffs(qd.u32(8))
-        y[3] = qd.math.ffs(qd.u32(0x80000000))
-    k()
-    return y.to_numpy()
+row.values("the_lowest_bit", {
+    "qd.math.ffs(qd.i32(0))": 0, "qd.math.ffs(qd.i32(-1))": 1, "qd.math.ffs(qd.u32(8))": 4,
+    "qd.math.ffs(qd.u32(0x80000000))": 32,
+}, dtype="i32")
 
-@row(4, 1, 4294967295, 2)
-def the_nth_bit_of_a_mask(qd):
-    y = qd.field(qd.u32, shape=4)
-    @qd.kernel
-    def k():
-        mask = qd.u32(0b10110)
-        y[0] = qd.math.fns(mask, qd.u32(0), 3)
-        y[1] = qd.math.fns(mask, qd.u32(3), -2)
-        y[2] = qd.math.fns(mask, qd.u32(0), 4)
-        y[3] = qd.math.fns(mask, qd.u32(2), 0)
-    k()
-    return y.to_numpy()
+row.values("the_nth_bit_of_a_mask", "mask = qd.u32(0b10110)", {
+    "qd.math.fns(mask, qd.u32(0), 3)": 4, "qd.math.fns(mask, qd.u32(3), -2)": 1,
+    "qd.math.fns(mask, qd.u32(0), 4)": 4294967295, "qd.math.fns(mask, qd.u32(2), 0)": 2,
+}, dtype="u32")
 
 @row(10)
 def bits_of_an_array_are_summed(qd):
@@ -191,49 +124,21 @@ def elementary_functions(qd):
     k(0.5)
     return y.to_numpy()
 
-@row(2, 3, 2, -2, 8, math.atan2(1, 2), 0.5)
-def rounding_and_powers(qd):
-    y = qd.field(qd.f32, shape=7)
-    @qd.kernel
-    def k(v: qd.f32):
-        y[0] = qd.floor(v)
-        y[1] = qd.ceil(v)
-        y[2] = qd.round(v)
-        y[3] = qd.floor(-1.5)
-        y[4] = qd.pow(2.0, 3.0)
-        y[5] = qd.atan2(1.0, 2.0)
-        y[6] = qd.rsqrt(4.0)
-    k(2.4)
-    return y.to_numpy()
+row.values("rounding_and_powers", {
+    "qd.floor(v)": 2, "qd.ceil(v)": 3, "qd.round(v)": 2, "qd.floor(-1.5)": -2, "qd.pow(2.0, 3.0)": 8,
+    "qd.atan2(1.0, 2.0)": math.atan2(1, 2), "qd.rsqrt(4.0)": 0.5,
+}, given={"v": 2.4})
 
-@row(0.25, 2, 1, 0.5, 0, 1, 0.25)
-def functions_of_shaders(qd):
-    y = qd.field(qd.f32, shape=7)
-    @qd.kernel
-    def k(v: qd.f32):
-        y[0] = qd.math.fract(v)
-        y[1] = qd.math.mix(1.0, 3.0, 0.5)
-        y[2] = qd.math.clamp(v, 0.0, 1.0)
-        y[3] = qd.math.smoothstep(0.0, 2.0, 1.0)
-        y[4] = qd.math.step(3.0, v)
-        y[5] = qd.math.sign(v)
-        y[6] = qd.math.mod(v, 1.0)
-    k(2.25)
-    return y.to_numpy()
+row.values("functions_of_shaders", {
+    "qd.math.fract(v)": 0.25, "qd.math.mix(1.0, 3.0, 0.5)": 2, "qd.math.clamp(v, 0.0, 1.0)": 1,
+    "qd.math.smoothstep(0.0, 2.0, 1.0)": 0.5, "qd.math.step(3.0, v)": 0, "qd.math.sign(v)": 1,
+    "qd.math.mod(v, 1.0)": 0.25,
+}, given={"v": 2.25})
 
-@row(5, 3, 0, 1, 90)
-def lengths_distances_and_angles(qd):
-    y = qd.field(qd.f32, shape=5)
-    @qd.kernel
-    def k():
-        a, b = qd.math.vec2(3, 4), qd.math.vec2(3, 1)
-        y[0] = qd.math.length(a)
-        y[1] = qd.math.distance(a, b)
-        y[2] = qd.math.dot(qd.math.vec2(1, 0), qd.math.vec2(0, 1))
-        y[3] = qd.math.normalize(qd.math.vec2(2, 0))[0]
-        y[4] = qd.math.degrees(qd.math.pi / 2)
-    k()
-    return np.round(y.to_numpy(), 4)
+row.values("lengths_distances_and_angles", "a, b = qd.math.vec2(3, 4), qd.math.vec2(3, 1)", {
+    "qd.math.length(a)": 5, "qd.math.distance(a, b)": 3, "qd.math.dot(qd.math.vec2(1, 0), qd.math.vec2(0, 1))": 0,
+    "qd.math.normalize(qd.math.vec2(2, 0))[0]": 1, "qd.math.degrees(qd.math.pi / 2)": 90,
+}, digits=4)
 
 @row(0, 1, 1, 1)
 def numbers_that_are_none(qd):
@@ -249,33 +154,23 @@ def numbers_that_are_none(qd):
     k()
     return y.to_numpy()
 
-@row(-5, 10, 0, 2)
-def complex_numbers(qd):
-    y = qd.field(qd.f32, shape=4)
-    @qd.kernel
-    def k():
-        z = qd.math.cmul(qd.math.vec2(1, 2), qd.math.vec2(3, 4))
-        y[0] = z[0]
-        y[1] = z[1]
-        r = qd.math.csqrt(qd.math.vec2(-4, 0))
-        y[2] = r[0]
-        y[3] = r[1]
-    k()
-    return np.round(y.to_numpy(), 4)
+@row.filled(-5, 10, 0, 2, digits=4)
+def complex_numbers(qd, y):
+    z = qd.math.cmul(qd.math.vec2(1, 2), qd.math.vec2(3, 4))
+    y[0] = z[0]
+    y[1] = z[1]
+    r = qd.math.csqrt(qd.math.vec2(-4, 0))
+    y[2] = r[0]
+    y[3] = r[1]
 
-@row(0, 1, 2, 0, 1)
-def rotations(qd):
-    y = qd.field(qd.f32, shape=5)
-    @qd.kernel
-    def k():
-        v = qd.math.rotation2d(qd.math.pi / 2) @ qd.math.vec2(1, 0)
-        y[0] = v[0]
-        y[1] = v[1]
-        w = qd.math.translate(2.0, 0.0, 1.0) @ qd.math.vec4(0, 0, 0, 1)
-        for i in qd.static(range(3)):
-            y[i + 2] = w[i]
-    k()
-    return np.round(y.to_numpy(), 5)
+@row.filled(0, 1, 2, 0, 1, digits=5)
+def rotations(qd, y):
+    v = qd.math.rotation2d(qd.math.pi / 2) @ qd.math.vec2(1, 0)
+    y[0] = v[0]
+    y[1] = v[1]
+    w = qd.math.translate(2.0, 0.0, 1.0) @ qd.math.vec4(0, 0, 0, 1)
+    for i in qd.static(range(3)):
+        y[i + 2] = w[i]
 
 @row(1069547520, 1.5, 3)
 def the_bits_of_a_number(qd):

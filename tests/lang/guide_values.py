@@ -7,15 +7,10 @@ from lang.user_rows import page
 
 row = page("getting_started")
 
-@row(0, 3, 6, 9)
-def a_field_is_filled_in_parallel(qd):
-    y = qd.field(qd.i32, shape=4)
-    @qd.kernel
-    def k():
-        for i in range(4):
-            y[i] = 3 * i
-    k()
-    return y.to_numpy()
+@row.filled(0, 3, 6, 9, dtype="i32")
+def a_field_is_filled_in_parallel(qd, y):
+    for i in range(4):
+        y[i] = 3 * i
 
 @row(16)
 def a_generator_of_random_numbers_by_hand(qd):
@@ -134,18 +129,10 @@ def python_reads_and_writes_one_number(qd):
 
 row = page("matrix_vector")
 
-@row(1, 0, 6)
-def vectors_and_matrices_of_constants(qd):
-    y = qd.field(qd.f32, shape=3)
-    @qd.kernel
-    def k():
-        v = qd.Vector([1.0, 2.0, 3.0])
-        m = qd.Matrix([[1.0, 0.0], [0.0, 1.0]])
-        y[0] = v[0]
-        y[1] = m[0, 1]
-        y[2] = v.sum()
-    k()
-    return y.to_numpy()
+row.values("vectors_and_matrices_of_constants", "v = qd.Vector([1.0, 2.0, 3.0])",
+    "m = qd.Matrix([[1.0, 0.0], [0.0, 1.0]])", {
+    "v[0]": 1, "m[0, 1]": 0, "v.sum()": 6,
+})
 
 @row(0, 3, 10)
 def fields_and_arrays_of_vectors(qd):
@@ -204,17 +191,12 @@ def a_vector_whose_entries_are_apart(qd):
     k(y)
     return y.to_numpy()
 
-@row(1, 2, 3, 4, 5, 6)
-def rows_and_columns_make_a_matrix(qd):
-    y = qd.field(qd.f32, shape=6)
-    @qd.kernel
-    def k():
-        m = qd.Matrix.rows([qd.Vector([1.0, 2.0]), qd.Vector([3.0, 4.0]), qd.Vector([5.0, 6.0])])
-        c = qd.Matrix.cols([qd.Vector([1.0, 3.0, 5.0]), qd.Vector([2.0, 4.0, 6.0])])
-        for i, j in qd.static(qd.ndrange(3, 2)):
-            y[i * 2 + j] = (m[i, j] + c[i, j]) / 2
-    k()
-    return y.to_numpy()
+@row.filled(1, 2, 3, 4, 5, 6)
+def rows_and_columns_make_a_matrix(qd, y):
+    m = qd.Matrix.rows([qd.Vector([1.0, 2.0]), qd.Vector([3.0, 4.0]), qd.Vector([5.0, 6.0])])
+    c = qd.Matrix.cols([qd.Vector([1.0, 3.0, 5.0]), qd.Vector([2.0, 4.0, 6.0])])
+    for i, j in qd.static(qd.ndrange(3, 2)):
+        y[i * 2 + j] = (m[i, j] + c[i, j]) / 2
 
 @row(3, 2, 12)
 def sizes_of_a_matrix_in_a_kernel(qd):
@@ -233,47 +215,23 @@ def sizes_of_a_matrix_in_a_kernel(qd):
 
 row = page("matrix_vector_per_thread")
 
-@row(32, -3, 6, -3, 14)
-def products_of_vectors(qd):
-    y = qd.field(qd.f32, shape=5)
-    @qd.kernel
-    def k():
-        a, b = qd.Vector([1.0, 2.0, 3.0]), qd.Vector([4.0, 5.0, 6.0])
-        y[0] = a.dot(b)
-        c = a.cross(b)
-        for i in qd.static(range(3)):
-            y[i + 1] = c[i]
-        y[4] = a.outer_product(a).trace()
-    k()
-    return y.to_numpy()
+@row.filled(32, -3, 6, -3, 14)
+def products_of_vectors(qd, y):
+    a, b = qd.Vector([1.0, 2.0, 3.0]), qd.Vector([4.0, 5.0, 6.0])
+    y[0] = a.dot(b)
+    c = a.cross(b)
+    for i in qd.static(range(3)):
+        y[i + 1] = c[i]
+    y[4] = a.outer_product(a).trace()
 
-@row(5, 25, 0.6, 0.8, 0.2)
-def norms(qd):
-    y = qd.field(qd.f32, shape=5)
-    @qd.kernel
-    def k():
-        v = qd.Vector([3.0, 4.0])
-        y[0] = v.norm()
-        y[1] = v.norm_sqr()
-        y[2] = v.normalized()[0]
-        y[3] = v.normalized()[1]
-        y[4] = v.norm_inv()
-    k()
-    return y.to_numpy()
+row.values("norms", "v = qd.Vector([3.0, 4.0])", {
+    "v.norm()": 5, "v.norm_sqr()": 25, "v.normalized()[0]": 0.6, "v.normalized()[1]": 0.8, "v.norm_inv()": 0.2,
+})
 
-@row(-2, 5, 3, -2, 1)
-def determinant_trace_transpose_and_inverse(qd):
-    y = qd.field(qd.f32, shape=5)
-    @qd.kernel
-    def k():
-        m = qd.Matrix([[1.0, 2.0], [3.0, 4.0]])
-        y[0] = m.determinant()
-        y[1] = m.trace()
-        y[2] = m.transpose()[0, 1]
-        y[3] = m.inverse()[0, 0]
-        y[4] = (m @ m.inverse())[0, 0]
-    k()
-    return y.to_numpy()
+row.values("determinant_trace_transpose_and_inverse", "m = qd.Matrix([[1.0, 2.0], [3.0, 4.0]])", {
+    "m.determinant()": -2, "m.trace()": 5, "m.transpose()[0, 1]": 3, "m.inverse()[0, 0]": -2,
+    "(m @ m.inverse())[0, 0]": 1,
+})
 
 @row(70)
 def the_inner_product_of_two_matrices(qd):
@@ -284,70 +242,30 @@ def the_inner_product_of_two_matrices(qd):
         return a.frobenius_inner(b)
     return [k()]
 
-@row(4, 6, 3, 8, 0.25, 1)
-def arithmetic_is_for_each_entry(qd):
-    y = qd.field(qd.f32, shape=6)
-    @qd.kernel
-    def k():
-        a, b = qd.Vector([1.0, 2.0]), qd.Vector([3.0, 4.0])
-        s, p, q, c = a + b, a * b, b / 4.0, a < b
-        y[0] = s[0]
-        y[1] = s[1]
-        y[2] = p[0]
-        y[3] = p[1]
-        y[4] = q[0] - 0.5
-        y[5] = c.all() * c.any()
-    k()
-    return y.to_numpy()
+row.values("arithmetic_is_for_each_entry", "a, b = qd.Vector([1.0, 2.0]), qd.Vector([3.0, 4.0])",
+    "s, p, q, c = a + b, a * b, b / 4.0, a < b", {
+    "s[0]": 4, "s[1]": 6, "p[0]": 3, "p[1]": 8, "q[0] - 0.5": 0.25, "c.all() * c.any()": 1,
+})
 
-@row(10, 1, 4, 3, 2)
-def reductions_of_a_vector(qd):
-    y = qd.field(qd.i32, shape=5)
-    @qd.kernel
-    def k():
-        v = qd.Vector([3, 1, 4, 2])
-        y[0] = v.sum()
-        y[1] = v.min()
-        y[2] = v.max()
-        y[3] = qd.max(v[0], v[1])
-        y[4] = qd.abs(qd.Vector([-2, 0]))[0]
-    k()
-    return y.to_numpy()
+row.values("reductions_of_a_vector", "v = qd.Vector([3, 1, 4, 2])", {
+    "v.sum()": 10, "v.min()": 1, "v.max()": 4, "qd.max(v[0], v[1])": 3, "qd.abs(qd.Vector([-2, 0]))[0]": 2,
+}, dtype="i32")
 
-@row(3, 2, 1, 5)
-def swizzles(qd):
-    y = qd.field(qd.f32, shape=4)
-    @qd.kernel
-    def k():
-        v = qd.math.vec3(1.0, 2.0, 3.0)
-        w = v.zyx
-        for i in qd.static(range(3)):
-            y[i] = w[i]
-        v.xy = qd.math.vec2(5.0, 6.0)
-        y[3] = v.x
-    k()
-    return y.to_numpy()
+@row.filled(3, 2, 1, 5)
+def swizzles(qd, y):
+    v = qd.math.vec3(1.0, 2.0, 3.0)
+    w = v.zyx
+    for i in qd.static(range(3)):
+        y[i] = w[i]
+    v.xy = qd.math.vec2(5.0, 6.0)
+    y[3] = v.x
 
-@row(1, 0.5)
-def the_identity_and_zeros(qd):
-    y = qd.field(qd.f32, shape=2)
-    @qd.kernel
-    def k():
-        y[0] = qd.Matrix.identity(qd.f32, 3)[2, 2] + qd.Matrix.zero(qd.f32, 2, 2)[0, 0]
-        y[1] = (qd.Matrix.one(qd.f32, 2, 2) * 0.5)[1, 1]
-    k()
-    return y.to_numpy()
+row.values("the_identity_and_zeros", {
+    "qd.Matrix.identity(qd.f32, 3)[2, 2] + qd.Matrix.zero(qd.f32, 2, 2)[0, 0]": 1,
+    "(qd.Matrix.one(qd.f32, 2, 2) * 0.5)[1, 1]": 0.5,
+})
 
-@row(3, 1, 2, 1)
-def casts_of_vectors(qd):
-    y = qd.field(qd.i32, shape=4)
-    @qd.kernel
-    def k():
-        v = qd.Vector([3.7, 1.2])
-        a, b = v.cast(qd.i32), qd.cast(qd.Vector([2.9, -1.9]), qd.i32)
-        y[0] = a[0]
-        y[1] = a[1]
-        y[2] = b[0]
-        y[3] = -b[1]
-    k()
-    return y.to_numpy()
+row.values("casts_of_vectors", "v = qd.Vector([3.7, 1.2])",
+    "a, b = v.cast(qd.i32), qd.cast(qd.Vector([2.9, -1.9]), qd.i32)", {
+    "a[0]": 3, "a[1]": 1, "b[0]": 2, "-b[1]": 1,
+}, dtype="i32")

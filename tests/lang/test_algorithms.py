@@ -40,11 +40,14 @@ def test_reduce_and_scan(op, dtype):
 
 @CPU_ALONE
 def test_rows_of_tiles(session):
-    for n in (0, A.TILE * A.ROW, A.TILE * A.ROW + 1, 3 * A.TILE * A.ROW - 5):
-        check_rows_of_tiles(n)
+    sizes = (0, A.TILE * A.ROW, A.TILE * A.ROW + 1, 3 * A.TILE * A.ROW - 5)
+    field = qd.field(qd.f32, max(sizes))
+    for n in sizes:
+        check_rows_of_tiles(n, field)
 
 
-def check_rows_of_tiles(n):
+def check_rows_of_tiles(n, field):
+    """``field``: of n elements or more; what it selects from it is compiled once."""
     x = drawn("i32", n)
     out, scanned, total = (np.zeros(max(k, 1), np.int32) for k in (n, n, 1))
     scratch, count = np.zeros(A.reduce_scratch_slots(n), np.uint32), np.zeros(1, np.int32)
@@ -52,9 +55,8 @@ def check_rows_of_tiles(n):
     assert total[0] == x.sum()
     assert scanned[1:n].tolist() == np.cumsum(x)[:-1].tolist()
     flags, sums, keys = (x > 3).astype(np.int32), np.zeros(max(n, 1), np.float32), np.zeros(max(n, 1), np.int32)
-    field, found = qd.field(qd.f32, max(n, 1)), np.zeros(max(n, 1), np.float32)
-    if n:
-        field.from_numpy(x.astype(np.float32))
+    found = np.zeros(max(n, 1), np.float32)
+    field.from_numpy(np.pad(x, (0, field.shape[0] - n)).astype(np.float32))
     selected(field, flags if n else keys, found, keys, sums, count, scratch, n)
     assert count[0] == np.count_nonzero(np.diff(flags, prepend=-1))
     assert found[: (x > 3).sum()].tolist() == x[x > 3].tolist()
@@ -153,12 +155,14 @@ def test_by_blocks_of_threads(session, monkeypatch):
         return True
     by_blocks.__qd_compile_time__ = True
     monkeypatch.setattr(A, "by_blocks", by_blocks)
-    for n in (0, 1, blocks.SPAN, blocks.SPAN + 1, 3 * blocks.SPAN + 77):
-        check_blocks(n)
+    sizes = (0, 1, blocks.SPAN, blocks.SPAN + 1, 3 * blocks.SPAN + 77)
+    field = qd.field(qd.f32, max(sizes))
+    for n in sizes:
+        check_blocks(n, field)
 
 
-def check_blocks(n):
-    check_rows_of_tiles(n)
+def check_blocks(n, field):
+    check_rows_of_tiles(n, field)
     x = np.random.default_rng(n).integers(-(2**31), 2**31, max(n, 1)).astype(np.float32)
     keys, values = qd.ndarray(qd.f32, x.shape), qd.ndarray(qd.i32, x.shape)
     keys.from_numpy(x)
@@ -242,24 +246,17 @@ GUIDE = {
 
 
 @qd.kernel
-def runs_reduce_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.reduce_add(x, count, scratch, n, qd.i32, 1)
-
-@qd.kernel
-def runs_exclusive_scan_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.exclusive_scan_add(x, y, scratch, n, qd.i32, 1)
-
-@qd.kernel
-def runs_select(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.select(x, x, y, count, scratch, n, 1)
-
-@qd.kernel
-def runs_reduce_by_key_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.reduce_by_key_add(x, x, y, z, count, scratch, n, qd.i32, 1)
-
-@qd.kernel
-def runs_sort(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
-    A.sort(x, y, x, y, scratch, n, qd.i32, False, 32, 1)
+def run(op: T, x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    if qd.static(op == "reduce_add"):
+        A.reduce_add(x, count, scratch, n, qd.i32, 1)
+    elif qd.static(op == "exclusive_scan_add"):
+        A.exclusive_scan_add(x, y, scratch, n, qd.i32, 1)
+    elif qd.static(op == "select"):
+        A.select(x, x, y, count, scratch, n, 1)
+    elif qd.static(op == "reduce_by_key_add"):
+        A.reduce_by_key_add(x, x, y, z, count, scratch, n, qd.i32, 1)
+    else:
+        A.sort(x, y, x, y, scratch, n, qd.i32, False, 32, 1)
 
 
 @pytest.mark.parametrize("op", GUIDE)
@@ -269,13 +266,13 @@ def test_the_slots_of_the_guide_are_enough_and_fewer_than_needed_are_an_error(op
 
 
 def check_slots(op, n):
-    run, needed = globals()[f"runs_{op}"], getattr(A, f"{op.removesuffix('_add')}_scratch_slots")(n)
+    needed = getattr(A, f"{op.removesuffix('_add')}_scratch_slots")(n)
     assert needed <= GUIDE[op](n)
     x = np.sort(drawn("i32", n))[::-1].copy()
     for slots in {GUIDE[op](n), needed}:
         arrays = [x.copy(), *(np.zeros(n, np.int32) for _ in range(2)), np.zeros(1, np.int32)]
         around = np.full(slots + 512, 77, np.uint32)
-        run(*arrays, around[:slots], n)
+        run(op, *arrays, around[:slots], n)
         qd.sync()
         assert (around[slots:] == 77).all()
         if op == "sort":
@@ -285,7 +282,7 @@ def check_slots(op, n):
     before = x.copy()
     around[:] = 77
     def launch():
-        run(x, *arrays[1:], around[: needed - 1], n)
+        run(op, x, *arrays[1:], around[: needed - 1], n)
         qd.sync()
     with pytest.raises(qd.QuadrantsAssertionError, match=rf"scratch has {needed - 1} slots, {needed} are needed"):
         launch()

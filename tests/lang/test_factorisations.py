@@ -81,7 +81,7 @@ def eigen_parts(a):
     return (w, *(np.outer(q[:, k], q[:, k]) @ np.ones(len(w)) for k in (0, -1)))
 
 
-@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("n", [2, 3, 4])
 def test_sym_eig(n):
     """The gradient is that of the symmetric part."""
     base = np.diag(np.arange(n) - 1.3)
@@ -89,7 +89,7 @@ def test_sym_eig(n):
     check("a: " + EIGEN.format(n=n, last=n - 1), eigen_parts, [a], tol=1e-11, gtol=1e-5)
 
 
-@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("n", [3, 4])
 def test_make_spd(n):
     """Also where eigenvalues are equal."""
     a = np.concatenate([draw(n, n), np.eye(n)[None], -np.eye(n)[None]])
@@ -207,7 +207,7 @@ def test_factors_to_machine_precision(n, fp):
 
 
 @pytest.mark.parametrize("fp", [qd.f64, qd.f32], ids=str)
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", [2, 3, 4])
 def test_eigenvectors_to_machine_precision(n, fp):
     a = hard(n).astype(fp.numpy).astype(np.float64)
     a = (a + a.transpose(0, 2, 1)).astype(fp.numpy).astype(np.float64)

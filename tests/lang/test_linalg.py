@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, session_of
+from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
 
@@ -86,6 +86,7 @@ def test_mismatched_operands_are_refused():
         qd.linalg.MatrixFreeCG(operator, np.zeros(3, np.float32), x)
 
 
+@CPU_ALONE  # no backend takes part in that
 def test_derivatives_end_with_a_name(session):
     x, b, y = (qd.field(qd.f32, shape, needs_grad=True) for shape in (3, 3, ()))
     operator = qd.linalg.LinearOperator(shifted_double)

@@ -111,6 +111,24 @@ def test_the_last_fixed_numbers_of_many_bits() -> None:
 
 
 @CPU_ALONE
+def test_python_rounds_a_number_of_f64_just_below_a_half_as_kernels_do() -> None:
+    """The sum of that number and a half is 1 once it is rounded."""
+    a, b = (qd.field(quant.fixed(8, scale=1.0, compute=qd.f64)) for _ in range(2))
+    packed((4,), a, b)
+    below = np.nextafter(0.5, 0.0)
+    values = np.array([below, -below, 0.5, -1.5])
+
+    @qd.kernel
+    def write(x: qd.types.ndarray(qd.f64, 1)):
+        for i in a:
+            a[i] = x[i]
+
+    write(values)
+    b.from_numpy(values)
+    assert a.to_numpy().tolist() == b.to_numpy().tolist() == [0.0, 0.0, 1.0, -2.0]
+
+
+@CPU_ALONE
 @given(st.integers(2, 8), st.integers(2, 24), st.floats(-(2.0**100), 2.0**100, width=32))
 def test_a_short_float_is_the_nearest(exp: int, frac: int, value: float) -> None:
     """Within half a unit of its last place, in the range of its exponents."""

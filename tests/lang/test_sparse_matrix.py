@@ -1,14 +1,12 @@
 """Sparse matrices against numpy's, and the peer's."""
 
-import json
 import sys
 
 import numpy as np
 import pytest
-from child import run
-from conftest import peer_python
 from lang import sparse_programs
 from lang.sparse_programs import DENSE, RIGHT, built, listed
+from peer.process import printed
 from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
@@ -29,9 +27,8 @@ def test_values():
 
 @CPU_ALONE
 @pytest.mark.peer
-def test_the_peer_finds_the_same(session):
-    theirs = json.loads(run(peer_python(), sparse_programs.__file__, "quadrants").stdout.splitlines()[-1])
-    for a, b in zip(theirs, sparse_programs.results(qd), strict=True):
+def test_the_peer_finds_the_same(session, kept):
+    for a, b in zip(printed(kept, sparse_programs.__file__, "quadrants"), sparse_programs.results(qd), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-3)
 
 
@@ -74,15 +71,15 @@ def test_matrices_without_factors_report_it(session):
         if good:
             np.testing.assert_allclose(matrix @ solver.solve(RIGHT[:2]), RIGHT[:2], atol=1e-5)
         else:
-            with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2132.*info\(\) is False"):
+            with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2135.*info\(\) is False"):
                 solver.solve(RIGHT[:2])
 
 
 @CPU_ALONE
 def test_errors(session):
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2132.*with room for 3"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2135.*with room for 3"):
         built(qd, DENSE, room=3)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2132.*no sparse solver QR"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2135.*no sparse solver QR"):
         qd.linalg.SparseSolver(solver_type="QR")
     A, y = built(qd, DENSE), qd.field(qd.f32, (), needs_grad=True)
     with pytest.raises(AssertionError, match="Dimension mismatch"):
@@ -141,6 +138,6 @@ def test_without_scipy(session, monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     _scipy.cache_clear()
-    with pytest.raises(qd.QuadrantsRuntimeError, match="(?s)QL2132.*pip install scipy"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="(?s)QL2135.*pip install scipy"):
         built(qd, DENSE)
     _scipy.cache_clear()

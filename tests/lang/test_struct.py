@@ -189,3 +189,18 @@ def test_a_method_with_a_field_of_structs_asks_it_for_nothing_at_each_launch(mon
     b.bodies = Body.field(shape=2)  # another one is noticed
     b.add()
     assert b.bodies[0].mass == 1
+
+
+def test_an_atomic_on_an_element_returns_what_was_there() -> None:
+    """Of each entry of a vector in it, too."""
+    x, old = Particle.field(shape=2), Particle.field(shape=2)
+    x[1] = {"pos": [1.0, 2.0, 3.0], "mass": 4.0}
+
+    @qd.kernel
+    def k():
+        for i in range(1, 2):
+            old[i] = qd.atomic_add(x[i], Particle(pos=vec3(10.0, 20.0, 30.0), mass=40.0))
+
+    k()
+    assert x[1].to_dict() == {"pos": [11.0, 22.0, 33.0], "mass": 44.0}
+    assert old[1].to_dict() == {"pos": [1.0, 2.0, 3.0], "mass": 4.0}

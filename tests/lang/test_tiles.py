@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
+from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, by_night, in_turn, session_of, sessions
 
 import quadrants_lab as qd
 
@@ -287,7 +287,9 @@ def test_a_factorisation_and_a_solution(n):
     factorises_and_solves(n, "f32")
 
 
-@NEEDS_F64
+@pytest.mark.parametrize(
+    "session", [*in_turn(sessions("cpu", "cuda", "amdgpu", "wasm")), *by_night(sessions("c", "vulkan"))], indirect=True
+)  # llvmpipe compiles it for as long as all other tests of this file take
 @SIZES
 def test_double_precision(session, n):
     sums_outer_products(n, "f64")

@@ -334,8 +334,8 @@ def pass_a_numpy_view(x, y):
     (write_to_the_input, "QL2124.*write_to_the_input writes to its argument 'x'"),
     (write_in_torch, "QL2125.*a tensor that kernels of torch_op write_in_torch use"),
     (write_in_torch_at_the_end, "QL2125"),
-    (pass_a_view, "QL2124.*a view of 'x' as argument 'x'"),
-    (pass_a_numpy_view, "QL2124.*a view of 'x'"),
+    (pass_a_view, "QL2129.*a view of 'x' as argument 'x'"),
+    (pass_a_numpy_view, "QL2129.*a view of 'x'"),
 ])
 def test_programs_whose_gradient_would_be_wrong(fn, said):
     with pytest.raises(qd.QuadrantsRuntimeError, match=said):

@@ -1,14 +1,14 @@
 """Programs of users (`user_programs`) and of the user guide (`guide`) compute what they are meant to, and what the peer
 computes. By day each runs on the CPU and on one other kind of device, by night on all."""
 
-import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from child import run
-from conftest import peer_python
 from lang import guide, user_programs, user_rows
+from once import Once
+from peer.process import printed
 from sessions import in_turn, sessions
 
 import quadrants_lab as qd
@@ -37,11 +37,12 @@ def test_the_table_of_the_guide() -> None:
     pytest.param(page, marks=[pytest.mark.slow] * (page not in ("fields", "matrix_vector")))
     for page in ("", *dict.fromkeys(row.page for row in GUIDE))
 ])  # fmt: skip
-def test_the_peer_agrees(page: str) -> None:
+def test_the_peer_agrees(page: str, kept: Once) -> None:
     """On the rows of a page of the guide, or on those of no page."""
     rows = [row for row in GUIDE if row.page == page] or ROWS
     args = ("guide", "GUIDE", page) if page else ("user_programs", "ROWS")
-    said = json.loads(run(peer_python(), user_rows.__file__, "quadrants", *args).stdout.splitlines()[-1])
+    files = [path for path in Path(user_rows.__file__).parent.glob("*.py") if not path.name.startswith("test_")]
+    said = printed(kept, user_rows.__file__, "quadrants", *args, of=sorted(files))
     for row in rows:
         got, meant = said[row.program.__name__], row.want if row.peer is None else row.peer
         if row.needs and str(got).startswith("ModuleNotFoundError"):

@@ -60,25 +60,27 @@ def curve(x: Any) -> Any:
     return x * torch.sin(x)
 
 
+def function(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
+    """A function of torch's autograd, of what it does with its context on the way there and back."""
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type("Operation", (torch.autograd.Function,), methods).apply
+
+
 def operation(kernel: Any, output: Callable[..., Any] = lambda x, *_: torch.zeros_like(x)) -> Any:
     """The usual pattern: forward launches the kernel and saves all, backward launches the gradient."""
+    def forward(ctx, *inputs):
+        y = output(*inputs)
+        kernel(*inputs, y)
+        ctx.save_for_backward(*inputs, y)
+        return y
 
-    class Operation(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, *inputs):
-            y = output(*inputs)
-            kernel(*inputs, y)
-            ctx.save_for_backward(*inputs, y)
-            return y
+    def backward(ctx, dy):
+        *inputs, y = ctx.saved_tensors
+        y.grad = dy
+        kernel.grad(*inputs, y)
+        return tuple(x.grad for x in inputs)
 
-        @staticmethod
-        def backward(ctx, dy):
-            *inputs, y = ctx.saved_tensors
-            y.grad = dy
-            kernel.grad(*inputs, y)
-            return tuple(x.grad for x in inputs)
-
-    return Operation.apply
+    return function(forward, backward)
 
 
 ours, ours_adding = operation(stores), operation(adds)

@@ -8,6 +8,7 @@ from lang.torch_forms import (
     adds,
     curve,
     form,
+    function,
     leaf,
     operation,
     ours,
@@ -98,224 +99,206 @@ def an_operation_whose_output_requires_a_gradient(device):
 
 @form
 def an_operation_of_two_kernels(device):
-    class Two(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            h, y = (torch.zeros_like(x, requires_grad=True) for _ in range(2))
-            stores(x, h)
-            adds(h, y)
-            adds(x, y)
-            ctx.save_for_backward(x, h, y)
-            return y
+    def forward(ctx, x):
+        h, y = (torch.zeros_like(x, requires_grad=True) for _ in range(2))
+        stores(x, h)
+        adds(h, y)
+        adds(x, y)
+        ctx.save_for_backward(x, h, y)
+        return y
 
-        @staticmethod
-        def backward(ctx, dy):
-            x, h, y = ctx.saved_tensors
-            y.grad = dy
-            adds.grad(x, y)
-            adds.grad(h, y)
-            stores.grad(x, h)
-            return x.grad
+    def backward(ctx, dy):
+        x, h, y = ctx.saved_tensors
+        y.grad = dy
+        adds.grad(x, y)
+        adds.grad(h, y)
+        stores.grad(x, h)
+        return x.grad
 
+    apply = function(forward, backward)
     for make in (lambda x: x, lambda x: x * 1):
         x = leaf(device)
-        loss = (Two.apply(make(x)) * weights(device)).sum()
+        loss = (apply(make(x)) * weights(device)).sum()
         for n in (1, 2):
             loss.backward(retain_graph=True)
             yield x.grad, n * slope(x, weights(device), lambda x: curve(curve(x)) + curve(x))
 
 @form
 def an_operation_that_clears_its_gradients(device):
-    class Cleared(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, how):
-            ctx.how, y = how, torch.zeros_like(x)
-            stores(x, y)
-            ctx.save_for_backward(x, y)
-            return y
+    def forward(ctx, x, how):
+        ctx.how, y = how, torch.zeros_like(x)
+        stores(x, y)
+        ctx.save_for_backward(x, y)
+        return y
 
-        @staticmethod
-        def backward(ctx, dy):
-            x, y = ctx.saved_tensors
-            y.grad = dy
-            x.grad = None if ctx.how == "none" else torch.zeros_like(x) if ctx.how == "new" else x.grad.zero_()
-            stores.grad(x, y)
-            return x.grad, None
+    def backward(ctx, dy):
+        x, y = ctx.saved_tensors
+        y.grad = dy
+        x.grad = None if ctx.how == "none" else torch.zeros_like(x) if ctx.how == "new" else x.grad.zero_()
+        stores.grad(x, y)
+        return x.grad, None
 
+    apply = function(forward, backward)
     for how in ("none", "new", "in place"):
         for make in (lambda x: x, lambda x: x * 1):
             x = leaf(device)
-            Cleared.apply(make(x), how).sum().backward()
+            apply(make(x), how).sum().backward()
             yield x.grad, slope(x)
 
 @form
 def an_operation_that_adds_to_what_it_got(device):
-    class Residual(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = x.detach().clone()
-            adds(x, y)
-            ctx.save_for_backward(x)
-            return y
+    def forward(ctx, x):
+        y = x.detach().clone()
+        adds(x, y)
+        ctx.save_for_backward(x)
+        return y
 
-        @staticmethod
-        def backward(ctx, dy):
-            x = ctx.saved_tensors[0].detach().requires_grad_()
-            y = torch.zeros_like(x)
-            x.grad = y.grad = dy
-            adds.grad(x, y)
-            return x.grad
+    def backward(ctx, dy):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        y = torch.zeros_like(x)
+        x.grad = y.grad = dy
+        adds.grad(x, y)
+        return x.grad
 
+    apply = function(forward, backward)
     x, w = leaf(device), leaf(device)
-    ((Residual.apply(x) + Residual.apply(2 * w)) * weights(device)).sum().backward()
+    ((apply(x) + apply(2 * w)) * weights(device)).sum().backward()
     yield x.grad, slope(x, weights(device), lambda x: x + curve(x))
     yield w.grad, slope(w, weights(device), lambda w: 2 * w + curve(2 * w))
 
 @form
 def an_operation_that_detaches(device):
-    class Detached(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = torch.zeros_like(x)
-            stores(x.detach(), y)
-            ctx.save_for_backward(x)
-            return y
+    def forward(ctx, x):
+        y = torch.zeros_like(x)
+        stores(x.detach(), y)
+        ctx.save_for_backward(x)
+        return y
 
-        @staticmethod
-        def backward(ctx, dy):
-            x = ctx.saved_tensors[0].detach().requires_grad_()
-            y = torch.zeros_like(x, requires_grad=True)
-            y.grad = dy
-            stores.grad(x, y)
-            return x.grad
+    def backward(ctx, dy):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        y = torch.zeros_like(x, requires_grad=True)
+        y.grad = dy
+        stores.grad(x, y)
+        return x.grad
 
+    apply = function(forward, backward)
     x = leaf(device)
     x.grad = weights(device)
-    (Detached.apply(x) + Detached.apply(2 * x)).sum().backward()
+    (apply(x) + apply(2 * x)).sum().backward()
     yield x.grad, weights(device) + slope(x, 1.0, lambda x: curve(x) + curve(2 * x))
 
 @form
 def an_operation_that_returns_nothing_for_what_its_kernel_added(device):
-    class Nothing(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = torch.zeros_like(x)
-            stores(x, y)
-            ctx.save_for_backward(x, y)
-            return y
+    def forward(ctx, x):
+        y = torch.zeros_like(x)
+        stores(x, y)
+        ctx.save_for_backward(x, y)
+        return y
 
-        @staticmethod
-        def backward(ctx, dy):
-            x, y = ctx.saved_tensors
-            y.grad = dy
-            stores.grad(x, y)
+    def backward(ctx, dy):
+        x, y = ctx.saved_tensors
+        y.grad = dy
+        stores.grad(x, y)
 
+    apply = function(forward, backward)
     for before in (None, weights(device)):
         x = leaf(device)
         x.grad = before
         for _ in range(2):
-            Nothing.apply(x).sum().backward()
+            apply(x).sum().backward()
         yield x.grad, 2 * slope(x) + (0 if before is None else weights(device))
 
 @form
 def a_parameter_that_is_no_input(device):
     held = torch.rand(3, 2, device=device, requires_grad=True)
 
-    class Scaled(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = torch.zeros_like(x)
-            product(x, held, y)
-            ctx.save_for_backward(x, y)
-            return y
+    def forward(ctx, x):
+        y = torch.zeros_like(x)
+        product(x, held, y)
+        ctx.save_for_backward(x, y)
+        return y
 
-        @staticmethod
-        def backward(ctx, dy):
-            x, y = ctx.saved_tensors
-            y.grad = dy
-            product.grad(x, held, y)
-            return x.grad
+    def backward(ctx, dy):
+        x, y = ctx.saved_tensors
+        y.grad = dy
+        product.grad(x, held, y)
+        return x.grad
 
+    apply = function(forward, backward)
     x, strided = torch.rand(3, 2, device=device, requires_grad=True), torch.zeros(2, 3, device=device).T
     held.grad = strided
     for n in (1, 2):
         x.grad = None
-        (Scaled.apply(x) + Scaled.apply(x)).sum().backward()
+        (apply(x) + apply(x)).sum().backward()
         yield x.grad, 2 * held
         yield held.grad, 2 * n * x  # to which only kernels add
         yield strided, held.grad
         assert held.grad is strided
     held.grad = None
-    (Scaled.apply(x) + Scaled.apply(held) + held).sum().backward()
+    (apply(x) + apply(held) + held).sum().backward()
     yield held.grad, x + 2 * held + 1
 
 @form
 def an_input_twice(device):
-    class Squares(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, w):
-            y = torch.zeros_like(x)
-            product(x, w, y)
-            ctx.save_for_backward(x, w, y)
-            return y
+    def forward(ctx, x, w):
+        y = torch.zeros_like(x)
+        product(x, w, y)
+        ctx.save_for_backward(x, w, y)
+        return y
 
-        @staticmethod
-        def backward(ctx, dy):
-            x, w, y = ctx.saved_tensors
-            y.grad = dy
-            product.grad(x, w, y)
-            return (x.grad, None) if x is w else (x.grad, w.grad)
+    def backward(ctx, dy):
+        x, w, y = ctx.saved_tensors
+        y.grad = dy
+        product.grad(x, w, y)
+        return (x.grad, None) if x is w else (x.grad, w.grad)
 
+    apply = function(forward, backward)
     x, w = (torch.rand(3, 2, device=device, requires_grad=True) for _ in range(2))
-    (Squares.apply(x, x) + Squares.apply(x, w)).sum().backward()
+    (apply(x, x) + apply(x, w)).sum().backward()
     yield x.grad, 2 * x + w
     yield w.grad, x
     x.grad = w.grad = None
     x.requires_grad_(False)
-    Squares.apply(x, w).sum().backward()
+    apply(x, w).sum().backward()
     yield w.grad, x
 
 @form
 def an_operation_in_place(device):
-    class Shrinks(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x.clone())
-            shrinks(x)
-            ctx.mark_dirty(x)
-            return x
+    def forward(ctx, x):
+        ctx.save_for_backward(x.clone())
+        shrinks(x)
+        ctx.mark_dirty(x)
+        return x
 
-        @staticmethod
-        def backward(ctx, dy):
-            x = ctx.saved_tensors[0].requires_grad_()
-            x.grad = dy
-            shrinks(x)
-            shrinks.grad(x)
-            return x.grad
+    def backward(ctx, dy):
+        x = ctx.saved_tensors[0].requires_grad_()
+        x.grad = dy
+        shrinks(x)
+        shrinks.grad(x)
+        return x.grad
 
+    apply = function(forward, backward)
     x, w = leaf(device), leaf(device)
-    ((Shrinks.apply(x * 1) + Shrinks.apply(w * 2)) * weights(device)).sum().backward()
+    ((apply(x * 1) + apply(w * 2)) * weights(device)).sum().backward()
     yield x.grad, slope(x, weights(device), lambda x: x * x * 0.5)
     yield w.grad, slope(w, weights(device), lambda w: w * w * 2)
 
 @form
 def a_tape_in_a_backward_function(device):
-    class Taped(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return (x.detach() ** 3).sum()
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (x.detach() ** 3).sum()
 
-        @staticmethod
-        def backward(ctx, dy):
-            x, loss = ctx.saved_tensors[0], torch.zeros((), device=dy.device, requires_grad=True)
-            with qd.ad.Tape(loss):
-                summed(x, loss)
-            return x.grad * dy
+    def backward(ctx, dy):
+        x, loss = ctx.saved_tensors[0], torch.zeros((), device=dy.device, requires_grad=True)
+        with qd.ad.Tape(loss):
+            summed(x, loss)
+        return x.grad * dy
 
+    apply = function(forward, backward)
     for make in (lambda x: x, lambda x: x * 1):
         x = leaf(device)
-        loss = Taped.apply(make(x)) * 2
+        loss = apply(make(x)) * 2
         loss.backward(retain_graph=True)
         loss.backward()
         yield x.grad, 2 * slope(x, 2.0, lambda x: (x**3).sum())

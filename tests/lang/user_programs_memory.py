@@ -51,33 +51,23 @@ def the_gradient_of_a_local_of_the_iteration(qd):
         k()
     return x.grad.to_numpy() * x.to_numpy()
 
-@row(2, 4, 6)
-def an_iteration_reads_its_own_element(qd):
-    y = qd.field(qd.f32, shape=3)
-    @qd.kernel
-    def k():
-        v = qd.Vector([0.0, 0.0, 0.0])
-        for i in range(3):
-            v[i] = i + 1.0
-            y[i] = v[i] * 2.0
-    k()
-    return y.to_numpy()
+@row.filled(2, 4, 6)
+def an_iteration_reads_its_own_element(qd, y):
+    v = qd.Vector([0.0, 0.0, 0.0])
+    for i in range(3):
+        v[i] = i + 1.0
+        y[i] = v[i] * 2.0
 
-@row(2, 1.5, 5)
-def an_iteration_changes_its_own_element_again(qd):
-    y = qd.field(qd.f32, shape=3)
-    @qd.kernel
-    def k():
-        v = qd.Vector([1.0, 2.0, 3.0])
-        for i in range(3):
-            if i != 1:
-                v[i] = v[i] * 2.0
-            for _ in range(i):
-                v[i] = v[i] - 0.5
-        for j in qd.static(range(3)):
-            y[j] = v[j]
-    k()
-    return y.to_numpy()
+@row.filled(2, 1.5, 5)
+def an_iteration_changes_its_own_element_again(qd, y):
+    v = qd.Vector([1.0, 2.0, 3.0])
+    for i in range(3):
+        if i != 1:
+            v[i] = v[i] * 2.0
+        for _ in range(i):
+            v[i] = v[i] - 0.5
+    for j in qd.static(range(3)):
+        y[j] = v[j]
 
 @row(6, 12, peer="")
 def the_gradient_of_an_iterations_own_element(qd):

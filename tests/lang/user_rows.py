@@ -5,10 +5,15 @@
 """
 
 import importlib
+import inspect
 import json
+import linecache
+import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,27 +34,77 @@ class Row(NamedTuple):
 
 ROWS: list[Row] = []
 GUIDE: list[Row] = []
+_texts = count()
 
 
-def row(*want, peer=None):
-    def add(program):
-        ROWS.append(Row(program, want, peer))
-        return program
+def defined(qd, text, **names):
+    """The kernel ``k`` that the text defines over ``qd`` and the names; `inspect` finds its source."""
+    file = f"<row {next(_texts)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space = {"qd": qd, "math": math, **names}
+    exec(compile(text, file, "exec", dont_inherit=True), space)
+    return space["k"]
 
-    return add
 
+class Page:
+    """Adds programs of a page of the user guide to a table, or those of no page. Each of its methods takes ``peer``,
+    ``needs`` and the options of `qd.init`, see `Row`."""
 
-def page(name):
-    """A decorator like `row`, for programs of a page of the user guide."""
+    def __init__(self, table: list[Row], name: str = "") -> None:
+        self.table, self.name = table, name
 
-    def row(*want, peer=None, needs="", **options):
+    def __call__(self, *want, peer=None, needs="", **options):
+        """A decorator of a program: a function of ``qd`` that returns the numbers ``want``."""
         def add(program):
-            GUIDE.append(Row(program, want, peer, name, options, needs))
+            self.table.append(Row(program, want, peer, self.name, options, needs))
             return program
 
         return add
 
-    return row
+    def filled(self, *want, given=None, **more):
+        """A decorator of the body of a kernel, as a function of ``qd``, ``y`` and the kernel's arguments, which are
+        ``given`` by name. After it the field y holds ``want``."""
+        def add(fn):
+            _, body = re.split(r"(?<=\):)(?=\n)", inspect.getsource(fn).partition("\ndef ")[2], maxsplit=1)
+            self._kernel(fn.__name__, body, want, given or {}, **more)
+            return fn
+
+        return add
+
+    def values(self, name, *parts, given=None, **more):
+        """Expressions by what they come to: the last one of the parts. The others are statements before them."""
+        *statements, results = parts
+        lines = [*statements, *(f"y[{n}] = {expression}" for n, expression in enumerate(results))]
+        body = "".join(f"\n    {line}" for line in lines)
+        self._kernel(name, body, tuple(results.values()), given or {}, **more)
+
+    def _kernel(self, name, body, want, given, dtype="f32", digits=9, **more):
+        """``digits``: to which the numbers of y are rounded."""
+        parameters = ", ".join(f"{arg}: qd.{'i32' if isinstance(v, int) else 'f32'}" for arg, v in given.items())
+
+        def program(qd):
+            y = qd.field(getattr(qd, dtype), shape=len(want))
+            defined(qd, f"@qd.kernel\ndef k({parameters}):{body}\n", y=y)(*given.values())
+            return y.to_numpy().round(digits)
+
+        program.__name__ = name
+        self(*want, **more)(program)
+
+
+row = Page(ROWS)
+
+
+def page(name):
+    return Page(GUIDE, name)
+
+
+def refused(error, call, *args, **options):
+    """1 where the call ends with an error of that type, and 0 where it returns."""
+    try:
+        call(*args, **options)
+    except error:
+        return 1
+    return 0
 
 
 def numbers(values):

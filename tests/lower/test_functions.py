@@ -1,10 +1,14 @@
 """The elementary functions that lowered kernels call, interpreted, against numpy."""
 
+import math
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
+from quadrants_lab.backends.lower import functions
 from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
 from quadrants_lab.backends.lower.math import CIRCULAR
 from quadrants_lab.ir import nodes as N
@@ -18,6 +22,59 @@ NUMPY = {
     "tanh": np.tanh, "exp": np.exp, "log": np.log, "log1p": np.log1p, "pow": np.power, "raw_mod": np.fmod,
 }  # fmt: skip
 ULPS = {f32: 4.0, f64: 4.0}
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------
+
+PI = Fraction(functions._pi(200), 1 << 200)
+LN2 = sum((Fraction(2, (2 * k + 1) * 3 ** (2 * k + 1)) for k in range(100)), Fraction(0))  # 2 artanh(1/3)
+DIGITS = {f32: 24, f64: 53}
+
+
+def arctan(c: Fraction) -> Fraction:
+    """Of a number from 0 to 1."""
+    series = (Fraction((-1) ** k, 2 * k + 1) * c ** (2 * k + 1) for k in range(200))
+    return PI / 4 if c == 1 else sum(series, Fraction(0))
+
+
+def parts(x: Fraction, *bits: int) -> tuple[float, ...]:
+    """``x`` as a sum of floats of so many bits each."""
+    out = []
+    for n in bits:
+        scale = 1
+        while abs(x) * scale < 1 << (n - 1):
+            scale *= 2
+        part = Fraction(round(x * scale), scale)
+        out.append(float(part))
+        x -= part
+    return tuple(out)
+
+
+def half_turn(n: int) -> tuple[float, ...]:
+    """The polynomial through n points of the series of (sin r - r) / r**3 over r**2."""
+    width = Fraction(float(PI / 2) ** 2)  # where exactly the nodes lie does not matter
+    nodes = [width * Fraction((1 + round(math.cos((k + 0.5) * float(PI) / n), 3)) / 2) for k in range(n)]
+    table = [sum(Fraction((-1) ** m, math.factorial(2 * m + 1)) * z ** (m - 1) for m in range(1, 18)) for z in nodes]
+    for order in range(1, n):  # Newton's divided differences
+        for k in range(n - 1, order - 1, -1):
+            table[k] = (table[k] - table[k - 1]) / (nodes[k] - nodes[k - order])
+    coefficients = [Fraction(0)] * n
+    for k in range(n - 1, -1, -1):
+        coefficients = [table[k] - nodes[k] * coefficients[0]] + [
+            below - nodes[k] * here for below, here in pairwise(coefficients)
+        ]
+    return tuple(float(c) for c in coefficients)
+
+
+@pytest.mark.parametrize("t", [f32, f64], ids=str)
+def test_numbers_are_what_they_are_called(t: DType) -> None:
+    bits = {f32: (16, 16, 24), f64: (33, 33, 53)}[t]
+    assert functions.HALF_PI[t] == parts(PI / 2, *bits)
+    assert functions.LN2[t] == parts(LN2, {f32: 15, f64: 40}[t], DIGITS[t])
+    assert functions.ARCTAN[t] == tuple(parts(arctan(Fraction(n, 4)), *[DIGITS[t]] * 2) for n in range(1, 5))
+    assert functions.HALF_TURN[t] == half_turn({f32: 4, f64: 8}[t])
+    assert functions.TURN == parts(2 * PI, 12, 24)
+    assert (functions.INVERSE_PI, functions.INVERSE_LN2) == (float(1 / PI), float(1 / LN2))
 
 
 def compute(made: N.Function, *args: Any) -> Any:

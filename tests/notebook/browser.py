@@ -21,11 +21,31 @@ from pathlib import Path
 from typing import Any
 
 from child import Child
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 PANES = ("Linked", "Passes", "CFG", "Stacks", "Stack sizes (SizeExpr)", "Steps", "Run", "History", "Backends", "Beside")
 CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser without a window."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def offline(browser: Browser, width: int = 1300, height: int = 900, scheme: Any = "light") -> tuple[Page, list[str]]:
+    """A page without network; and a list of what it says to the console, and of what it asks of other hosts."""
+    view: Any = {"width": width, "height": height}
+    page, said = browser.new_context(offline=True, viewport=view, color_scheme=scheme).new_page(), list[str]()
+    page.set_default_timeout(60_000)
+    page.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda e: said.append(str(e)))
+    page.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+    return page, said
 
 
 def _settings(home: Path, dark: bool) -> dict[str, str]:
@@ -111,14 +131,13 @@ class Lab:
         self.page.click(f'.lm-MenuBar-itemLabel:text-is("{menu}")')
         self.page.click(f'.lm-Menu-itemLabel:text-is("{item}")')
 
-    def run_all(self, seconds: float = 240, warnings: bool = False) -> None:
-        """Runs every cell; AssertionError with the text of the first error, or warning unless these are expected."""
+    def run_all(self, seconds: float = 240) -> None:
+        """Runs every cell; AssertionError with the text of the first error or warning."""
         self.menu("Run", "Run All Cells")
         end = time.time() + seconds
         while time.time() < end:
             self.page.wait_for_timeout(300)
-            told = "" if warnings else '[data-mime-type="application/vnd.jupyter.stderr"], '
-            failed = self.page.locator(f"{told}.jp-mod-error")
+            failed = self.page.locator('[data-mime-type="application/vnd.jupyter.stderr"], .jp-mod-error')
             assert not failed.count(), failed.first.inner_text()
             waiting = self.page.locator('.jp-CodeCell .jp-InputPrompt:text-matches("\\\\[[* ]\\\\]")')
             if not waiting.count():

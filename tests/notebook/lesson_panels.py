@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from notebook.browser import CHROMIUM
-from playwright.sync_api import sync_playwright
+from notebook.browser import offline
+from playwright.sync_api import Browser
 
 Numbers = np.ndarray[Any, Any]
 STEP = 1e-30  # of the complex step, whose derivative has no rounding but that of the function
@@ -78,20 +78,14 @@ FORMULAS: dict[str, Callable[..., Any]] = {
 }
 
 
-def compare(file: Path) -> tuple[int, int]:
+def compare(browser: Browser, file: Path) -> tuple[int, int]:
     """Opens the page, offline, and compares each panel that has a formula; the numbers of panels, and of these. Nothing
     may be asked of another host, and no script may fail."""
-    said: list[str] = []
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = chromium.new_context(offline=True).new_page()
-        page.on("console", lambda m: said.append(m.text))
-        page.on("pageerror", lambda e: said.append(str(e)))
-        page.on("request", lambda r: said.extend([] if r.url.startswith(("file:", "blob:", "data:")) else [r.url]))
-        page.goto(f"file://{file}")
-        page.wait_for_function(COMPUTED)
-        panels = page.evaluate(READ)
-        chromium.close()
+    page, said = offline(browser)
+    page.goto(f"file://{file}")
+    page.wait_for_function(COMPUTED)
+    panels = page.evaluate(READ)
+    page.close()
     assert said == []
     known = [x for x in panels if x["title"] in FORMULAS]
     for x in known:

@@ -1,5 +1,8 @@
-"""The inspector in JupyterLab on hand-made data: the keyboard alone, and what a saved notebook shows."""
+"""The inspector in JupyterLab, by day in one theme. On hand-made data: the keyboard alone, and what a saved notebook
+shows. In lessons: every cell runs, every pane opens, every stage of the code."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -12,6 +15,7 @@ from playwright.sync_api import Locator
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out" / "browser"
+THIRD, SEVENTH = "03_loops_and_stacks.ipynb", "07_one_kernel_on_five_backends.ipynb"
 SAMPLE = f"""
 import sys
 import time
@@ -27,7 +31,7 @@ last = kernel.source[-1].span_line
 kernel.source += [Line("    pass", n) for n in range(last + 1, last + 90)]
 lines = range(last, last + 90)
 statements = [StepStatement(f"%{{n}} = const {{n}}", n, "value", f"v{{n}}", -1, [], False) for n in lines]
-trace = StepTrace("0", "0 .. 3", statements, [(k, str(n), "") for k, n in enumerate(lines)], [], False)
+trace = StepTrace("0", "0 .. 3", statements, [(k, str(n), "") for k, n in enumerate(lines)], [], False, back=True)
 far = replace(trace, first=1000, found=1044)
 known = []
 
@@ -53,17 +57,26 @@ STATIC = {  # something of each pane of the copy
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory):
-    """A notebook with one inspector on hand-made data, opened and run."""
+@pytest.fixture(scope="module", params=[pytest.param("light"), pytest.param("dark", marks=pytest.mark.slow)])
+def themed(request: pytest.FixtureRequest, tmp_path_factory) -> Iterator[tuple[Lab, str]]:
+    """JupyterLab with a notebook of one inspector on hand-made data, and with lessons; the theme."""
     folder = tmp_path_factory.mktemp("nb")
     spec = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     cells = [nbformat.v4.new_code_cell(SAMPLE), nbformat.v4.new_code_cell("1 + 1")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec}), folder / "s.ipynb")
-    with lab(folder, OUT) as page:
-        page.open("s.ipynb")
-        page.run_all()
-        yield page
+    for name in (THIRD, SEVENTH):
+        shutil.copy(ROOT / "notebooks" / name, folder)
+    with lab(folder, OUT, request.param == "dark", height=1300) as page:
+        yield page, request.param
+
+
+@pytest.fixture(scope="module")
+def sample(themed: tuple[Lab, str]) -> Lab:
+    """The notebook with hand-made data, opened and run."""
+    page, _ = themed
+    page.open("s.ipynb")
+    page.run_all()
+    return page
 
 
 def _tab_until(page: Lab, wanted: str, most: int = 40) -> None:
@@ -81,8 +94,7 @@ def test_the_buttons_of_the_stepper_stay_where_they_are(sample: Lab):
     def place(x: Locator) -> float:
         return x.bounding_box()["y"] - panel.bounding_box()["y"]
     before = place(button)
-    for _ in range(89):
-        panel.locator('[data-move="+"]').click()
+    panel.locator('[data-move="+"]').evaluate("(x) => { for (let n = 0; n < 89; n++) x.click(); }")
     assert "step 90 of 90 and more" in panel.locator(".now").inner_text()
     assert place(button) == before
     for x in (".ln.here", ".vals .fresh"):
@@ -227,3 +239,95 @@ def test_a_saved_notebook_is_complete_without_its_kernel(
             assert holds in fold.inner_html(), pane
     sample.page.screenshot(path=OUT / f"saved_{state.replace(' ', '_')}_{trusted}.png")
     sample.errors.clear()  # a model that is not there
+
+
+# --- lessons ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(themed: tuple[Lab, str]) -> Iterator[Lab]:
+    """The console says nothing, and nothing is asked of others."""
+    page, _ = themed
+    page.page.goto("about:blank")
+    page.end_kernels()
+    page.errors.clear()
+    yield page
+    assert page.outside == []
+    assert page.errors == []
+
+
+def test_the_third_lesson(page: Lab, themed: tuple[Lab, str]):
+    theme = themed[1]
+    page.open(THIRD)
+    page.run_all()
+    inspectors = page.inspectors(6)
+    assert len(inspectors) == 6
+    for pane in PANES:
+        panel = page.show(inspectors[1], pane)
+        if pane == "Passes":
+            panel.get_by_role("radio", name="gradient", exact=True).click()
+            page.filled(inspectors[1])
+        inspectors[1].screenshot(path=OUT / f"{theme}_{pane}.png")
+        assert panel.inner_text().strip()
+        assert "this pane failed" not in panel.inner_text()
+    follow(page, inspectors[2], theme)
+
+
+def follow(page: Lab, inspector: Locator, theme: str) -> None:
+    """One iteration forwards and backwards, by buttons, the slider and the field for the iteration."""
+    now, column = inspector.locator(".now"), inspector.locator(".stk")
+    assert "backwards" in now.inner_text()  # it opens at the turn
+    inspector.locator('[data-move="first"]').click()
+    assert "step 1 of" in now.inner_text()
+    assert "iteration 3: " in inspector.locator(".answer").first.inner_text()
+    inspector.locator('[data-move="turn"]').click()
+    assert "backwards" in now.inner_text()
+    assert column.get_attribute("data-height") == "50"
+    for _ in range(9):
+        inspector.locator('[data-move="+"]').click()
+    assert int(column.get_attribute("data-height") or 0) < 50
+    inspector.screenshot(path=OUT / f"{theme}_follow.png")
+    inspector.locator('input[type="range"]').press("End")
+    assert "x.grad[3] +=" in inspector.locator(".mem").inner_text()
+    assert column.get_attribute("data-height") == "0"
+    field = inspector.locator(".lane")
+    field.fill("99")
+    field.press("Enter")
+    inspector.get_by_text("there are 0 .. 15").wait_for()
+    field.fill("7")
+    field.press("Enter")
+    inspector.get_by_text("iteration 7").wait_for()
+    inspector.locator('[data-move="last"]').click()
+    assert "x.grad[7] +=" in inspector.locator(".mem").inner_text()
+
+
+STAGES = {"llvm": "cpu", "asm": "cpu", "ptx": "cuda", "msl": "metal", "spirv": "vulkan"}
+
+
+@pytest.mark.needs("vulkan")
+def test_the_code_of_every_backend(page: Lab, themed: tuple[Lab, str]):
+    theme = themed[1]
+    page.open(SEVENTH)
+    page.run_all()
+    (inspector,) = page.inspectors()
+    panel = page.show(inspector, "Linked")
+    column = panel.locator(".col").nth(2)
+    column.locator(".lines").wait_for()
+    stages = column.get_by_label("Stage")
+    offered = [x for x in stages.locator("option").all() if "gradient" in x.get_attribute("data-req")]
+    for stage, backend in STAGES.items():
+        option = next(x for x in offered if x.inner_text() == stage)
+        stages.select_option(index=int(option.evaluate("x => x.index")))
+        column.locator(f'.ms:text-matches("^{backend} ")').wait_for()
+        assert column.locator(".lines .ln").count() > 20, stage
+        assert "data-lines" not in column.inner_html()
+        inspector.screenshot(path=OUT / f"{theme}_stage_{stage}.png")
+    stages.select_option(index=int(offered[-1].evaluate("x => x.index")))
+    column.locator("table").wait_for()
+    assert set(STAGES.values()) <= set(column.locator("td:nth-child(2)").all_inner_texts())
+    inspector.screenshot(path=OUT / f"{theme}_sizes.png")
+    for pane in ("Run", "Stacks"):
+        panel = page.show(inspector, pane)
+        for name in ("cpu", "vulkan", "metal"):
+            assert panel.locator("td", has_text=name).count(), (pane, name)
+        inspector.screenshot(path=OUT / f"{theme}_backends_{pane}.png")

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("playwright")
 
+from notebook.browser import offline  # after the skip: it imports playwright
 from notebook.sample import cell_view
 from notebook.test_page import browser, page, show, view  # noqa: F401
 from playwright.sync_api import Page
@@ -28,7 +29,7 @@ def test_linked_opens_at_the_kernel_with_listings_side_by_side(browser, tmp_path
     above = [Line(f"u{n} = {n}", n) for n in range(1, 201)]
     kernel.source = [*above, *(replace(x, span_line=x.span_line + 200) for x in kernel.source)]
     kernel.source += [Line("pass", n) for n in range(216, 300)]
-    page = browser[0].context.browser.new_page(viewport={"width": 1300, "height": 900})
+    page, _ = offline(browser[0].context.browser)
     page.goto(f"file://{export(made, tmp_path / 'k.html')}")
     columns = show(page, "Linked").locator(".col")
     assert columns.nth(0).locator('.ln[data-span-line="205"]').is_visible()  # def k()
@@ -128,7 +129,7 @@ def test_cpu_and_vulkan_stand_side_by_side_by_keyboard_alone(browser, tmp_path):
     seen = collected("cell", recorder, compare(recorder.records(), ("cpu", "vulkan")))
     file = export(seen, tmp_path / "k.html")
     qd.reset()
-    page = browser[0].context.browser.new_page()
+    page, _ = offline(browser[0].context.browser)
     page.goto(f"file://{file}")
     page.get_by_role("tab", selected=True).press("End")
     panel = page.get_by_role("tabpanel")

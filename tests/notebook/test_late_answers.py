@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("playwright")
 
-from notebook.browser import CHROMIUM  # after the skip: it imports playwright
-from playwright.sync_api import Page, expect, sync_playwright
+from notebook.browser import chromium  # after the skip: it imports playwright
+from playwright.sync_api import Page, expect
 
 from quadrants_lab.widgets import pack
 from quadrants_lab.widgets.live import write
@@ -34,21 +34,19 @@ LIVE = """async (script) => {
 FIELD = """<input aria-label="Launch" data-ask="0/code/" data-then="f" data-into="launch">"""
 STEP = ["%1 = load", 1, "value", "v", -1, [], 0]
 WINDOW = {"s": [STEP], "e": [[0, "1", ""]] * 3, "n": 0, "cut": True, "past": [], "below": [], "found": 0, "turn": -1,
-          "hidden": [], "names": [], "ask": "0/steps/1/0//"}  # fmt: skip
+          "back": True, "hidden": [], "names": [], "ask": "0/steps/1/0//"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+def browser():
+    with chromium() as made:
+        yield made
 
 
 @pytest.fixture
-def page(chromium):
+def page(browser):
     """An inspector that has the answer of its first pane; nothing fails in it."""
-    shown, said = chromium.new_page(), []
+    shown, said = browser.new_page(), []
     shown.on("pageerror", lambda e: said.append(str(e)))
     shown.evaluate(LIVE, pack.script())
     yield shown

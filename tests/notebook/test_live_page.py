@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("playwright")
 
-from notebook.browser import CHROMIUM  # after the skip: it imports playwright
-from playwright.sync_api import Browser, Page, sync_playwright
+from notebook.browser import chromium, offline  # after the skip: it imports playwright
+from playwright.sync_api import Browser, Page
 from programs import PROGRAMS
 from running import Bench, differences, each, f64, job_of
 
@@ -37,17 +37,15 @@ COMPUTE = """({program, seeds}) => {
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
+def browser() -> Iterator[Browser]:
+    with chromium() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def engine(chromium: Browser) -> Page:
+def engine(browser: Browser) -> Page:
     """A page with the machine alone."""
-    page = chromium.new_page()
+    page = browser.new_page()
     page.add_script_tag(content=machine() + "\nObject.assign(window, {Machine, toHalf, fromHalf});")
     return page
 
@@ -93,13 +91,8 @@ class Shown:
     """A page from a file, without network; ``said``: what it says to the console and asks of others."""
 
     def __init__(self, browser: Browser, file: Path, script: str = "") -> None:
-        self.context = browser.new_context(offline=True, viewport={"width": 1300, "height": 900})
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
-        self.said: list[str] = []
-        self.page.on("console", lambda m: self.said.append(m.text) if m.type in ("error", "warning") else None)
-        self.page.on("pageerror", lambda e: self.said.append(str(e)))
-        self.page.on("request", lambda r: self.said.append(r.url) if not r.url.startswith(OWN) else None)
+        self.page, self.said = offline(browser)
+        self.context = self.page.context
         if script:
             self.page.add_init_script(script)
         self.page.goto(f"file://{file}")
@@ -120,16 +113,15 @@ FOUND = """() => {
     Object.entries(all ?? {}).map(([n, v]) => [program.arrays[n].name, [...v]]));
   return {loss: found?.loss, values: named(found?.values), grads: named(found?.gradients), depths: found?.depths,
     said: said.textContent, took: Number(host.dataset.took)}; }"""
-OWN = ("file:", "data:", "blob:")
 
 
 @pytest.fixture
-def show(chromium: Browser) -> Iterator[Any]:
+def show(browser: Browser) -> Iterator[Any]:
     """Opens pages; in the end none has said or asked anything."""
     opened: list[Shown] = []
 
     def opens(file: Path, script: str = "") -> Shown:
-        opened.append(Shown(chromium, file, script))
+        opened.append(Shown(browser, file, script))
         return opened[-1]
 
     yield opens
@@ -241,14 +233,14 @@ def test_a_page_computes_on_the_readers_numbers(wave: Path, show: Any) -> None:
     ("", "script-src 'none'", "needs a browser with scripts"),
 ])
 def test_other_browsers_and_policies(
-    wave: Path, chromium: Browser, tmp_path: Path, script: str, policy: str, says: str
+    wave: Path, browser: Browser, tmp_path: Path, script: str, policy: str, says: str
 ) -> None:
     """A browser without vectors takes the other module, one without threads computes in the page; what a policy
     forbids is said."""
     file = tmp_path / "k.html"
     head = f'<head><meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else "<head>"
     file.write_text(wave.read_text().replace("<head>", head, 1))
-    shown = Shown(chromium, file, script)
+    shown = Shown(browser, file, script)
     if "needs" in says or "must" in says:
         shown.panel.get_by_text(says).wait_for()
     else:

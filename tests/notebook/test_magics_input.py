@@ -148,7 +148,7 @@ def test_the_shell_completes_options_and_names(shell, cell):
     ("max(@n[], 0)", "max(n[None], 0)"),
     ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) for j in range(n[None])"),
     ("@m[%3] * @a.shape[0]", "m[k] * a.shape[0]"),
-    ("arg count + 1", "arg count + 1"),
+    ("arg count + 1", "count + 1"),
 ])
 def test_sizes_read_as_the_user_would_write_them(size, text):
     assert readable(parse_size(size)) == text

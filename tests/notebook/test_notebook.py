@@ -3,6 +3,8 @@
 import os
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -184,12 +186,23 @@ def test_a_page_of_it_asks_no_other_host(lesson):
     assert "widgets" in lesson.book.metadata  # it is as it was
 
 
+@pytest.fixture(scope="module")
+def compare():
+    """`lesson_panels.compare` in one browser for all lessons, on a thread of its own: playwright has a loop of asyncio
+    there, and clients of kernels have one here."""
+    pytest.importorskip("playwright")
+    from notebook import browser, lesson_panels  # after the skip: they import playwright
+
+    with ThreadPoolExecutor(1) as thread:
+        stack = ExitStack()
+        opened = thread.submit(stack.enter_context, browser.chromium()).result()
+        yield lambda file: thread.submit(lesson_panels.compare, opened, file).result()
+        thread.submit(stack.close).result()
+
+
 @pytest.mark.browser
 @pytest.mark.needs("chromium")
-def test_what_its_page_computes_is_what_formulas_say(lesson, tmp_path):
-    pytest.importorskip("playwright")
-    from notebook.lesson_panels import compare  # after the skip: it imports playwright
-
+def test_what_its_page_computes_is_what_formulas_say(lesson, compare, tmp_path):
     (tmp_path / "lesson.html").write_text(OfflineHTML().from_notebook_node(lesson.book)[0])
     panels, known = compare(tmp_path / "lesson.html")
     assert panels == len(inspected(lesson.book, r"%%qdkernel.*--live"))

@@ -1,21 +1,20 @@
 """The inspector as a page in a browser, on hand-made data: one browser, no server; colours in both themes."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-import child
 import nbformat
 import numpy as np
 import pytest
 
 pytest.importorskip("playwright")
 
-from notebook.browser import CHROMIUM  # after the skip: it imports playwright
+from nbconvert.nbconvertapp import NbConvertApp
+from notebook.browser import chromium, offline  # after the skip: it imports playwright
 from notebook.sample import Live, cell_view
 from notebook.test_listings import loops
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page
 
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
@@ -48,18 +47,11 @@ def view():
 def browser(view, tmp_path_factory):
     """The page with one inspector; what it says to the console and asks of the network."""
     file = export(view, tmp_path_factory.mktemp("page") / "k.html")
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        shown = chromium.new_page(viewport={"width": 1300, "height": 900}, color_scheme="light")
-        shown.set_default_timeout(60_000)
-        said: list[str] = []
-        shown.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
-        shown.on("pageerror", lambda e: said.append(str(e)))
-        shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+    with chromium() as made:
+        shown, said = offline(made)
         shown.goto(f"file://{file}")
         shown.locator(".qdi").wait_for()
         yield shown, said
-        chromium.close()
 
 
 @pytest.fixture
@@ -233,7 +225,7 @@ def test_a_launch_that_was_not_recorded_shows_its_depth(browser, tmp_path: Path)
     made = cell_view()
     for stack in made.kernels[0].stacks:
         stack.size = valueless(stack.size)
-    page = browser[0].context.browser.new_page()
+    page, _ = offline(browser[0].context.browser)
     page.goto(f"file://{export(made, tmp_path / 'k.html')}")
     panel = show(page, "Stack sizes (SizeExpr)")
     assert panel.locator("input").count() == 0
@@ -371,7 +363,7 @@ def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp
     kernel.traces["gradient"][0].doc = "Each task has its adjoint (`reverse`)."
     kernel.devices = lambda: [("vulkan", "The driver is a long way from here, " * 9)]
     # as wide as a cell of JupyterLab in a window of 1280
-    page = browser[0].context.browser.new_page(viewport={"width": 880, "height": 900})
+    page, _ = offline(browser[0].context.browser, 880)
     page.set_default_timeout(60_000)
     page.goto(f"file://{export(made, tmp_path / 'k.html')}")
     column = show(page, "Linked").locator(".col")
@@ -448,7 +440,7 @@ def test_keys(page: Page):
 
 
 @pytest.mark.parametrize("to", ["html", "qdhtml"])
-def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_path: Path, to: str):
+def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_path: Path, to: str, monkeypatch):
     """For ``html`` with the settings that lie beside the notebooks."""
     model = {"model_name": "AnyModel", "model_module": "anywidget", "model_module_version": "0.9.0", "state": {}}
     state = {"state": {"m": model}, "version_major": 2, "version_minor": 0}
@@ -461,10 +453,13 @@ def test_a_page_of_nbconvert_asks_nobody_and_shows_the_copy(browser, view, tmp_p
         cells=[cell], metadata={"widgets": {"application/vnd.jupyter.widget-state+json": state}}
     )
     nbformat.write(book, tmp_path / "s.ipynb")
-    env = {"JUPYTER_CONFIG_PATH": str(ROOT / "notebooks")}
-    child.run(sys.executable, "-m", "nbconvert", "--to", to, "s.ipynb", cwd=tmp_path, env=env)
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(ROOT / "notebooks"))
+    monkeypatch.chdir(tmp_path)
+    program = NbConvertApp()
+    program.initialize(["--to", to, "s.ipynb"])
+    program.start()
     asked: list[str] = []
-    page = browser[0].context.browser.new_page()
+    page, _ = offline(browser[0].context.browser)
     page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
     page.goto(f"file://{tmp_path / 's.html'}")
     page.locator("summary", has_text="Stacks – 1 value kept").click()

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("playwright")
 
-from notebook.browser import CHROMIUM  # after the skip: it imports playwright
+from notebook.browser import chromium, offline  # after the skip: it imports playwright
 from notebook.test_page import CONTRAST, DARK, NAMES, ROLES
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
@@ -25,6 +25,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 OUT = Path(__file__).resolve().parents[2] / "out" / "browser"
 START, TRIPS = np.array([0.1, 0.2, 0.3, 0.4]), 12
 expect.set_options(timeout=60_000)  # a busy machine draws late
+
+
+def steps_of(view, file: Path, lane: int) -> Path:
+    """A page without listings, graphs and code, which take seconds."""
+    for kernel in view.kernels:
+        kernel.traces, kernel.lowered, kernel.code, kernel.graphs = {}, {}, {}, []
+    return export(view, file, iterations=[lane])
 
 
 @pytest.fixture(scope="module")
@@ -54,31 +61,23 @@ def files(tmp_path_factory):
     object.__setattr__(cause, "at", next(s.span for s in recorder.records()[0].plan.kernel.body if s.span))
     add_verdict(view, Report("y", 0.0, causes=(cause,)))
     folder = tmp_path_factory.mktemp("steps")
-    whole = export(view, folder / "whole.html", iterations=[2])
+    whole = steps_of(view, folder / "whole.html", 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter_trace, "WINDOW", 60)
-        view = cell_view("cell", recorder)
-        cut = export(view, folder / "cut.html", iterations=[2])
+        cut = steps_of(cell_view("cell", recorder), folder / "cut.html", 2)
     return whole, cut, line
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with chromium() as made:
+        yield made
 
 
 @pytest.fixture
 def opened(browser):
     """Opens a file at its steps; nothing is said to the console or asked of the network."""
-    said: list[str] = []
-    shown = browser.new_page(viewport={"width": 1300, "height": 1000}, color_scheme="light")
-    shown.set_default_timeout(60_000)
-    shown.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
-    shown.on("pageerror", lambda e: said.append(str(e)))
-    shown.on("request", lambda r: said.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
+    shown, said = offline(browser, height=1000)
 
     def at(file: Path) -> Page:
         shown.goto(f"file://{file}")
@@ -152,6 +151,19 @@ def test_places_are_reached_by_keys(opened, files):
     assert "adstack_pop" in page.locator(".now").inner_text()
     page.keyboard.press("?")
     assert "push, pop, NaN" in page.get_by_role("dialog", name="Keys").inner_text()
+
+
+def test_only_where_there_is_a_reverse_its_moves_have_buttons(opened, files):
+    page = opened(files[0])
+    moves = page.locator(".stepper [data-move]")
+    reverse = {"turn", "push", "pop"}
+    assert reverse < {x.get_attribute("data-move") for x in moves.all()}
+    page.get_by_label("Launch", exact=True).select_option("launch 1, forward")
+    page.get_by_text("forward of wave, iteration 0").wait_for()
+    assert {x.get_attribute("data-move") for x in moves.all()} == {
+        "first", "line-", "-", "+", "line+", "lost", "last",
+    }  # fmt: skip
+    assert "there is no reverse" in press(page, "t")
 
 
 def test_a_source_line_leads_to_its_next_step(opened, files):
@@ -326,7 +338,7 @@ def test_a_plot_says_how_many_values_are_not_finite(opened, tmp_path: Path):
     x.fill(4.0)
     with recording() as recorder:
         falls()
-    page = opened(export(cell_view("cell", recorder), tmp_path / "k.html", iterations=[0]))
+    page = opened(steps_of(cell_view("cell", recorder), tmp_path / "k.html", 0))
     press(page, "End")
     page.get_by_label("Plot v", exact=True).check()
     # 4, 1, 0, -1, and each again where a trip of the loop begins; then the root of -1 is never taken
@@ -334,8 +346,33 @@ def test_a_plot_says_how_many_values_are_not_finite(opened, tmp_path: Path):
     x.fill(0.25)
     with recording() as recorder:
         falls()
-    page = opened(export(cell_view("cell", recorder), tmp_path / "nan.html", iterations=[0]))
+    page = opened(steps_of(cell_view("cell", recorder), tmp_path / "nan.html", 0))
     press(page, "End")
     page.get_by_label("Plot v", exact=True).check()
     caption = page.locator(".plot figcaption").inner_text()
     assert re.fullmatch(r"v: -0.5000 to 0.2500, and [1-9] times NaN or infinity", caption)
+
+
+def test_a_stack_of_what_an_operation_reads_does_not_restore_the_variable(opened, tmp_path: Path):
+    """It holds 0.3 * v; what is left of v says so, and the slope is there to its last digit."""
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f64, 4, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    x.from_numpy(START)
+
+    @qd.kernel
+    def fades():
+        for i in x:
+            v = x[i]
+            for _ in range(40):
+                v = qd.sin(0.3 * v)
+            y[None] += v
+
+    with recording() as recorder, qd.ad.Tape(y):
+        fades()
+    page = opened(steps_of(cell_view("cell", recorder), tmp_path / "k.html", 2))
+    page.get_by_label("Iteration to follow").fill("2")
+    page.keyboard.press("Enter")
+    page.get_by_text("gradient of fades, iteration 2").wait_for()
+    page.get_by_role("button", name="last step").click()
+    assert f"x.grad[2] += {x.grad[2]:.6g}" in page.locator(".mem").inner_text()
+    assert page.locator(".vals td.muted").get_attribute("title") == "as the way forwards left it"

@@ -8,7 +8,7 @@ import re
 
 import pytest
 from IPython.core.formatters import DisplayFormatter
-from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
+from notebook.test_magics import SETUP, WAVE
 
 import quadrants_lab as qd
 from quadrants_lab.__main__ import main
@@ -19,44 +19,52 @@ from quadrants_lab.widgets.pack import answers, pack, unpack
 from quadrants_lab.widgets.panes import PANES
 
 
+@pytest.fixture(scope="module")
+def wanted(shell, tmp_path_factory):
+    """The file of a kernel, which has ended, with the steps of two iterations; and what its inspector answered."""
+    assert shell.run_cell(SETUP).success
+    assert shell.run_cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").success
+    wave = shell.user_ns["wave"]
+    path = wave.export(tmp_path_factory.mktemp("saved") / "k.json", iterations=[1, "3"])
+    found = answers(show(wave).view)
+    qd.reset()
+    return path, found
+
+
 @pytest.fixture
-def wave(cell, shell):
-    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
-    return shell.user_ns["wave"]
+def seen(wanted):
+    return qd.inspect(wanted[0])
 
 
 def held(page: str) -> dict:
     return json.loads(gzip.decompress(base64.b64decode(re.search(r'id="data">([^<]+)<', page)[1])))
 
 
-def test_a_page_holds_all_panes_and_the_steps_that_were_chosen(wave, tmp_path):
-    path = wave.export(tmp_path / "k.html", iterations=[1, "3"])
-    page = path.read_text()
+def test_a_page_holds_all_panes_and_the_steps_that_were_chosen(seen, tmp_path):
+    page = seen.export(tmp_path / "k.html").read_text()
     assert not re.search(r'(?:src|href)="(?!data:)|https?://(?!www\.w3\.org/2000/svg)', page)
     found = unpack(held(page)["answers"])
+    assert found == seen.answers
     assert {f"0/{p}" for p, x in PANES.items() if not x.needs} | {"0/steps/1/0/1", "0/steps/1/0/3"} <= set(found)
     assert "x.grad[3] +=" in html.unescape(found["0/steps/1/0/3"])
     assert sum("/code/" in request for request in found) > 10
     assert not any("not made yet" in text for text in found.values())
 
 
-def test_a_file_is_inspected_without_the_kernel(wave, tmp_path):
-    path = wave.export(tmp_path / "k.json")
-    wanted = answers(show(wave).view)
-    qd.reset()
-    seen = qd.inspect(path)
-    assert seen.answers == wanted
+def test_a_file_is_inspected_without_the_kernel(wanted, seen, tmp_path):
+    _, found = wanted
+    assert {request: seen.answers[request] for request in found} == found
+    assert {*seen.answers} - {*found} == {"0/steps/1/0/1", "0/steps/1/0/3"}
+    assert len(json.dumps(pack(found))) < 0.8 * len(json.dumps(found))
     assert "operand of sin" in repr(seen)
     bundle = seen._repr_mimebundle_()
     assert "operand of sin" in bundle["text/html"]
     assert "not exported" in seen.answer("0/steps/1/0/2")
     again = qd.inspect(seen.export(tmp_path / "again.json"))
     assert again.answers == seen.answers
-    assert unpack(held(seen.export(tmp_path / "k.html").read_text())["answers"]) == seen.answers
 
 
-def test_a_file_that_is_the_result_of_a_cell_is_displayed_live(wave, tmp_path, monkeypatch):
-    seen = qd.inspect(wave.export(tmp_path / "k.json"))
+def test_a_file_that_is_the_result_of_a_cell_is_displayed_live(seen, monkeypatch):
     shells = []
     monkeypatch.setattr(seen, "display", shells.append)
     formatter = DisplayFormatter()
@@ -78,18 +86,6 @@ def test_other_files_are_refused_with_a_reason(tmp_path, name, text, says):
         qd.inspect(tmp_path / name)
 
 
-def test_a_file_has_a_kind(wave):
-    with pytest.raises(qd.QuadrantsRuntimeError, match=r"name it \*\.html or \*\.json"):
-        wave.export("k.txt")
-
-
-def test_answers_are_the_same_after_they_were_packed(wave):
-    found = answers(show(wave).view)
-    packed = json.loads(json.dumps(pack(found)))
-    assert unpack(packed) == found
-    assert len(json.dumps(packed)) < 0.8 * len(json.dumps(found))
-
-
 def test_the_command_line_writes_a_page(tmp_path, capsys):
     program = tmp_path / "p.py"
     text = SETUP + WAVE + "wave()\ny.grad[None] = 1\nwave.grad()\n"
@@ -103,7 +99,8 @@ def test_the_command_line_writes_a_page(tmp_path, capsys):
     assert capsys.readouterr().err.strip().splitlines()[-1] == f"{tmp_path / 'none.py'}: No such file or directory"
 
 
-def test_a_page_that_computes_says_what_it_is_made_with(tmp_path, monkeypatch):
+def test_what_cannot_be_written_is_told(tmp_path, monkeypatch):
+    """A name of no kind, a page that computes without what makes it."""
     qd.init(arch=qd.cpu)
     x = qd.field(qd.f32, 4)
 
@@ -113,6 +110,8 @@ def test_a_page_that_computes_says_what_it_is_made_with(tmp_path, monkeypatch):
             x[i] = 1.0
 
     k()
+    with pytest.raises(QuadrantsRuntimeError, match=r"name it \*\.html or \*\.json"):
+        k.export("k.txt")
     monkeypatch.setattr(wasm, "find_spec", lambda name: None)
     with pytest.raises(QuadrantsRuntimeError, match=r"QL0720.*: pip install wasmtime"):
         k.export(tmp_path / "k.html", live=True)

@@ -71,6 +71,32 @@ def test_the_pane_hands_the_script_what_it_draws(wave):
     assert "0/steps" in answers(wave)
 
 
+GREATEST = """
+@qd.kernel
+def part():
+    for i in range(1, 4):
+        y[None] += {part}
+
+part()
+"""
+
+
+@pytest.mark.parametrize(("part", "lane", "why"), [
+    ("x[i] * x[i]", "3", "x.grad[3] += 1.8"),  # one iteration can have written x.grad[3],
+    ("(x[i] - x[i - 1]) ** 2", "2", "x.grad[1] += -1.6"),  # two of them,
+    ("10 * x[0] * x[i]", "3", "x.grad[0] += 9"),  # or any
+    ("qd.sqrt(x[i])", "1", "x.grad[1] += nan"),
+])
+def test_a_gradient_opens_in_the_iteration_that_adds_most_to_it(cell, shell, part, lane, why):
+    assert cell("x.from_numpy(np.array([0.1, -0.5, 0.3, 0.9]))").ok
+    assert cell("%%qdkernel --grad y" + GREATEST.format(part=part)).ok
+    view = show(shell.user_ns["part"]).view
+    trace = trace_of(view, "")
+    assert (trace.lane, trace.why) == (lane, f"adds most to a gradient: {why}")
+    assert f"; it {trace.why}; the iterations are 1 .. 3" in render(view, "0/steps")
+    assert trace_of(view, "1").lane == "1"
+
+
 @pytest.mark.parametrize(
     ("lane", "says"), [("9", "has no iteration 9 here: there are 0 .. 3"), ("a", "is not an iteration")]
 )
@@ -175,7 +201,7 @@ def test_one_gives_the_number_of_one_of_many_launches(cell, shell):
     assert len(view.kernels[0].steps.launches) == 1000
     whole = small_answers(view)["0/steps"]
     assert "<option" not in whole
-    assert re.search('<input[^>]* data-ask="0/steps/" data-into="launch"[^>]* data-then>', whole)
+    assert re.search('<input[^>]* data-ask="0/steps/" data-into="steps"[^>]* data-then>', whole)
     assert "kept: 1 to 500<" in whole
     assert 'data-req="0/steps/1f"' in whole  # the launch of the gradient that is shown
     forward = render(view, "0/steps/7f")

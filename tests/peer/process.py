@@ -6,10 +6,11 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
-from child import Child
+from child import Child, run
 from conftest import ROOT, peer_python, the_peer
 from once import Once
 from programs import Program
@@ -52,6 +53,14 @@ def request(program: Program, gradient: bool = False) -> dict[str, Any]:
         "text": module_text(program), "kernel": program.name, "parameters": parameters, "fields": fields,
         "cases": cases, "definitions": program.definitions, "structs": program.structs, "gradient": gradient,
     }  # fmt: skip
+
+
+def printed(kept: Once, *command: str | Path, of: Iterable[Path] = ()) -> Any:
+    """The JSON that a program prints last, run by the peer's interpreter. It is kept for as long as the text of the
+    program, the first word of the command, and that of the files ``of`` which it imports stay."""
+    texts = [path.read_text() for path in (Path(command[0]), *of)]
+    make = lambda: run(peer_python(), *command).stdout.splitlines()[-1].encode()
+    return json.loads(kept(make, *the_peer(), *map(str, command[1:]), *texts))
 
 
 class _Ended(Exception):

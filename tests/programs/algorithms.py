@@ -175,19 +175,6 @@ def normalised_layer_and_softmax():
     for i in x:
         y[None] += qd.exp(z[i]) / total * x[i] * (i + 1)
 
-@program({"u": F((2, 7)), "w": F((7,)), "n": I((), 1, 6), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 6}))
-def backwards_in_time():
-    """An adjoint equation: from the last time to the first, with loops that count down inside."""
-    for i in range(2):
-        v = 0.3
-        for t in range(n[None], 0, -1):
-            u[i, t - 1] = qd.sin(u[i, t]) * w[t] + v
-            for j in range(t % 3, -1, -1):
-                v = 0.7 * v + qd.cos(v * w[j]) * 0.2
-            for j in range(t, t // 2, -2):
-                v *= 1.0 + 0.1 * w[j]
-        y[None] += v * u[i, 0]
-
 @program({"x": F((4, 3)), "y": F((12,))})
 def energy_of_neighbours_in_a_flat_array():
     """Elements of `y` are those of one iteration each, but by a product of sizes: its adjoints are exchanged."""

@@ -81,16 +81,6 @@ def powers_at_the_edge():
     for i in x:
         y[i] = x[i] ** 2 + x[i] ** 1 + x[i] ** 0 + x[i] ** 2.0
 
-@program({"x": F((8,)), "z": F((8,)), "y": F()})
-def atan2_of_both():
-    for i in x:
-        y[None] += qd.atan2(x[i], z[i] + 1.5) + qd.atan2(x[i] - 2.0, z[i])
-
-@program({"x": F((8,), 0.2, 3.0), "y": F((8,))})
-def roots_and_logs():
-    for i in x:
-        y[i] = qd.sqrt(x[i]) + qd.rsqrt(x[i]) * 2.0 + qd.log(x[i]) * x[i]
-
 @program({"x": F((8,), -0.8, 0.8), "y": F((8,))})
 def trigonometry():
     for i in x:
@@ -120,11 +110,6 @@ def integer_arithmetic():
         r[i, 9] = q**3
         r[i, 10] = p > q
         r[i, 11] = int(p / q) + qd.cast(p * 0.5, qd.i32)
-
-@program({"x": F((8,)), "k": I((8,), -9, 9), "y": F((8,))})
-def integers_meet_floats():
-    for i in x:
-        y[i] = k[i] / 4 + x[i] * k[i] + (k[i] // 2) * x[i] * x[i] - i
 
 # --- static, arguments, returns
 

@@ -1,6 +1,6 @@
 """Programs of single features of the language: funcs that return early, grouped loops, compile-time evaluation."""
 
-# ruff: noqa: B905, E741, F402, F821
+# ruff: noqa: B905, F821
 from programs import F, I, program
 
 # --- funcs that return from the middle
@@ -140,13 +140,6 @@ def returned_index_in_a_condition():
 
 # --- loops over vectors of indices
 
-@program({"x": F(), "y": F()})
-def grouped_field_without_axes():
-    for I in qd.grouped(x):
-        y[I] += x[I] * x[None]
-        for J in qd.grouped(y):
-            y[J] += qd.sin(x[J])
-
 @program({"x": F((4, 5)), "y": F((4, 5)), "n": I((), 0, 2)}, cases=({"n": 0}, {"n": 1}, {"n": 2}))
 def stencil_by_offsets():
     for P in qd.grouped(y):
@@ -237,14 +230,6 @@ def static_loops_over_what_exists_at_run_time():
             y[i] += a * a
         for k, a in qd.static(enumerate([x[i], v, i])):
             y[i] += k * a * x[i]
-
-def weighted(a, b, c):
-    return a * b + c
-
-@program({"x": F((8,)), "y": F((8,))}, funcs=(weighted,))
-def unpacked_arguments():
-    for i in x:
-        y[i] = weighted(*(x[i], x[7 - i], 2.0)) + weighted(x[i], *(0.5, x[0])) * max(*[x[i], 0.1, x[3]])
 
 @program({"x": F((8,), -40.0, 40.0), "y": F((8,))})
 def mantissa_and_exponent():

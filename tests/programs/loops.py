@@ -67,37 +67,6 @@ def trip_count_per_iteration():
             v = qd.tanh(v) + 0.2
         y[i] = v * v
 
-@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
-def augmented_assignments():
-    for i in x:
-        v = x[i]
-        w = 1.0
-        for j in range(n[None]):
-            v += 0.1 * w
-            w -= v * 0.2
-            v *= w
-            w /= 1.5 + v * v
-        y[None] += v - w
-
-@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
-def result_unused():
-    for i in x:
-        v = x[i]
-        w = x[i]
-        for j in range(n[None]):
-            w = qd.exp(-w * w)
-            v = v * 0.9
-        y[None] += v
-
-@program({"x": F((MANY,)), "m": I((MANY,), 0, 5), "y": F(), "z": F((7,))}, tol32=1e-3, large=True)
-def many_iterations_of_varied_length():
-    for i in x:
-        v = x[i]
-        for j in range(m[i]):
-            v = qd.sin(v) + 0.1 * v * v
-        y[None] += v
-        z[i % 7] += v * v
-
 @program({"x": F((MANY,)), "m": I((MANY,), 0, 3), "y": F((MANY,)), "s": F()}, tol32=1e-3, large=True)
 def many_iterations_with_exits():
     for i in x:
@@ -156,23 +125,6 @@ def elif_chain():
         else:
             pass
         y[i] = v * 3.0
-
-@program({"x": F((9,)), "a": F(), "y": F()})
-def ternaries():
-    for i in x:
-        v = x[i] if x[i] > 0.0 else -x[i] * 0.5
-        w = (v * v if i % 3 == 0 else qd.sin(v)) if v > 0.4 else a[None]
-        y[None] += v * w
-
-@program({"x": F((9,)), "y": F((9,))})
-def comparison_chains():
-    for i in x:
-        v = x[i]
-        if -0.4 < v <= 0.5:
-            v = v * v
-        if not (0 <= i < 3 <= 8):
-            v = v + 1.0
-        y[i] = v * v
 
 @program({"x": F((8,)), "p": F((4,), 0.1, 1.0), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 9}))
 def short_circuit_protects_an_index():

@@ -9,14 +9,6 @@ P = F((8,), element=(3,))
 M = F((6,), element=(2, 2))
 
 
-@program({"p": P, "q": P, "y": F((8,))})
-def elementwise_arithmetic():
-    for i in p:
-        a = p[i]
-        b = a * q[i] - 2.0 * a / (q[i] * q[i] + 1.0)
-        c = -b + [0.5, i, 1] + a**2
-        y[i] += c.x * c.y + b.z
-
 @program({"p": P, "q": P, "r": P})
 def elementwise_functions():
     for i in p:
@@ -42,22 +34,6 @@ def one_component_of_memory():
         p[i].xy *= 2.0
         p[i].zx += [p[i].y, 1.0]
         y[None] += p[i][0] * q[i][1] + p[i][2]
-
-@program({"p": P, "q": P, "k": I((8,), 0, 2), "y": F()})
-def memory_at_a_run_time_component():
-    for i in p:
-        p[i][k[i]] += q[i][(k[i] + 2) % 3] * q[i].x
-        p[i][(k[i] + 1) % 3] *= 0.5
-        y[None] += q[i][k[i]] ** 2
-
-@program({"x": F((8,)), "p": P, "n": I()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
-def vector_carried_through_a_loop():
-    for i in x:
-        v = qd.Vector([x[i], 1.0, x[i] * x[i]])
-        for j in range(n[None]):
-            v = v * 0.5 + qd.sin(v.yzx) * x[i]
-            v[0] += 0.1 * v[2]
-        p[i] += v
 
 @program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 0}, {"n": 4}, {"n": 7}))
 def carried_vector_at_constant_subscripts():
@@ -104,37 +80,6 @@ def local_array_written_then_read():
             t += v[j] * v[n[None] - 1 - j]
         y[i] += t
 
-@program({"p": P, "n": I(), "y": F()}, cases=({"n": 2}, {"n": 5}))
-def vectors_chosen_by_branches():
-    for i in p:
-        v = p[i]
-        w = v if i % 2 == 0 else v.zyx * 2.0
-        for j in range(n[None]):
-            if v.x > 0.0:
-                v = v * 0.5 + w
-            elif j > 1:
-                v.y = w.x * v.z
-            else:
-                v += w * v.x
-                w[j % 3] = v.y
-        y[None] += v.x * w.y + v.y * w.z + v.z * w.x
-
-@program({"p": P, "n": I((8,), 0, 5), "y": F()})
-def vector_in_a_while_loop():
-    for i in p:
-        v = p[i]
-        k = 0
-        while True:
-            if k >= n[i]:
-                break
-            k += 1
-            if k == 3:
-                continue
-            v = qd.sin(v) + v.zxy * 0.3
-            if v.x > 1.1:
-                break
-        y[None] += v.x * v.y * v.z
-
 @program({"p": P, "x": F((8,)), "y": F()})
 def vectors_accumulated_by_a_parallel_loop():
     t = qd.Vector([0.0, 0.0, 0.0])
@@ -144,49 +89,6 @@ def vectors_accumulated_by_a_parallel_loop():
         t[i % 3] += p[i].x * x[i]
     for i in x:
         y[None] += t.x * x[i] + t.y * t.z
-
-@program({"p": P, "s": F((), element=(3,)), "m": F((), element=(2, 2))})
-def atomics_on_vectors():
-    for i in p:
-        s[None] += p[i] * p[i]
-        qd.atomic_add(m[None], qd.Matrix([[p[i].x, p[i].y], [p[i].z, p[i].x * p[i].y]]))
-        qd.atomic_sub(s[None].xy, p[i].yz)
-        qd.atomic_add(m[None][i % 2, 1], p[i].z)
-
-def moved(v, by):
-    v.x += by
-    v[1] *= v.x
-    return v
-
-def split(v):
-    return v.xy * 2.0, v.z * v.x
-
-def longest(a, b):
-    if a.x * a.x > b.x * b.x:
-        return a
-    return b.yxz * 2.0
-
-@program({"p": P, "q": P}, funcs=(moved, split, longest))
-def vectors_through_funcs():
-    for i in p:
-        a = p[i]
-        b = moved(a, 0.5)
-        c, d = split(b)
-        e = longest(a, b)
-        q[i] += a + moved(b, d) * e
-        q[i].xy += c
-
-def first_positive(v, n):
-    for j in range(n):
-        v = v.yzx * 0.9 + 0.05
-        if v.x > 0.2:
-            return v
-    return -v
-
-@program({"p": P, "q": P, "n": I()}, funcs=(first_positive,), cases=({"n": 0}, {"n": 4}))
-def vectors_returned_early():
-    for i in p:
-        q[i] += first_positive(p[i], n[None]) * p[i]
 
 @program({"p": P, "y": F()})
 def unrolled_over_elements():
@@ -200,14 +102,6 @@ def unrolled_over_elements():
             t += v[a] * v[b]
         y[None] += t
 
-@program({"g": F((3, 4), element=(2,)), "w": F((3, 4))})
-def grouped_grid_of_vectors():
-    for A in qd.grouped(g):
-        v = g[A]
-        for J in qd.static(qd.grouped(qd.ndrange(2, 2))):
-            K = (A + J) % qd.Vector([3, 4])
-            w[K] += v.x * g[K].y
-
 @program({"x": F((8,)), "g": F((8,), element=(2,)), "v": F((8,), element=(2,)), "c": F((8,), element=(2, 2))})
 def particle_to_grid():
     for i in x:
@@ -218,13 +112,6 @@ def particle_to_grid():
             d = qd.Vector([k - fx, 1.0])
             a = qd.Vector([c[i][0, 0] * d.x + c[i][0, 1] * d.y, c[i][1, 0] * d.x + c[i][1, 1] * d.y])
             g[base + k] += w[k] * (v[i] + a)
-
-@program({"p": F((8,), arg=True, element=(3,)), "m": F((8,), arg=True, element=(2, 2)), "y": F()})
-def arrays_of_vectors(p: qd.types.ndarray(), m: qd.types.ndarray()):
-    for i in p:
-        p[i].x += m[i][1, 0] * m[i][0, 0]
-        y[None] += m[i][1, 1] * m[i][0, 1] + p.shape[0]
-        p[i] *= 2.0
 
 def quadratic_weights(x):
     base = int(x.x * 4.0)

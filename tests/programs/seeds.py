@@ -66,26 +66,6 @@ def guarded_loop_with_carried_values():
             v = 0.5 * v + 0.3 * w
         y[None] += v * w
 
-@program({"x": F((4, 5)), "n": I((), 0, 4), "y": F((4, 5)), "z": F()}, cases=({"n": 0}, {"n": 4}))
-def struct_for_with_branches_before_and_after():
-    for i, j in x:
-        v = x[i, j]
-        w = 1.0
-        if v > 0.1:
-            v = v * v
-            w = v + 1.0
-        elif i == j:
-            w = qd.sin(v)
-        for k in range(n[None]):
-            v = qd.sin(v) * w
-            if k % 2 == 1:
-                w = w - 0.1 * v
-        if w > 0.5:
-            y[i, j] = v * 2.0
-            z[None] += w * v
-        else:
-            y[i, j] = qd.exp(v)
-
 @program({"x": F((4,)), "p": F((3,)), "y": F((4, 3))})
 def nested_struct_for():
     for i in x:
@@ -93,18 +73,6 @@ def nested_struct_for():
         for j in p:
             v = qd.sin(v * p[j]) + 0.3
             y[i, j] = v * v
-
-@program({"x": F((6,), 0.1, 1.0), "n": I((), 1, 6), "y": F()}, cases=({"n": 1}, {"n": 6}))
-def short_circuit_operands_change_in_the_body():
-    for i in x:
-        v = x[i]
-        k = 0
-        while (k < n[None] and v < 2.0) or (k < 2 and v > 0.0):
-            if v > 0.7 and not (k > 2 or v > 1.6):
-                v = v * 1.2
-            v = v * 1.3 + 0.1 * qd.sin(v)
-            k += 1
-        y[None] += v * v
 
 @program({"x": F((6,), 0.0, 1.0), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def sibling_loops_hand_bounds_on():
@@ -142,16 +110,6 @@ def carried_vector_in_nested_loops_with_exits():
         y[None] += v[0] * w[1] + v[1]
 
 # --- values that are gone
-
-@program({"x": F((4,)), "a": F((6,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 6}))
-def loads_hoisted_out_of_inner_loops():
-    for i in x:
-        v = 0.3
-        for j in range(n[None]):
-            for k in range(3):
-                v = qd.sin(v * x[i] + a[j])
-            v = v + x[i] * a[0]
-        y[None] += v
 
 @program({"x": F((4,)), "s": F((4, 3)), "n": I((), 0, 3), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def loads_of_what_the_iteration_stored_before():

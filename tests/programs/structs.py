@@ -34,11 +34,6 @@ PARTICLE = {
 }
 
 
-@program({**BALL, "y": F()})
-def members_of_a_field():
-    for i in b:
-        y[None] += b[i].pos.dot(b[i].pos) * b[i].r + b[i].pos[1] * b.r[5 - i]
-
 @program({**BALL, "c.pos": F((6,), element=(3,)), "c.r": F((6,))})
 def members_written():
     for i in b:
@@ -56,25 +51,6 @@ def elements_copied():
         w.r += v.pos.z
         c[i] = w
         y[None] += v.r * b[5 - i].r
-
-@program({**BALL, "y": F()}, definitions=BALLS, structs={"b": "Ball"})
-def made_by_a_type():
-    for i in b:
-        v = Ball(b[i].pos * 2.0, r=b[i].r)
-        w = Ball(pos=v.pos.zxy)
-        w.r = v.r * w.pos.x
-        u = Ball(r=w.r, pos=1.0)
-        y[None] += w.r * v.pos.y + u.pos.z * u.r
-
-@program({"x": F((6,)), "y": F((6,)), "n": I()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
-def struct_carried_through_a_loop():
-    for i in x:
-        s = qd.Struct(a=x[i], v=qd.Vector([0.3, x[i] * x[i]]))
-        for j in range(n[None]):
-            s.a = qd.sin(s.a) + s.v.x * 0.2
-            s.v = s.v.yx * 0.9 + s.a * 0.1
-            s.v[j % 2] *= s.a
-        y[i] += s.a * s.v.x + s.v.y
 
 @program({"x": F((6,)), "y": F((6,)), "n": I((6,), 0, 4)})
 def struct_carried_with_exits():
@@ -126,18 +102,6 @@ def methods_that_change_a_local():
             q.step(q.force(1.3), 0.1)
         y[None] += q.energy() + q.pos.x * q.pos.y
 
-@program({**PARTICLE, "y": F()}, definitions=PARTICLES, structs={"p": "Particle"})
-def forces_between_particles():
-    for i in p:
-        total = qd.Vector([0.0, 0.0])
-        for j in range(5):
-            if i != j:
-                d = p[j].pos - p[i].pos
-                total += p[j].mass * d / (d.dot(d) + 0.1) ** 1.5
-        q = p[i]
-        q.step(total, 0.2)
-        y[None] += q.energy()
-
 @program({"x": F((4,)), "y": F()}, definitions="""
 Part = qd.types.struct(v=qd.types.vector(2, real), m=real)
 Pair = qd.types.struct(a=Part, b=Part, k=real)
@@ -153,17 +117,6 @@ def structs_in_structs():
             s.a.v[j % 2] += t.v.y * s.k
             s.k *= 0.9 + 0.1 * s.a.v.x
         y[None] += s.a.v.x * s.a.v.y + s.b.m * t.m + s.k
-
-@program({**BALL, "y": F((6,))}, definitions=BALLS, structs={"b": "Ball"})
-def structs_chosen():
-    for i in b:
-        v = Ball(pos=b[i].pos, r=1.0)
-        if b[i].pos.x > b[i].pos.y:
-            v = Ball(pos=b[i].pos.zyx, r=b[i].r)
-            v.pos.x *= 2.0
-        elif i % 2 == 1:
-            v.r = b[i].r * b[i].r
-        y[i] = v.r * v.pos.x + v.pos.z
 
 @program({"g.m": F((3, 4), 0.2, 1.0), "g.v": F((3, 4), element=(2,)), "y": F((3, 4))})
 def grid_of_structs():

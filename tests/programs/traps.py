@@ -3,7 +3,7 @@
 # ruff: noqa: F821
 from __future__ import annotations
 
-from programs import N_CASES, F, I, program
+from programs import F, I, program
 
 # --- traps
 
@@ -25,12 +25,6 @@ def reads_back_what_it_added():
         for j in range(n[i]):
             y[None] += s[i] * s[i] * j
 
-@program({"x": F((8,)), "s": F((8,)), "n": I()}, cases=N_CASES[:3])
-def linear_update_by_load_and_store():
-    for i in s:
-        for j in range(n[None]):
-            s[i] = s[i] * 0.5 + qd.sin(x[j % 8])
-
 @program({"x": F((8,)), "y": F((8,))}, cases=({"x": [0.0, 0.5, 0.0, -1.0, 2.0, 0.0, 0.25, -0.5]},), exact=True)
 def root_in_an_arm_that_is_not_taken():
     for i in x:
@@ -49,23 +43,6 @@ def tasks_under_a_branch_and_in_a_loop():
     for t in range(1):
         for i in range(8):
             y[None] += qd.sin(x[i]) * n[None]
-
-@program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 3}))
-def serial_while_with_a_loop_inside():
-    v = x[0]
-    k = 0
-    while k < n[None]:
-        for j in range(k + 1):
-            v = qd.sin(v) + x[j] * 0.3
-        if v > 0.6:
-            v = v * 0.5
-        k += 1
-    y[None] += v
-
-@program({"x": F((9,)), "lo": I((), 1, 3), "hi": I((), 5, 8), "y": F((9,))}, cases=({}, {"lo": 6, "hi": 2}))
-def task_with_a_dynamic_begin():
-    for i in range(lo[None] - 1, hi[None]):
-        y[i] = x[i] * x[i + 1] * i
 
 @program({"x": F((8,)), "y": F((8,))})
 def operators_bind_as_in_python():
@@ -97,11 +74,6 @@ def augmented_integers():
         v += p
         y[i] = v
 
-@program({"x": F((8,)), "y": F((8,))})
-def choices_inside_an_index():
-    for i in x:
-        y[i if i > 3 else 7 - i] += x[(i + 1) % 8 if x[i] > 0.0 else 0] * x[i]
-
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
 def exits_at_every_level():
     for i in x:
@@ -130,24 +102,6 @@ def exits_at_every_level():
         y[None] += v * v
 
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
-def values_that_only_one_arm_changes():
-    for i in x:
-        a = x[i]
-        b = x[i] * 2.0
-        k = 0
-        for j in range(n[None]):
-            if j % 2 == 0:
-                a = qd.sin(b)
-                k = k + 1
-            elif a > 0.0:
-                b = a * a
-            if k > 1:
-                a = a * b
-                if b < 0.5:
-                    b = b + 0.3
-        y[None] += a + b * k
-
-@program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def same_names_in_sibling_blocks():
     for i in x:
         v = x[i]
@@ -163,17 +117,6 @@ def same_names_in_sibling_blocks():
             t = v * 3.0
             v = t * t
         y[None] += v
-
-@program({"x": F((5,)), "w": F((5, 5)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
-def element_products_carried():
-    for i in x:
-        v = 1.0
-        for t in range(n[None]):
-            s = 0.0
-            for j in range(5):
-                s += w[i, j] * qd.tanh(x[j] * v)
-            v = v * 0.5 + s
-        y[None] += v * v
 
 @program({"x": F((5,)), "y": F((5,))})
 def nested_static_loops():
@@ -194,16 +137,3 @@ def accumulates_into_the_target_in_a_loop():
         for j in range(n[None]):
             y[i] += qd.sin(x[i] * (j + 1))
             y[j] -= x[i] * x[j]
-
-@program({"x": F((8,)), "a": F((8,)), "b": F((8,)), "y": F()})
-def stores_that_are_overwritten():
-    for i in x:
-        a[i] = x[i] * 2.0
-        a[i] = x[i] * x[i]
-        if i % 2 == 0:
-            b[i] = a[i]
-        b[i] += x[i]
-    for i in x:
-        y[None] += a[i] * b[i]
-    for i in x:
-        y[None] += a[7 - i]

@@ -23,15 +23,16 @@ def test_import_contracts_hold() -> None:
 
 def test_import_loads_nothing_slow() -> None:
     slow = ("llvmlite", "IPython", "ipywidgets", "anywidget", "jupyterlab", "torch", "pygments", "vulkan", "dask",
-            "distributed", *(f"quadrants_lab.{name}" for name in ("pipelines", "frontend.lower", "autodiff.reverse",
-                                                                  "distributed")))  # fmt: skip
+            "distributed", "_hashlib",
+            *(f"quadrants_lab.{name}" for name in ("pipelines", "frontend.lower", "ir.nodes", "autodiff.reverse",
+                                                   "distributed")))  # fmt: skip
     code = f"import sys, quadrants_lab; print(*(m for m in {slow!r} if m in sys.modules))"
     done = run(sys.executable, "-c", code)
     assert done.stdout.split() == []
 
 
 def test_no_file_of_the_runtime_names_a_backend() -> None:
-    """Files ask for `backends.capabilities` instead."""
+    """Files ask for `backends.interface` instead."""
     def named(node: ast.AST) -> object:
         if isinstance(node, ast.ImportFrom):
             return (node.module or "").removeprefix("quadrants_lab.backends.").split(".")[0]

@@ -62,14 +62,13 @@ def run(arch: str, home: Path | None, code: str = "", **changes: Any) -> Ran:
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A cache folder that a process has filled, so that the next one compiles nothing."""
+    """A cache folder that a process has filled. That the next one compiles nothing is seen where files are swapped."""
     made: dict[str, Path] = {}
 
     def make(arch: str) -> Path:
         if arch not in made:
             made[arch] = tmp_path_factory.mktemp(arch)
             assert run(arch, made[arch]).compiled > 0
-            assert run(arch, made[arch]).compiled == 0
         return made[arch]
 
     return make

@@ -213,19 +213,6 @@ def test_bounds_that_others_wrote_after_the_launch_are_warned_about() -> None:
             by_field.grad(x, n, y)
 
 
-def test_a_tape_gives_each_gradient_the_bounds_of_its_launch() -> None:
-    x, y = make()
-    n = qd.field(qd.i32, ())
-    with qd.ad.Tape(y):
-        for count in (2, 5, 0):
-            n[None] = count
-            by_field(x, n, y)
-        n[None] = 9
-    want = sum(sines(x.to_numpy(), count)[1] for count in (2, 5, 0))
-    np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)
-    assert n[None] == 9
-
-
 def test_foreign_arrays_are_read_before_every_launch() -> None:
     _, y = make()
     x = qd.ndarray(qd.f64, 3, needs_grad=True)
@@ -409,16 +396,6 @@ def test_no_gradient_runs_after_an_exception() -> None:
     assert x.grad.to_numpy().tolist() == [1] * 4
 
 
-def test_launches_outside_of_a_tape_are_not_seen() -> None:
-    x, loss = make()
-    tape = qd.ad.Tape(loss)
-    total(x, loss)
-    with tape:
-        total(x, loss)
-    total(x, loss)
-    assert x.grad.to_numpy().tolist() == [1] * 4
-
-
 # --- random draws
 
 @qd.kernel
@@ -445,15 +422,6 @@ def test_a_gradient_replays_the_draws_of_its_launch() -> None:
     x.grad.fill(0)
     noisy.grad(x, y)
     assert x.grad.to_numpy().sum() == pytest.approx(3 * second, rel=1e-12)
-
-
-def test_a_tape_replays_the_draws_of_each_launch() -> None:
-    x, y = make(3)
-    x.fill(1.0)
-    with qd.ad.Tape(y):
-        for _ in range(3):
-            noisy(x, y)
-    assert x.grad.to_numpy().sum() == pytest.approx(3 * y[None], rel=1e-12)
 
 
 def test_the_seed_settles_the_draws() -> None:

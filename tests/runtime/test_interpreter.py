@@ -1,58 +1,61 @@
 """The reference interpreter on hand-written IR: adstacks, bounds, failures, draws. Control flow is judged by the
 oracle, program by program (`test_differential`)."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from conformance.tasks import serial
+from rigs import parallel
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import draws, nodes as N
-from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.types import f32, f64, i32, u1
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.types import f64
 from quadrants_lab.runtime.interpret.interpreter import OutOfBounds, interpret
 
+A = "buffer @a: field f32[2x3]"
+STACKED = serial("""adstack_alloca $1: f64 'v' primal %6 reason "test"
+    %2: i32 = const 0
+    %3: i32 = const 5
+    %4: f64 = const 0.0
+    for %5: i32 in %2..%3 {
+      %6: f64 = cast %5
+      adstack_push $1, %6
+      yield
+    }
+    adstack_guard {
+      for reversed %7: i32 in %2..%3 carry (%8: f64 = %4) {
+        %9: f64 = adstack_load_top $1
+        adstack_pop $1
+        %10: f64 = cast %7
+        %11: f64 = mul %9, %10
+        %12: f64 = add %8, %11
+        yield %12
+      } -> (%13: f64)
+      store @out[], %13
+      yield
+    }""", "buffer @out: field f64[]")
 
-def field(name, dtype, *shape, grad=""):
-    return N.Buffer(name, "field", dtype, len(shape), shape, grad)
 
-
-def serial(b, body, buffers, args=()):
-    bounds = (N.Yield(b.fresh(), ()),)
-    task = N.Offload(b.fresh(), "serial", bounds, (), tuple(body))
-    return N.Kernel("k", tuple(args), {x.name: x for x in buffers}, (task,), b.next_id)
-
-
-def stacked(n):
-    """Pushes 0, 1, ..., n-1, then sums what it pops weighted by the order of popping."""
-    b, out = Builder(0), field("out", f64)
-    with b.block() as body:
-        stack = b.add(N.AdStackAlloca(b.fresh(), f64, name="v"))
-        zero, count, none = b.const(0, i32), b.const(n, i32), b.const(0, f64)
-        j = b.param(i32, "j")
-        with b.block() as push:
-            b.add(N.AdStackPush(b.fresh(), stack, b.cast(j.id, f64)))
-            b.yield_()
-        b.add(N.For(b.fresh(), j, zero, count, (), (), tuple(push), ()))
-        with b.block() as guarded:
-            k, s = b.param(i32, "k"), b.param(f64, "s")
-            with b.block() as pop:
-                top = b.add(N.AdStackLoadTop(b.fresh(), f64, stack))
-                b.add(N.AdStackPop(b.fresh(), stack))
-                b.yield_(b.op("add", s.id, b.op("mul", top, b.cast(k.id, f64))))
-            r = b.param(f64)
-            loop = N.For(b.fresh(), k, zero, count, (s,), (none,), tuple(pop), (r,), reverse=True)
-            b.add(loop)
-            b.store(out, (), r.id)
-            b.yield_()
-        b.add(N.AdStackGuard(b.fresh(), tuple(guarded)))
-        b.yield_()
-    return serial(b, body, [out]), stack
+def over(body: str, buffers: str = A) -> N.Kernel:
+    """A loop over the 2x3 elements of a, %3 and %4."""
+    return parse_kernel(f"""kernel k() forward {{
+      {buffers}
+      offload struct_for bounds {{
+        %0: i32 = const 0
+        %1: i32 = const 2
+        %2: i32 = const 3
+        yield %0, %0, %1, %2
+      }} do (%3: i32 'i', %4: i32 'j') {{
+        {body}
+        store @a[%3, %4], %9
+        yield
+      }}
+    }}""")
 
 
 def test_adstacks_count_and_overflow():
-    kernel, stack = stacked(5)
-    out = np.full((), -1.0)
+    """It pushes 0 to 4, then sums what it pops, weighted by the order of popping."""
+    kernel, stack, out = parse_kernel(STACKED), 1, np.full((), -1.0)
     result = interpret(kernel, {}, {"out": out})
     assert out == sum(k * k for k in range(5))
     assert result.depth == {stack: 5}
@@ -67,34 +70,21 @@ def test_adstacks_count_and_overflow():
     assert out == 30.0
 
 
-def test_a_pop_of_an_empty_stack_is_an_error():
-    b = Builder(0)
-    with b.block() as body:
-        stack = b.add(N.AdStackAlloca(b.fresh(), f64))
-        b.add(N.AdStackPop(b.fresh(), stack))
-        b.yield_()
-    with pytest.raises(QuadrantsRuntimeError, match="empty"):
-        interpret(serial(b, body, []))
-
-
-def parallel(store_value):
-    """for i, j in 2x3: a[i, j] = store_value(builder, i, j), a is f32."""
-    b, a = Builder(0), field("a", f32, 2, 3)
-    i, j = b.param(i32, "i"), b.param(i32, "j")
-    with b.block() as bounds:
-        zero = b.const(0, i32)
-        b.yield_(zero, zero, b.const(2, i32), b.const(3, i32))
-    with b.block() as body:
-        b.store(a, (i.id, j.id), store_value(b, i.id, j.id))
-        b.yield_()
-    task = N.Offload(b.fresh(), "struct_for", tuple(bounds), (i, j), tuple(body))
-    return N.Kernel("k", (), {"a": a}, (task,), b.next_id)
+@pytest.mark.parametrize(("body", "buffers", "error", "says"), [
+    ('%1: f64 = const 0.0\nadstack_alloca $2: f64 primal %1 reason "test"\nadstack_pop $2', "",
+     QuadrantsRuntimeError, "empty"),
+    ("%1: i32 = const -1\n%2: f32 = load @a[%1]", "buffer @a: field f32[4]",
+     OutOfBounds, r"\[-1\] is outside 'a' of shape \(4,\)"),
+])  # fmt: skip
+def test_what_no_kernel_may_do_is_an_error(body, buffers, error, says):
+    with pytest.raises(error, match=says) as info:
+        interpret(parse_kernel(serial(body, buffers)), {}, {"a": np.zeros(4, np.float32)} if buffers else {})
+    assert isinstance(info.value, IndexError) == (error is OutOfBounds)
 
 
 def test_a_task_runs_over_the_box_of_its_indices_in_f32():
-    kernel = parallel(lambda b, i, j: b.op("sin", b.cast(b.op("sub", i, j), f32)))
-    a = np.zeros((2, 3), np.float32)
-    seen = []
+    kernel = over("%5: i32 = sub %3, %4\n%6: f32 = cast %5\n%9: f32 = sin %6")
+    a, seen = np.zeros((2, 3), np.float32), []
     interpret(kernel, {}, {"a": a}, observer=lambda s, v, _: seen.append((type(s).__name__, v)))
     i, j = np.indices((2, 3))
     np.testing.assert_array_equal(a, np.sin((i - j).astype(np.float32)))
@@ -103,80 +93,56 @@ def test_a_task_runs_over_the_box_of_its_indices_in_f32():
 
 
 def test_denormals_flush():
-    kernel = parallel(lambda b, i, j: b.op("mul", b.const(2.0**-100, f32), b.const(-(2.0**-40), f32)))
+    kernel = over(f"%5: f32 = const {2.0**-100!r}\n%6: f32 = const {-(2.0**-40)!r}\n%9: f32 = mul %5, %6")
     a = np.ones((2, 3), np.float32)
     interpret(kernel, {}, {"a": a})
     assert (a == 0).all()
     assert np.signbit(a).all()
 
 
-def test_out_of_bounds_names_buffer_and_index():
-    b, a = Builder(0), field("a", f32, 4)
-    with b.block() as body:
-        b.load(a, (b.const(-1, i32),))
-        b.yield_()
-    with pytest.raises(OutOfBounds, match=r"\[-1\] is outside 'a' of shape \(4,\)") as info:
-        interpret(serial(b, body, [a]), {}, {"a": np.zeros(4, np.float32)})
-    assert isinstance(info.value, IndexError)
-
-
-def test_a_wrong_array_is_refused():
-    kernel = parallel(lambda b, i, j: b.const(1, f32))
-    with pytest.raises(QuadrantsRuntimeError, match="float64"):
-        interpret(kernel, {}, {"a": np.zeros((2, 3))})
-    with pytest.raises(QuadrantsRuntimeError, match="shape"):
-        interpret(kernel, {}, {"a": np.zeros((3, 2), np.float32)})
-    with pytest.raises(QuadrantsRuntimeError, match="no array"):
-        interpret(kernel, {}, {})
+@pytest.mark.parametrize(("given", "says"), [
+    ({"a": np.zeros((2, 3))}, "float64"), ({"a": np.zeros((3, 2), np.float32)}, "shape"), ({}, "no array"),
+])  # fmt: skip
+def test_a_wrong_array_is_refused(given, says):
+    with pytest.raises(QuadrantsRuntimeError, match=says):
+        interpret(over("%9: f32 = const 1.0"), {}, given)
 
 
 def test_an_assert_ends_its_iteration_and_the_tasks_that_follow():
-    b, a = Builder(0), field("a", i32, 4)
-    i = b.param(i32, "i")
-    with b.block() as bounds:
-        b.yield_(b.const(0, i32), b.const(4, i32))
-    with b.block() as body:
-        b.add(N.Assert(b.fresh(), b.op("ne", i.id, b.const(2, i32)), "i is {}", (i.id,)))
-        b.atomic("add", a, (i.id,), b.const(1, i32))
-        b.yield_()
-    task = N.Offload(b.fresh(), "range_for", tuple(bounds), (i,), tuple(body))
-    kernel = N.Kernel("k", (), {"a": a}, (task, replace(task, id=b.fresh())), b.next_id)
+    body = """%4: i32 = const 2
+        %5: u1 = ne %3, %4
+        assert assert %5, "i is {}" (%3)
+        %6: i32 = const 1
+        %7: i32 = atomic add @a[%3], %6"""
+    one = parse_kernel(parallel("const 4", body, "buffer @a: field i32[4]"))
+    (task,) = one.body
     array = np.zeros(4, np.int32)
-    result = interpret(kernel, {}, {"a": array})
+    result = interpret(N.Kernel("k", (), one.buffers, (task, task), one.next_id), {}, {"a": array})
     assert (result.failure.message, result.failure.lane) == ("i is 2", (2,))
     assert list(array) == [1, 1, 0, 1]
 
 
 def test_temporaries_returns_arguments_prints_and_atomics():
-    b = Builder(0)
-    temp, ret = N.Buffer("t", "temp", f64, 0, ()), N.Buffer("ret0", "ret", f64, 0, ())
-    with b.block() as body:
-        c = b.add(N.ArgLoad(b.fresh(), f64, "c"))
-        for op in ("add", "mul", "max", "sub"):
-            b.atomic(op, temp, (), c)
-        old = b.atomic("exchange", temp, (), c)
-        flag = b.op("isnan", old)
-        b.add(N.Print(b.fresh(), ("old ", old, " ", flag, "\n")))
-        b.store(ret, (), b.op("add", old, b.load(temp, ())))
-        b.yield_()
-    assert b.types[flag] is u1
-    result = interpret(serial(b, body, [temp, ret], [N.Arg("c", f64)]), {"c": 3.0})
+    body = """%1: f64 = arg c
+        %2: f64 = atomic add @t[], %1
+        %3: f64 = atomic mul @t[], %1
+        %4: f64 = atomic max @t[], %1
+        %5: f64 = atomic sub @t[], %1
+        %6: f64 = atomic exchange @t[], %1
+        %7: u1 = isnan %6
+        print "old ", %6, " ", %7, "\\n"
+        %8: f64 = load @t[]
+        %9: f64 = add %6, %8
+        store @ret0[], %9"""
+    kernel = parse_kernel(serial(body, "buffer @t: temp f64[]\nbuffer @ret0: ret f64[]", "c: f64"))
+    result = interpret(kernel, {"c": 3.0})
     assert result.rets == {"ret0": 9.0}
     assert result.prints == ["old 6.0 False\n"]
 
 
 def test_random_draws_depend_on_where_they_stand():
-    b, a = Builder(0), field("a", f64, 3, 2)
-    i = b.param(i32, "i")
-    with b.block() as bounds:
-        b.yield_(b.const(1, i32), b.const(3, i32))
-    with b.block() as body:
-        for k in range(2):
-            b.store(a, (i.id, b.const(k, i32)), b.add(N.Random(b.fresh(), f64, 7)))
-        b.yield_()
-    task = N.Offload(b.fresh(), "range_for", tuple(bounds), (i,), tuple(body))
-    kernel = N.Kernel("k", (), {"a": a}, (task,), b.next_id)
-    array = np.zeros((3, 2))
+    kernel = over("%7: f64 = random 7\n%8: f64 = random 7\n%9: f64 = mul %7, %8", "buffer @a: field f64[2x3]")
+    array = np.zeros((2, 3))
     interpret(kernel, {}, {"a": array}, random=(5, 9))
-    want = [[draws.value(f64, draws.draw(5, 9, n, 7, k)) for k in range(2)] for n in range(2)]
-    np.testing.assert_array_equal(array, [[0, 0], *want])
+    drawn = [[draws.value(f64, draws.draw(5, 9, n, 7, k)) for k in range(2)] for n in range(6)]
+    np.testing.assert_array_equal(array.ravel(), np.prod(drawn, axis=1))

@@ -421,7 +421,7 @@ def test_code_depends_on_all_sources_of_lowerings() -> None:
 
 
 CODE = {  # the modules that schedule, lower and emit
-    "cpu": ("cpu.tasks", "cpu.jit", "cpu.lanes.functions"), "c": ("c.emitter",), "metal": ("_msl.kernel",),
+    "cpu": ("cpu.tasks", "cpu.jit", "cpu.lanes"), "c": ("c.emitter",), "metal": ("_msl.kernel",),
     "cuda": ("_simt.kernel", "cuda.nvptx"), "amdgpu": ("_simt.kernel", "amdgpu.gcn"), "wasm": ("wasm.emitter",),
     "vulkan": ("_spirv.kernel", "_spirv.target"),
 }  # fmt: skip

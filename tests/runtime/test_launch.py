@@ -14,11 +14,6 @@ from quadrants_lab.runtime.session import current
 
 session = session_of(EVERYWHERE)
 
-
-@qd.kernel
-def checked(a: qd.i32):
-    assert a > 3, f"a is {a}"
-
 @qd.kernel
 def read_at(x: qd.template(), i: qd.i32) -> qd.f32:
     return x[i]
@@ -28,27 +23,12 @@ def divide(a: qd.i32, b: qd.i32) -> qd.i32:
     return a // b
 
 @qd.kernel
-def say(a: qd.i32):
-    print("a is", a)
-
-@qd.kernel
 def spin(x: qd.template(), n: qd.i32):
     for i in x:
         v = x[i]
         for _ in range(n):
             v = qd.sin(v) + 0.1
         x[i] = v
-
-
-def test_asserts_are_checked_under_debug_only() -> None:
-    checked(1)
-    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
-    for _ in range(2):
-        with pytest.raises(qd.QuadrantsAssertionError, match=r"kernel checked: a is 1") as e:
-            checked(1)
-        checked(4)
-    assert "assert a > 3" in str(e.value)
-    assert "line" in str(e.value)
 
 
 @pytest.mark.parametrize("options", [{"debug": True}, {"check_out_of_bound": True}])
@@ -106,12 +86,6 @@ def test_integer_division_by_zero() -> None:
     with pytest.raises(qd.QuadrantsAssertionError, match="division by zero"):
         divide(7, 0)
     assert divide(-7, 2) == -4
-
-
-def test_prints_go_to_sys_stdout(capsys) -> None:
-    say(3)
-    say(4)
-    assert capsys.readouterr().out == "a is 3\na is 4\n"
 
 
 @CPU_ALONE

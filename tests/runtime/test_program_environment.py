@@ -59,97 +59,6 @@ def test_numbers_around_the_function_are_watched():
     COUNT = 1
 
 
-BY: Any = 1.0
-FAR: Any = 1.0
-LIST = [1.0]
-
-
-def by_global(add: Any) -> None:
-    add(FAR)
-
-
-class ByClass:
-    by = 1.0
-
-
-@pytest.mark.parametrize(
-    "where",
-    ["global", "helper", "list", "dict", "nested", "class"]
-    + ["keyword", "default", "lambda", "function", "set", "deque"],
-)
-def test_names_around_the_function_are_watched(where: str):
-    """The same calls as by Python alone, whatever changes between them that the function reads."""
-    x = qd.field(qd.f32, 2)
-
-    @qd.kernel
-    def add(by: qd.template()):
-        for i in x:
-            x[i] += by // 2 + 1 / by
-
-    near: dict[str, Any] = {}
-    chosen: Any = None
-    turn = deque([1.0], 1)
-    outer, some = SimpleNamespace(inner=SimpleNamespace(by=1.0)), {1.0}
-
-    @qd.ad.program
-    def run(given: Any = None, default: Any = near) -> None:
-        for _ in range(2):
-            if where == "global":
-                add(BY)
-            elif where == "helper":
-                by_global(add)
-            elif where == "list":
-                for by in LIST:
-                    add(by)
-            elif where == "dict":
-                add(near["by"])
-            elif where == "nested":
-                add(outer.inner.by)
-            elif where == "class":
-                add(ByClass().by)
-            elif where == "keyword":
-                add(given.by)
-            elif where == "default":
-                add(default["by"])
-            elif where == "lambda":
-                (lambda: add(FAR))()
-            elif where == "function":
-                chosen()
-            elif where == "set":
-                for by in some:
-                    add(by)
-            elif where == "deque":
-                add(turn[0])
-
-    def called(call: Any) -> float:
-        x.fill(0)
-        call(given=outer.inner) if where == "keyword" else call()
-        return float(x[0])
-
-    global BY, FAR
-    for by in (1.0, 3, 3.0, np.float32(5), -3.0, 1, 1.0, 3):
-        if where == "global":
-            BY = by
-        elif where in ("helper", "lambda"):
-            FAR = by
-        elif where in ("dict", "default"):
-            near["by"] = by
-        elif where == "deque":
-            turn.append(by)
-        elif where in ("nested", "keyword"):
-            outer.inner.by = by
-        elif where == "class":
-            ByClass.by = by
-        elif where == "list":
-            LIST[:] = [by]
-        elif where == "set":
-            some = {by}
-        else:
-            chosen = partial(add, by)
-        assert called(run) == called(run.__wrapped__), by
-    BY = FAR = ByClass.by = 1.0
-
-
 def test_fields_around_the_function_count_by_which_they_are():
     a, b = qd.field(qd.f32, 2), qd.field(qd.f32, 2)
 
@@ -177,6 +86,22 @@ def test_fields_around_the_function_count_by_which_they_are():
         x.fill(n)
         run(Unhashable(x))
         assert x[1] == n + 3
+
+
+FAR: Any = 1.0
+
+
+def far() -> Any:
+    return FAR
+
+
+def set_far(by: Any) -> None:
+    global FAR
+    FAR = by
+
+
+class ByClass:
+    by = 1.0
 
 
 class Held:
@@ -214,6 +139,8 @@ def set_named(by: float) -> None:
 
 BYTES, ARRAY, MAP = bytearray(1), array("d", [1.0]), ChainMap({"by": 1.0})
 LIST, OBJECTS, NUMBER = UserList([1.0]), np.array([HELD], object), c_double(1.0)
+NEAR, CHOSEN = {"by": 1.0}, [partial(float, 1.0)]
+PLAIN, SOME, TURN, OUTER = [1.0], {1.0}, deque([1.0], 1), SimpleNamespace(inner=SimpleNamespace(by=1.0))
 VIEW, WEAK = MAP.maps[0].values(), ref(HELD)
 
 
@@ -229,6 +156,17 @@ class Raises:
 
 RAISES = Raises()
 INDIRECT: dict[str, tuple[Any, Any]] = {  # by where a number is: how it is read and how it is set
+    "global": (lambda: FAR, set_far),
+    "helper": (lambda: far(), set_far),
+    "lambda": (lambda: (lambda: FAR)(), set_far),
+    "partial": (lambda: CHOSEN[0](), lambda by: CHOSEN.__setitem__(0, partial(float, by))),
+    "list": (lambda: next(by for by in PLAIN), lambda by: PLAIN.__setitem__(0, by)),
+    "dict": (lambda: NEAR["by"], lambda by: NEAR.__setitem__("by", by)),
+    "default": (lambda default=NEAR: default["by"], lambda by: NEAR.__setitem__("by", by)),
+    "nested": (lambda: OUTER.inner.by, lambda by: setattr(OUTER.inner, "by", by)),
+    "class": (lambda: ByClass().by, lambda by: setattr(ByClass, "by", by)),
+    "set": (lambda: sum(SOME), lambda by: (SOME.clear(), SOME.add(by))),
+    "deque": (lambda: TURN[0], TURN.append),
     "call": (lambda: HELD(), lambda by: setattr(HELD, "by", by)),
     "item": (lambda: HELD[0], lambda by: setattr(HELD, "by", by)),
     "descriptor": (lambda: Holder().of, lambda by: setattr(HELD, "by", by)),
@@ -250,22 +188,27 @@ INDIRECT: dict[str, tuple[Any, Any]] = {  # by where a number is: how it is read
 
 
 def follows(read: Any, put: Any) -> None:
-    """A program whose launch has what ``read`` returns as its argument notices what ``put`` changes."""
+    """A program whose launch has what ``read`` returns as its argument makes the same call as Python alone, whatever
+    ``put`` changes: also an integer to a float of the same value."""
     x = qd.field(qd.f32, 2)
 
     @qd.kernel
-    def set_to(by: qd.f32):
+    def set_to(by: qd.template()):
         for i in x:
-            x[i] = by
+            x[i] = by // 2 + 1 / by
 
     @qd.ad.program
     def run() -> None:
         set_to(read())
 
-    for by in (1.0, 2.0, 3.0, 1.0):
+    def called(call: Any) -> float:
+        x.fill(0)
+        call()
+        return float(x[0])
+
+    for by in (1.0, 3, 3.0, np.float32(5), 1, 1.0, 3):
         put(by)
-        run()
-        assert x[0] == by
+        assert called(run) == called(run.__wrapped__), by
 
 
 @pytest.mark.parametrize("where", INDIRECT)

@@ -101,30 +101,6 @@ def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.Monke
     assert [r.number for r in records.past] == [2, 3]  # each wrote 12 bytes
 
 
-def test_a_failed_launch_is_recorded_as_such() -> None:
-    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
-    @qd.kernel
-    def fail(n: qd.i32):
-        assert n > 3
-    with recording() as records, pytest.raises(AssertionError):
-        fail(1)
-    (record,) = records.records()
-    assert record.failed
-    assert record.outputs == {}
-
-
-def test_launches_are_fast_again_after_a_recording() -> None:
-    x, y = make()
-    with recording():
-        square(x, y, 1.0)
-    square(x, y, 1.0)
-    assert square.dispatcher.call != square.dispatcher.resolve
-    with recording() as records:
-        assert square.dispatcher.call == square.dispatcher.resolve
-        square(x, y, 1.0)
-    assert len(records.records()) == 1
-
-
 def test_a_fast_path_outlives_observers_but_not_what_it_was_made_for() -> None:
     """A Tape a step would otherwise make each of them anew: one for every field that a template takes."""
     x, y = make()

@@ -53,10 +53,9 @@ def machine() -> str:
 
 @cache
 def _script() -> str:
-    """The rest of the script. The inspector's listing and stepper have names of their own for what makes elements."""
-    theirs = _read("../lines.js") + _read("../stepper.js")
-    stepper = f"const [lines, stepper] = ((make, HELP) => {{{theirs}return [lines, stepper]}})(svg, []);\n"
-    return _short(_read("plots.js") + stepper + "".join(map(_read, ("steps.js", "exercise.js", "page.js"))))
+    """The rest of the script, with the inspector's listing and stepper."""
+    theirs = "const HELP = [];\n" + "".join(map(_read, ("../dom.js", "../lines.js", "../stepper.js")))
+    return _short(theirs + "".join(map(_read, ("plots.js", "steps.js", "exercise.js", "page.js"))))
 
 
 def panel(program: dict[str, Any]) -> str:

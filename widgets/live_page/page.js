@@ -409,10 +409,10 @@ class Panel {
     this.depths?.forEach(({ kernel, at, s, depth, held }) => {
       const d = found.depths[kernel]?.[at] ?? 0, n = s.dtype === "u1" ? Math.ceil(d / 32) * 4 : d * DTYPES[s.dtype][0];
       depth.textContent = d.toLocaleString("en");
-      held.textContent = bytes(n);
+      held.textContent = inBytes(n);
       sum += n;
     });
-    if (this.depths) this.stackSum.textContent = `${bytes(sum)} for an iteration`;
+    if (this.depths) this.stackSum.textContent = `${inBytes(sum)} for an iteration`;
     this.redraw("found");
     this.exercise?.judge();
     if (found.followed) this.steps.show(found.followed);

@@ -4,26 +4,7 @@ const BLUE = "#3f86d8", ORANGE = "#c8741f", MOST_CELLS = 64, MOST_HANDLES = 4096
 const digits = (v) => !Number.isFinite(v) ? String(v) : v === 0 ? "0" : Math.abs(v) >= 1e6 || Math.abs(v) < 1e-4
   ? v.toExponential(3) : String(Number(v.toPrecision(6)));
 const millis = (t) => t < 1 ? `${t.toFixed(2)} ms` : t < 100 ? `${t.toFixed(1)} ms` : `${Math.round(t).toLocaleString("en")} ms`;
-const bytes = (n) => n < 1024 ? `${n} bytes` : n < 1048576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
 const isFloat = (dtype) => dtype[0] === "f";
-
-/** An element: tag, attributes (functions are listeners), children. */
-function make(tag, attributes = {}, ...children) {
-  const x = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") x.addEventListener(name, value);
-    else if (value !== undefined && value !== false) x.setAttribute(name, value);
-  }
-  x.append(...children);
-  return x;
-}
-
-/** An element of a drawing. */
-const svg = (name, attributes = {}) => {
-  const x = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) x.setAttribute(key, value);
-  return x;
-};
 
 /** Random numbers from a seed (mulberry32), in [0, 1). */
 function random(seed) {
@@ -136,6 +117,12 @@ function cleared(canvas) {
   return [g, w, h];
 }
 
+function strokeLine(g, points) {
+  g.beginPath();
+  for (const [x, y] of points) g.lineTo(x, y);
+  g.stroke();
+}
+
 /** The error of the gradient over the width of the steps, both axes logarithmic. */
 function errorPlot(canvas, curve, floor, deep) {
   const found = cleared(canvas);
@@ -146,16 +133,14 @@ function errorPlot(canvas, curve, floor, deep) {
   g.font = "11px system-ui";
   g.fillStyle = g.strokeStyle = getComputedStyle(canvas).color;
   g.globalAlpha = 0.25;
-  for (let e = 0; e >= -floor; e -= floor / 4) { g.beginPath(); g.moveTo(46, y(10 ** e)); g.lineTo(w - 8, y(10 ** e)); g.stroke(); }
+  for (let e = 0; e >= -floor; e -= floor / 4) strokeLine(g, [46, w - 8].map((at) => [at, y(10 ** e)]));
   g.globalAlpha = 0.85;
   for (let e = 0; e >= -floor; e -= floor / 2) g.fillText(e ? `1e${e}` : "1", 8, y(10 ** e) + 4);
   for (let e = 0; e >= -deep; e -= 2) g.fillText(e ? `1e${e}` : "1", x(10 ** e) - 12, h - 18);
   g.fillText("width of the step, relative to the greatest input", 46, h - 3);
   g.globalAlpha = 1;
   g.strokeStyle = g.fillStyle = ORANGE;
-  g.beginPath();
-  curve.forEach(([width, e], k) => { if (k) g.lineTo(x(width), y(e)); else g.moveTo(x(width), y(e)); });
-  g.stroke();
+  strokeLine(g, curve.map(([width, e]) => [x(width), y(e)]));
   for (const [width, e] of curve) { g.beginPath(); g.arc(x(width), y(e), 3, 0, 7); g.fill(); }
 }
 
@@ -167,10 +152,6 @@ function linePlot(canvas, values, colour) {
   const low = Math.min(...values), high = Math.max(...values);
   g.strokeStyle = colour;
   g.lineWidth = 1.6;
-  g.beginPath();
-  values.forEach((v, k) => {
-    const x = 4 + (w - 8) * k / Math.max(1, values.length - 1), y = 4 + (h - 8) * (high - v) / (high - low || 1);
-    if (k) g.lineTo(x, y); else g.moveTo(x, y);
-  });
-  g.stroke();
+  const across = (w - 8) / Math.max(1, values.length - 1);
+  strokeLine(g, values.map((v, k) => [4 + across * k, 4 + (h - 8) * (high - v) / (high - low || 1)]));
 }

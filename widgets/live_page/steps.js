@@ -42,7 +42,7 @@ class Steps {
     const { program } = panel;
     this.panel = panel;
     this.launches = program.steps.map((s, n) => [s, n]).filter(([s]) => "kernel" in s).map(([, n]) => n);
-    const changed = () => { this.at = 0; this.fill(); panel.run(); };
+    const changed = () => { this.at = undefined; this.fill(); panel.run(); };
     const menu = (name) => make("select", { "aria-label": name, change: changed });
     this.launch = make("input", { type: "number", min: 1, max: this.launches.length, step: 1, value: 1, "aria-label": "launch", change: changed });
     this.mode = menu("forward or gradient");
@@ -95,7 +95,7 @@ class Steps {
     this.host.innerHTML = this.of.html;
     const root = this.host.querySelector(".stepper"), back = turn > 0 ? `, the reverse begins at step ${(turn + 1).toLocaleString("en")}` : "";
     root.prepend(make("p", { class: "answer" }, `iteration ${where || "of its own"}: ${events.length.toLocaleString("en")} steps${full ? " and more" : ""}${back}`));
-    const data = { ...this.of, e: events, cut: full, turn, found: Math.min(this.at ?? 0, events.length - 1), below: this.of.names.map(() => 0) };
+    const data = { ...this.of, e: events, cut: full, turn, found: Math.min(this.at ?? Math.max(turn, 0), events.length - 1), below: this.of.names.map(() => 0) };
     for (const key of ["html", "runs", "consts"]) delete data[key];
     root.dataset.stepper = JSON.stringify(data);
     for (const x of root.querySelectorAll("[data-lines]")) lines(x, { uid: "live", point() {} });

@@ -21,6 +21,7 @@ static inline uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 typedef struct Frame Frame;
 typedef struct Device Device;
+typedef struct Move Move;
 /* Iterations of a task; `worker` is ALONE while no other thread runs any. */
 typedef void Chunk(Frame *, uint64_t begin, uint64_t end, int64_t worker);
 enum { ALONE = -1 };
@@ -44,6 +45,7 @@ struct Frame {
     int64_t copies_shift[8]; /* by buffer, where in a worker's copies its element 0 would be, in bytes */
     double *shares_at;      /* what iterations sum into, share by share (shares.py) */
     uint64_t share;         /* iterations of a share */
+    const Move *move;       /* the copy of a box that runs (moves.c) */
 };
 
 struct Device {
@@ -100,6 +102,7 @@ int open(const char *, int, ...);
 int close(int);
 int64_t pread(int, void *, size_t, int64_t);
 void *memcpy(void *, const void *, size_t);
+void *memmove(void *, const void *, size_t);
 void *memset(void *, int, size_t);
 void *calloc(size_t, size_t);
 void *realloc(void *, size_t);

@@ -1,6 +1,9 @@
-; made by scripts/cpu_runtime.py from the sources 8c8a6607ae822c11
+; made by scripts/cpu_runtime.py from the sources d68dbb64e58942af
 
 %struct.System = type { [16 x i64] }
+%struct.Move = type { ptr, ptr, i64, i64, ptr, ptr }
+%struct.Axis = type { i64, i64 }
+%struct.Stride = type { i64, i64 }
 %struct.Param = type { i64, i64, %union.anon }
 %union.anon = type { %struct.anon.2 }
 %struct.anon.2 = type { i32, i32, i64, ptr, ptr, i64 }
@@ -1035,6 +1038,210 @@ define internal void @add_i64(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
   %47 = load i64, ptr %8, align 8
   %48 = icmp ult i64 %46, %47
   br i1 %48, label %17, label %16
+}
+
+define void @qd_move(ptr %0, ptr %1, ptr %2, ptr %3, ptr %4, i64 %5, i64 %6) nounwind {
+  %8 = alloca %struct.Move, align 8
+  %9 = add i64 %5, -1
+  %10 = getelementptr inbounds %struct.Axis, ptr %3, i64 %9, i32 1
+  %11 = load i64, ptr %10, align 8
+  %12 = mul i64 %11, %6
+  %13 = icmp eq i64 %9, 0
+  br i1 %13, label %31, label %14
+
+14:                                               ; preds = %7, %25
+  %15 = phi i64 [ %29, %25 ], [ %12, %7 ]
+  %16 = phi i64 [ %26, %25 ], [ %9, %7 ]
+  %17 = getelementptr %struct.Stride, ptr %4, i64 %16
+  %18 = getelementptr i8, ptr %17, i64 -8
+  %19 = load i64, ptr %18, align 8
+  %20 = icmp eq i64 %19, %15
+  br i1 %20, label %21, label %35
+
+21:                                               ; preds = %14
+  %22 = getelementptr i8, ptr %17, i64 -16
+  %23 = load i64, ptr %22, align 8
+  %24 = icmp eq i64 %23, %15
+  br i1 %24, label %25, label %35
+
+25:                                               ; preds = %21
+  %26 = add i64 %16, -1
+  %27 = getelementptr inbounds %struct.Axis, ptr %3, i64 %26, i32 1
+  %28 = load i64, ptr %27, align 8
+  %29 = mul i64 %28, %15
+  %30 = icmp eq i64 %26, 0
+  br i1 %30, label %31, label %14
+
+31:                                               ; preds = %25, %7
+  %32 = phi i64 [ %12, %7 ], [ %29, %25 ]
+  %33 = icmp ne i64 %32, 0
+  %34 = zext i1 %33 to i64
+  br label %38
+
+35:                                               ; preds = %14, %21
+  %36 = icmp ne i64 %15, 0
+  %37 = zext i1 %36 to i64
+  br label %51
+
+38:                                               ; preds = %51, %31
+  %39 = phi i1 [ true, %31 ], [ false, %51 ]
+  %40 = phi i64 [ %32, %31 ], [ %15, %51 ]
+  %41 = phi i64 [ 0, %31 ], [ %16, %51 ]
+  %42 = phi i64 [ %34, %31 ], [ %56, %51 ]
+  store ptr %1, ptr %8, align 8
+  %43 = getelementptr inbounds i8, ptr %8, i64 8
+  store ptr %2, ptr %43, align 8
+  %44 = getelementptr inbounds i8, ptr %8, i64 16
+  store i64 %40, ptr %44, align 8
+  %45 = getelementptr inbounds i8, ptr %8, i64 24
+  store i64 %41, ptr %45, align 8
+  %46 = getelementptr inbounds i8, ptr %8, i64 32
+  store ptr %3, ptr %46, align 8
+  %47 = getelementptr inbounds i8, ptr %8, i64 40
+  store ptr %4, ptr %47, align 8
+  %48 = getelementptr inbounds i8, ptr %0, i64 264
+  store ptr %8, ptr %48, align 8
+  %49 = icmp ne i64 %42, 0
+  %50 = and i1 %39, %49
+  br i1 %50, label %59, label %66
+
+51:                                               ; preds = %35, %51
+  %52 = phi i64 [ %57, %51 ], [ 0, %35 ]
+  %53 = phi i64 [ %56, %51 ], [ %37, %35 ]
+  %54 = getelementptr inbounds %struct.Axis, ptr %3, i64 %52, i32 1
+  %55 = load i64, ptr %54, align 8
+  %56 = mul i64 %55, %53
+  %57 = add nuw i64 %52, 1
+  %58 = icmp eq i64 %57, %16
+  br i1 %58, label %38, label %51
+
+59:                                               ; preds = %38
+  %60 = lshr i64 %40, 6
+  %61 = and i64 %40, 63
+  %62 = icmp ne i64 %61, 0
+  %63 = zext i1 %62 to i64
+  %64 = add nuw nsw i64 %60, %63
+  %65 = call i64 @qd_parallel(ptr %0, ptr @move_steps, i64 %64, i64 256, i64 0, i64 0)
+  br label %71
+
+66:                                               ; preds = %38
+  br i1 %49, label %67, label %71
+
+67:                                               ; preds = %66
+  %68 = udiv i64 16384, %40
+  %69 = call i64 @llvm.umax.i64(i64 %68, i64 1)
+  %70 = call i64 @qd_parallel(ptr %0, ptr @move_rows, i64 %42, i64 %69, i64 0, i64 0)
+  br label %71
+
+71:                                               ; preds = %66, %67, %59
+  ret void
+}
+
+define internal void @move_steps(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
+  %5 = getelementptr inbounds i8, ptr %0, i64 264
+  %6 = load ptr, ptr %5, align 8
+  %7 = shl i64 %1, 6
+  %8 = load ptr, ptr %6, align 8
+  %9 = getelementptr inbounds i8, ptr %8, i64 %7
+  %10 = getelementptr inbounds i8, ptr %6, i64 8
+  %11 = load ptr, ptr %10, align 8
+  %12 = getelementptr inbounds i8, ptr %11, i64 %7
+  %13 = shl i64 %2, 6
+  %14 = getelementptr inbounds i8, ptr %6, i64 16
+  %15 = load i64, ptr %14, align 8
+  %16 = tail call i64 @llvm.umin.i64(i64 %13, i64 %15)
+  %17 = sub i64 %16, %7
+  %18 = tail call ptr @memmove(ptr %9, ptr %12, i64 %17)
+  ret void
+}
+
+define internal void @move_rows(ptr %0, i64 %1, i64 %2, i64 %3) nounwind {
+  %5 = getelementptr inbounds i8, ptr %0, i64 264
+  %6 = load ptr, ptr %5, align 8
+  %7 = getelementptr inbounds i8, ptr %6, i64 24
+  %8 = load i64, ptr %7, align 8
+  %9 = add i64 %8, -1
+  %10 = getelementptr inbounds i8, ptr %6, i64 32
+  %11 = load ptr, ptr %10, align 8
+  %12 = getelementptr inbounds %struct.Axis, ptr %11, i64 %9, i32 1
+  %13 = load i64, ptr %12, align 8
+  %14 = icmp ult i64 %1, %2
+  br i1 %14, label %15, label %73
+
+15:                                               ; preds = %4
+  %16 = getelementptr inbounds i8, ptr %6, i64 8
+  %17 = getelementptr inbounds i8, ptr %6, i64 40
+  %18 = getelementptr inbounds i8, ptr %6, i64 16
+  br label %22
+
+19:                                               ; preds = %58, %35
+  %20 = phi i64 [ %23, %35 ], [ %71, %58 ]
+  %21 = icmp ult i64 %20, %2
+  br i1 %21, label %22, label %73
+
+22:                                               ; preds = %15, %19
+  %23 = phi i64 [ %1, %15 ], [ %20, %19 ]
+  %24 = load ptr, ptr %6, align 8
+  %25 = load ptr, ptr %16, align 8
+  %26 = add i64 %23, %13
+  %27 = urem i64 %23, %13
+  %28 = sub i64 %26, %27
+  %29 = tail call i64 @llvm.umin.i64(i64 %2, i64 %28)
+  %30 = load i64, ptr %7, align 8
+  %31 = icmp eq i64 %30, 0
+  br i1 %31, label %35, label %32
+
+32:                                               ; preds = %22
+  %33 = load ptr, ptr %10, align 8
+  %34 = load ptr, ptr %17, align 8
+  br label %39
+
+35:                                               ; preds = %39, %22
+  %36 = phi ptr [ %24, %22 ], [ %52, %39 ]
+  %37 = phi ptr [ %25, %22 ], [ %55, %39 ]
+  %38 = icmp ult i64 %23, %29
+  br i1 %38, label %58, label %19
+
+39:                                               ; preds = %32, %39
+  %40 = phi i64 [ %30, %32 ], [ %44, %39 ]
+  %41 = phi i64 [ %23, %32 ], [ %56, %39 ]
+  %42 = phi ptr [ %25, %32 ], [ %55, %39 ]
+  %43 = phi ptr [ %24, %32 ], [ %52, %39 ]
+  %44 = add i64 %40, -1
+  %45 = getelementptr inbounds %struct.Axis, ptr %33, i64 %44, i32 1
+  %46 = load i64, ptr %45, align 8
+  %47 = urem i64 %41, %46
+  %48 = getelementptr inbounds %struct.Stride, ptr %34, i64 %44
+  %49 = getelementptr inbounds i8, ptr %48, i64 8
+  %50 = load i64, ptr %49, align 8
+  %51 = mul i64 %50, %47
+  %52 = getelementptr inbounds i8, ptr %43, i64 %51
+  %53 = load i64, ptr %48, align 8
+  %54 = mul i64 %53, %47
+  %55 = getelementptr inbounds i8, ptr %42, i64 %54
+  %56 = udiv i64 %41, %46
+  %57 = icmp eq i64 %44, 0
+  br i1 %57, label %35, label %39
+
+58:                                               ; preds = %35, %58
+  %59 = phi i64 [ %71, %58 ], [ %23, %35 ]
+  %60 = phi ptr [ %70, %58 ], [ %37, %35 ]
+  %61 = phi ptr [ %68, %58 ], [ %36, %35 ]
+  %62 = load i64, ptr %18, align 8
+  %63 = tail call ptr @memmove(ptr %61, ptr %60, i64 %62)
+  %64 = load ptr, ptr %17, align 8
+  %65 = getelementptr inbounds %struct.Stride, ptr %64, i64 %9
+  %66 = getelementptr inbounds i8, ptr %65, i64 8
+  %67 = load i64, ptr %66, align 8
+  %68 = getelementptr inbounds i8, ptr %61, i64 %67
+  %69 = load i64, ptr %65, align 8
+  %70 = getelementptr inbounds i8, ptr %60, i64 %69
+  %71 = add nuw i64 %59, 1
+  %72 = icmp ult i64 %71, %29
+  br i1 %72, label %58, label %19
+
+73:                                               ; preds = %19, %4
+  ret void
 }
 
 define void @qd_copy_pages(ptr %0, ptr %1, i64 %2, i64 %3) nounwind {
@@ -2121,6 +2328,7 @@ define internal fastcc void @take_chunks(i64 %0) unnamed_addr nounwind {
   ret void
 }
 declare i32 @sched_yield()
+declare ptr @memmove(ptr, ptr, i64)
 declare i64 @pread(i32, ptr, i64, i64)
 declare i32 @usleep(i32)
 declare i32 @sigfillset(ptr)

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 8c8a6607ae822c11
+; made by scripts/cpu_runtime.py from the sources d68dbb64e58942af
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4

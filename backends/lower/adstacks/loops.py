@@ -144,6 +144,11 @@ class _Equality:
             self._known[a, b] = self._alike(self.defined.get(a), self.defined.get(b))
         return self._known[a, b]
 
+    def constant(self, id: int) -> Any:
+        """The value of a constant, else None."""
+        made = self.defined.get(id)
+        return None if made is None else made.constant
+
     def _alike(self, a: N.Value | None, b: N.Value | None) -> bool:
         if a is None or b is None or type(a) is not type(b) or a.type is not b.type:
             return False
@@ -165,12 +170,12 @@ def _levels(there: Nest, back: Nest, same: _Equality) -> Levels | None:
     ways, result = ([first[0]], [first[1]]), first[2]
     for a, b in zip(there[1:], back[1:], strict=True):
         assert isinstance(a, N.For)
-        begin, end = same.defined.get(a.begin), same.defined.get(a.end)
-        if not (_opposite(a, b, same) and isinstance(begin, N.Const) and isinstance(end, N.Const)):
+        begin, end = (same.constant(i) for i in (a.begin, a.end))
+        if begin is None or end is None or not _opposite(a, b, same):
             return None
         for way, loop in zip(ways, (a, b), strict=True):
             assert isinstance(loop, N.For)
-            way.append(Level(loop, loop.index.id, loop.begin, max(end.value - begin.value, 0)))
+            way.append(Level(loop, loop.index.id, loop.begin, max(end - begin, 0)))
     return tuple(ways[0]), tuple(ways[1]), result
 
 
@@ -182,7 +187,7 @@ def _outermost(loop: Loop, back: Loop, same: _Equality) -> tuple[Level, Level, i
         return (Level(loop, loop.index.id, loop.begin), behind, N.NO_ID) if _opposite(loop, back, same) else None
     t, nexts = back.index.type, loop.body[-1].operands()
     for p, init, after, result in zip(loop.carried, loop.inits, nexts, loop.results, strict=True):
-        counts = p.type is t and same(init, back.begin) and _one_more(same.defined, after, p.id)
+        counts = p.type is t and same(init, back.begin) and _one_more(same, after, p.id)
         if counts and result.id == back.end and back.reverse and t.bits == 32:
             return Level(loop, p.id, init), behind, result.id
     return None
@@ -196,9 +201,9 @@ def _opposite(a: Loop, b: Loop, same: _Equality) -> bool:
     return alike and same(a.begin, b.begin) and same(a.end, b.end)
 
 
-def _one_more(defined: dict[int, N.Value], id: int, than: int) -> bool:
-    s = defined.get(id)
-    if not isinstance(s, N.Op) or s.prim != "add" or than not in s.args:
+def _one_more(same: _Equality, id: int, than: int) -> bool:
+    s = same.defined.get(id)
+    if s is None or s.prim != "add" or than not in s.operands():
         return False
-    other = defined.get(s.args[1 - s.args.index(than)])
-    return isinstance(other, N.Const) and other.value == 1
+    a, b = s.operands()
+    return bool(same.constant(b if a == than else a) == 1)

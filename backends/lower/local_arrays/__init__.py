@@ -27,5 +27,5 @@ _lowered = lazily("backends.lower.local_arrays.rewriter", "lowered")  # most ker
 
 def lower_local_arrays(kernel: N.Kernel) -> N.Kernel:
     """Guarantees nothing about single selects: it is an optimisation. Buffers of kind "private" are its arrays."""
-    selects = sum(isinstance(s, N.Op) and s.prim == "select" for s in walk(kernel.body))
+    selects = sum(s.prim == "select" for s in walk(kernel.body))
     return _lowered(kernel) if selects >= FEWEST_SELECTS else kernel

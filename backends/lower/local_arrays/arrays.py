@@ -145,7 +145,7 @@ def tables_of(
     slots = {v for a in arrays for v in a.slots}
     reads = {g.last.id: g for g in groups if g.kind == "read" and len(g.elements) >= LEAST_TABLE and g not in mine}
     reads = {i: g for i, g in reads.items() if types[i].bits >= 32 and slots.isdisjoint(g.elements.values())}
-    if not reads or any(isinstance(s, N.Exit) for s in walk(body)):
+    if not reads or any(find(body, N.Exit)):
         return []
     depth = dict[int, int]()  # of a value: how many statements are around its definition
     found: dict[tuple[int, ...], Table] = {}

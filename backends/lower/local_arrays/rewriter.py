@@ -10,7 +10,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import i32, i64, u32, u64
-from quadrants_lab.ir.walk import end_of, map_blocks, reading, types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, map_blocks, map_offloads, reading, types_of, uses, walk
 
 Slot = tuple[str, int]  # the name of a buffer, and the number of an element
 
@@ -202,8 +202,7 @@ class Rewriter:
             self.loop(s, written)
         else:
             self.read(operands)
-            made = reading(s, {i: self.value(i) for i in operands})
-            self.b.stmts.append(made.with_blocks(tuple(self.alone(x) for x in s.blocks())))
+            self.b.stmts.append(map_blocks(reading(s, {i: self.value(i) for i in operands}), self.alone))
 
     def alone(self, block: N.Block) -> N.Block:
         """A block of a statement that hands on nothing, and may skip the block."""
@@ -291,28 +290,24 @@ class Rewriter:
 
 @deeply_recursive
 def lowered(kernel: N.Kernel) -> N.Kernel:
-    b, buffers, body = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers), []
-    for task in kernel.body:
-        made = _lowered(b, kernel, task, buffers) if isinstance(task, N.Offload) else None
-        body.append(task if made is None else made)
-    if all(new is old for new, old in zip(body, kernel.body, strict=True)):
-        return kernel
-    return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id)
+    b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
+    made = map_offloads(kernel, lambda task: _lowered(b, kernel, task, buffers))
+    return kernel if made is kernel else replace(made, buffers=buffers, next_id=b.next_id)
 
 
-def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer]) -> N.Offload | None:
-    """None where the task has no array and no table, or has to stay as it is."""
+def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer]) -> N.Offload:
+    """The task itself where it has no array and no table, or has to stay as it is."""
     groups = accesses(task.body)
     if not groups:
-        return None
+        return task
     arrays = arrays_of(task.body, groups, b.types, buffers)
     tables = tables_of(task.body, groups, arrays, b.types, {*buffers})
     if not arrays and not tables:
-        return None
+        return task
     try:
         body = Rewriter(b, task.body, arrays, tables, Ranges(kernel)).run()
     except Lost:
-        return None
+        return task
     made = *(a.buffer for a in arrays), *(t.buffer for t in tables)
     buffers |= {b.name: b for b in made}
     return replace(task, body=_used(body, uses(body)))

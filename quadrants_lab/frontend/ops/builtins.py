@@ -11,9 +11,9 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.lvalue import Local, Place, locate
+from quadrants_lab.frontend.values.lvalue import Place, given_index, locate
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
-from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Struct, Value
+from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, i64, promote, u1, u64
@@ -73,9 +73,9 @@ def _rounding(prim: str) -> Lower:
 
     def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
         number = cx.argument(call, 0, x)
-        if isinstance(number, Num) and not number.type.is_float:
+        if number.constant is None and not cx.type_of(number).is_float:
             node = argument_node(call, 0)
-            raise cx.fail("QL1403", node, op=prim, dtype=number.type, text=ast.unparse(node))
+            raise cx.fail("QL1403", node, op=prim, dtype=cx.type_of(number), text=ast.unparse(node))
         result = _primitive(prim)(cx, call, number)
         return result if dtype is None else cx.num(result, cx.dtype(dtype, call))  # type: ignore[arg-type]  # a number
 
@@ -113,9 +113,9 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
     """int(x), float(x) and bool(x). A string such as "inf" is read when the kernel is compiled."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        if isinstance(x, Obj) and isinstance(x.raw, str) and meaning is not bool:
+        if isinstance(x.captured, str) and meaning is not bool:
             with suppress(ValueError):
-                return Lit(meaning(x.value), call)
+                return Lit(meaning(x.captured), call)
         number = cx.argument(call, 0, x)
         folded = arith.fold(meaning, number, node=call)
         if folded is not None:
@@ -164,11 +164,7 @@ def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
         what = "a field in a sparse layout" if node is not None else f.describe()
         raise cx.fail("QL1725", argument_node(call, 0), what=what)
     note_unknown()  # another process has another address
-    parts = indices.entries(cx) or (indices,)
-    ids = [cx.to(part.number(cx, argument_node(call, 1)), u64) for part in parts]
-    if len(ids) != mem.ndim:
-        what = f"takes {mem.ndim} indices, {len(ids)} given"
-        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params="f, indices")
+    ids = [cx.to(k, u64) for k in given_index(cx, call, indices, mem.ndim, "f, indices")]
     cx.at(call)
     at = cx.const(0, u64)
     for k, i in enumerate(ids):
@@ -195,11 +191,11 @@ def _atomic(op: str) -> Lower:
     def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
         node, source = argument_node(call, 0), argument_node(call, 1)
         place = _target(cx, node, f"qd.atomic_{op}")
-        if not isinstance(place, Local):
+        if not place.is_variable:
             return atomic(cx, op, place, y, node, source, call)
         if place.whole.is_shared:
             return reduce(cx, op, place, y, node, source, call)
-        old = place.held(cx, node)
+        old: Value = place.held(cx, node)
         result = matrix.elementwise(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
         write_local(cx, place, result, node, source, call)
         return old
@@ -210,7 +206,7 @@ def _atomic(op: str) -> Lower:
 def _target(cx: Context, node: ast.expr, op: str) -> Place:
     """The place that is the first argument of an atomic; QL1607 if that is none."""
     place = locate(cx, node) if isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)) else None
-    if place is None or (isinstance(node, ast.Name) and not isinstance(place, (Local, Element, Struct))):
+    if place is None or (isinstance(node, ast.Name) and not (place.is_variable or place.is_memory)):
         raise cx.fail("QL1607", node, op=op)
     return place
 
@@ -219,7 +215,7 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     """On an element of a field or array an atomic, on a local a select; returns the old value."""
     node, *sources = (*call.args, *(k.value for k in call.keywords))
     place: Any = _target(cx, node, "qd.atomic_cas")
-    target: Any = place.held(cx, node) if isinstance(place, Local) else in_memory(cx, place, node)
+    target: Any = place.held(cx, node) if place.is_variable else in_memory(cx, place, node)
     if target.shape or type(target) not in (Num, Element):
         raise cx.fail("QL1607", node, op="qd.atomic_cas")
     t: DType = target.mem.buffer.dtype if target.is_memory else target.type
@@ -242,8 +238,8 @@ def _volatile_load(cx: Context, call: ast.Call, x: Value) -> Value:
     """An atomic that changes nothing: no load that was made before can stand for it."""
     node = argument_node(call, 0)
     place = _target(cx, node, "qd.volatile_load")
-    if isinstance(place, Local):
-        return place.held(cx, node)
+    if place.is_variable:
+        return place.held(cx, node)  # type: ignore[no-any-return]
     t: DType = next(iter(in_memory(cx, place, node).leaves())).mem.buffer.dtype
     op, nothing = ("add", -0.0) if t.is_float else ("or", 0)
     return atomic(cx, op, place, Lit(nothing, call, dtype=t), node, call, call)

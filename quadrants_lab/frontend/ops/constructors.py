@@ -74,8 +74,8 @@ def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:
 def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
     value = val.number(cx, argument_node(call, 1))
     cx.at(call)
-    lit = isinstance(value, Lit)
-    zero = Lit(type(value.value)(0), call) if lit else Num(cx.const(0, value.type), value.type)
+    known, t = value.constant, cx.type_of(value)
+    zero = Num(cx.const(0, t), t) if known is None else Lit(type(known)(0), call)
     return _diagonal(cx, call, _size(cx, dim, call, "diag"), value, zero)
 
 

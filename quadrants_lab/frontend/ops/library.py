@@ -66,11 +66,11 @@ def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
     return funcs.inline(cx, call, fill.source, [x, val], {}, procedure=cx.top, hidden=True)
 
 
-def _entry_of(cx: Context, call: ast.Call, x: Value, i: Value, j: Value | None) -> Value:
+def _entry_of(cx: Context, call: ast.Call, x: Mem, i: Value, j: Value | None) -> Value:
     at = [cx.known(a, "QL1508", argument_node(call, k)) for k, a in enumerate((i, j), 1) if a is not None]
-    shape = x.element_shape if isinstance(x, Mem) else ()
+    shape = x.element_shape
     at = at[:1] if len(shape) == 1 and at[1:] == [0] else at
-    if not isinstance(x, Mem) or len(at) != len(shape) or not all(0 <= k < n for k, n in zip(at, shape, strict=True)):
+    if len(at) != len(shape) or not all(0 <= k < n for k, n in zip(at, shape, strict=True)):
         raise cx.fail("QL1506", call, index=", ".join(map(str, at)), count=" x ".join(map(str, shape or (1,))))
     return replace(x, entry=tuple(at), text=f"{x.text}.{''.join(map(str, at))}")
 

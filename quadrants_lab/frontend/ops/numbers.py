@@ -4,7 +4,7 @@ import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Num, Number, Obj, Tuple, Value
+from quadrants_lab.frontend.values.values import Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
@@ -26,10 +26,11 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
 
     def stop(value: Value) -> Number:
         leaf: Number = value.number(cx, argument_node(call, 0))
-        if isinstance(leaf, Lit) or not leaf.type.is_float:
+        t = cx.type_of(leaf)
+        if leaf.constant is not None or not t.is_float:
             return leaf
         cx.at(call)
-        return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
+        return Num(cx.b.op("custom_jvp", cx.to(leaf, t), cx.const(0, t)), t)
 
     return x.load(cx, call).map(stop)  # type: ignore[no-any-return]
 
@@ -44,7 +45,7 @@ def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
     node = argument_node(call, 0)
     number = x.number(cx, node)
     given = cx.type_of(number)
-    if isinstance(number, Num) and not given.is_float:
+    if number.constant is None and not given.is_float:
         raise cx.fail("QL1403", node, op="frexp", dtype=given, text=ast.unparse(node))
     t = f64 if given is f64 or (not given.is_float and cx.options.default_fp is f64) else f32
     word, digits, bias = _LAYOUT[t]

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Container
+from dataclasses import fields, replace
 from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin
@@ -12,7 +13,6 @@ from quadrants_lab.frontend.values.values import (
     NdRange,
     Obj,
     Range,
-    Tuple,
     Value,
 )
 
@@ -32,7 +32,7 @@ def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
 def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = None) -> Value:
     bounds: list[tuple[Value, Value]] = []
     for k, a in enumerate(args):
-        pair = a.entries(cx) if isinstance(a, (Tuple, Obj)) else None
+        pair = a.entries(cx) if a.has_items else None
         if pair is not None and len(pair) != 2:
             raise cx.fail("QL1707", argument_node(call, k), what=a.describe())
         begin, end = pair or (Lit(0, call), a)
@@ -57,7 +57,7 @@ def fault_of_order(axes: Any, n: int) -> str:
 
 
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
-    if x.snode is None and not x.fields and not isinstance(x, (NdRange, Range)):
+    if not x.is_space:
         raise cx.fail("QL1701", call, what=f"{x.describe()} with a vector of indices")
     return Grouped(x)
 
@@ -91,10 +91,7 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
     for k in call.keywords:
         if k.arg not in _CONFIG:
             raise wrong(k.value, f"there is no option '{k.arg}'")
-        value = cx.expr(k.value)
-        if not isinstance(value, (Lit, Obj)):
-            raise cx.fail("QL1610", k.value, op="qd.loop_config")
-        known = given[k.arg] = value.value
+        known = given[k.arg] = cx.known(cx.expr(k.value), "QL1610", k.value, op="qd.loop_config")
         types, values, words = _CONFIG[k.arg]
         if known is not None and not isinstance(known, types):
             raise wrong(k.value, f"{k.arg} is of type {types[0].__name__}")
@@ -104,7 +101,8 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
         raise cx.fail("QL1201", call, what="bit_vectorize=True, of quantised arrays,", cure="leave it out")
     if given.get("parallelize") == 1:
         given["serialize"] = True
-    cx.config = cx.config._replace(**{k: v for k, v in given.items() if k in LoopConfig._fields and v is not None})
+    known = {field.name for field in fields(LoopConfig)}
+    cx.config = replace(cx.config, **{k: v for k, v in given.items() if k in known and v is not None})
     return Obj(None)
 
 

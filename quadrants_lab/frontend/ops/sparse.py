@@ -8,6 +8,7 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.lvalue import given_index
 from quadrants_lab.frontend.values.update import store_number
 from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, Value
 from quadrants_lab.ir.types import i32, u1
@@ -26,16 +27,8 @@ def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = AL
 
 
 def _indices(cx: Context, call: ast.Call, value: Value, ndim: int) -> tuple[int, ...]:
-    """The ids of an index of ``ndim`` axes: a number, a vector, a list or a tuple."""
-    node = argument_node(call, 1)
-    parts = value.elements if isinstance(value, Matrix) else value.entries(cx)
-    numbers = [v.load(cx, node).number(cx, node) for v in ((value,) if parts is None else parts)]
-    if len(numbers) != ndim:
-        what = f"takes {ndim} indices, {len(numbers)} given"
-        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params="node, indices")
-    for n in numbers:
-        if cx.type_of(n).is_float:
-            raise cx.fail("QL1502", node, dtype=cx.type_of(n), k=numbers.index(n), text=ast.unparse(call.args[0]))
+    """The ids of an index of ``ndim`` axes."""
+    numbers = given_index(cx, call, value, ndim, "node, indices")
     cx.at(call)
     found = [cx.index(n) for n in numbers]
     return tuple(cx.to(n, cx.type_of(n)) for n in found)
@@ -122,7 +115,7 @@ def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value
     for k, grid in enumerate((of, to)):
         if not any(getattr(grid, mark, False) is True for mark in ("__qd_snode__", "__qd_field__")):
             raise cx.fail("QL1711", argument_node(call, k), what=(a, b)[k].describe(), kinds="any")
-    parts = index.elements if isinstance(index, Matrix) else index.entries(cx) or (index,)
+    parts = index.entries(cx) or (index,)
     if len(parts) > min(len(of.shape), len(to.shape)):
         what = f"I has {len(parts)} entries, a and b have {len(of.shape)} and {len(to.shape)} axes"
         raise cx.fail("QL1602", call, text="qd.rescale_index", what=what, params="a, b, I")

@@ -10,7 +10,7 @@ from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Mem, Obj, Tuple, Value
+from quadrants_lab.frontend.values.values import Lit, Obj, Tuple, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -18,7 +18,7 @@ def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
         if node in cx.static_calls:
             raise cx.fail("QL1614", node)
         # entries may be run-time values: loops unroll over them
-        if not isinstance(value, (Obj, Dict, Tuple)):
+        if not value.is_object:
             static_truth(cx, value, node)
     cx.static_calls.add(call)
     return args[0] if len(args) == 1 else Tuple(args)
@@ -55,7 +55,7 @@ def _quantifier(name: str) -> Lower:
     """Python's any and all of a vector, matrix or list: the method of the matrix."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        value = x if isinstance(x, Matrix) else matrix.as_matrix(cx, Tuple(_entries(cx, call, x)), call)
+        value = x if x.shape else matrix.as_matrix(cx, Tuple(_entries(cx, call, x)), call)
         if value is None:
             return Lit(name == "all", call)  # of an empty list
         return cx.operations[f"Matrix.{name}"].lower(cx, call, value)
@@ -74,9 +74,9 @@ def _sum(cx: Context, call: ast.Call, x: Value, start: Value | None) -> Value:
 def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
     """The entries that Python would iterate over."""
     parts = x.entries(cx)
-    if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
-        parts = tuple(cx.wrap(v, x.text) for v in x.value)
-    if parts is None and isinstance(x, Mem):
+    if parts is None and isinstance(x.captured, Iterable):
+        parts = tuple(cx.wrap(v, name_of(call.args[0])) for v in x.captured)
+    if parts is None and x.fields:
         raise cx.fail("QL1421", call, op=name_of(call.func), what=x.describe(), text=name_of(call.args[0]))
     if parts is None:
         raise cx.fail("QL1419", call, what=x.describe())

@@ -8,7 +8,7 @@ from quadrants_lab.frontend.library import tiles
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.syntax.tiles import inlined
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.tile import SUBGROUP, Outer, Slab, Tile, shared_array, use_blocks
+from quadrants_lab.frontend.values.tile import SUBGROUP, Outer, Tile, shared_array, use_blocks
 from quadrants_lab.frontend.values.values import Obj, Value
 
 SIZES = {"Tile16x16": 16, "Tile32x32": 32}
@@ -62,7 +62,7 @@ def _solve(cx: Context, call: ast.Call, tile: Value, b: Value, lower: Value | No
 
 
 def _outer(cx: Context, call: ast.Call, a: Value, b: Value) -> Value:
-    row = isinstance(b, Slab) and b.is_row
+    row = b.slab is not None and b.slab.is_row
     return Outer(cx.num(cx.argument(call, 0, a)), b if row else cx.num(cx.argument(call, 1, b)))
 
 

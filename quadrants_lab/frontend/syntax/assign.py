@@ -2,10 +2,9 @@
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count, id_of, name_of, names_in
+from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, name_of, names_in
 from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
@@ -34,25 +33,28 @@ def assign(cx: Context, node: ast.Assign) -> None:
 def _accumulated(cx: Context, node: ast.Assign) -> bool:
     """Lowers ``a = a + x``, ``a = min(a, x)`` and the like of a local that iterations share as a reduction. Returns
     whether the statement was one."""
-    target, value = node.targets[0], node.value
+    target = node.targets[0]
     name = id_of(target)
     whole = cx.frame.env.get(name)
     if whole is None or not whole.is_shared or len(node.targets) > 1:
         return False
-    parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
-    own = [p for p in parts if id_of(p) == name]
-    rest = [p for p in parts if p is not None and p not in own]
-    if len(parts) != 2 or len(own) != 1 or not rest:
+    called: ast.expr | None = None
+    match node.value:
+        case ast.BinOp(left=first, op=operator, right=second):
+            op = _REDUCTIONS.get(type(operator), "")
+        case ast.Call(func=called, args=[first, second], keywords=[]):
+            op = ""
+        case _:
+            return False
+    if (id_of(first) == name) == (id_of(second) == name) or (op == "sub" and id_of(second) == name):
         return False
-    if isinstance(value, ast.BinOp) and (parts[0] in own or not isinstance(value.op, ast.Sub)):
-        op = _REDUCTIONS.get(type(value.op), "")
-    else:
-        called = cx.expr(value.func) if isinstance(value, ast.Call) and not value.keywords else None
-        known = getattr(called, "value", None)
+    if called is not None:
+        known = getattr(cx.expr(called), "value", None)
         op = getattr(known, "__qd_op__", None) or next((f.__name__ for f in (min, max) if known is f), "")
-    if any(n.id == name for n in names_in(rest[0])) or op not in (*_REDUCTIONS.values(), "min", "max"):
+    other = second if id_of(first) == name else first
+    if any(n.id == name for n in names_in(other)) or op not in (*_REDUCTIONS.values(), "min", "max"):
         return False
-    U.reduce(cx, op, variable(name, whole), cx.expr(rest[0]), target, rest[0], node)
+    U.reduce(cx, op, variable(name, whole), cx.expr(other), target, other, node)
     return True
 
 
@@ -70,8 +72,7 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
         if len(parts) != len(target.elts):
             raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(target.elts), "name"))
         # every value is read before any name is assigned: a, b = b, a
-        sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(parts)
-        for t, part, s in zip(target.elts, parts, sources, strict=True):
+        for t, part, s in zip(target.elts, parts, entries_of(source, len(parts)), strict=True):
             _bind(cx, t, part, node, s)
     elif not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
         place = locate(cx, target)
@@ -89,15 +90,14 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         if value.tile is not None:
             env[name] = value.owned(cx, source)
         elif source in cx.static_calls:
-            lit = isinstance(value, V.Lit)
-            env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
+            env[name] = value if value.constant is None else value.pinned(_COMPILE_TIME, source)
         elif value.token is not None:
             env[name] = _named(value)
         elif value.is_held or getattr(value, "value", 0) is None:
             cx.at(node)
             env[name] = value.numbers(cx, source).map(lambda leaf: cx.own(leaf, source))
             U.name_values(cx, env[name], name)
-        elif isinstance(value, (V.Tuple, V.Shape)) or value.is_alias:
+        elif value.has_items or value.is_alias:
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=value.describe(), name=name)
@@ -111,7 +111,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
     if old.token is not None:
         _rebind(cx, target, old, value, source, node)
         return
-    if isinstance(old, V.Temp) and isinstance(value, V.Lit):
+    if value.constant is not None and isinstance(old, V.Temp):
         U.set_flag(cx, old, value, target, source, node)
         return
     _check_assignable(cx, target, old)
@@ -128,7 +128,7 @@ def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.exp
     """Gives a name that stands for a list another one: any list, but under a condition and in a loop only one with as
     many entries."""
     reference = target.id in cx.frame.references
-    if reference or old.fixed == V.STATIC_VARIABLE or not isinstance(value, type(old)):
+    if reference or old.fixed == V.STATIC_VARIABLE or value.kind != old.kind:
         what = f"a {old.kind} by reference" if reference else old.fixed or old.describe()
         raise cx.fail("QL1303", target, name=target.id, what=what)
     if cx.depth == old.depth:
@@ -186,7 +186,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     if is_place(place):
         _update_tile(cx, place, op, value, node, node.value)
         return
-    if isinstance(place, Local):
+    if place.is_variable:
         if _reduced(cx, node, place, value):
             return
         U.check_not_shared(cx, place.whole, target, place.name)
@@ -235,9 +235,9 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     if old.tile is not None:
         _update_tile(cx, old, type(node.op), value, node, node.value)
         return
-    if not isinstance(old, V.Num) and _reduced(cx, node, variable(name, old), value):
+    if old.is_shared and _reduced(cx, node, variable(name, old), value):
         return
-    if isinstance(old, V.List) and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python
+    if old.kind == "list" and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python
         if isinstance(node.op, ast.Add):
             more = value.entries(cx)
             if more is None:

@@ -12,10 +12,12 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
+from quadrants_lab.frontend.values.compound import computed
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Local, Place, locate
+from quadrants_lab.frontend.values.lvalue import Place, locate
+from quadrants_lab.frontend.values.number import id_of
 from quadrants_lab.frontend.values.steps import Elements
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Value
+from quadrants_lab.frontend.values.values import Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 
@@ -69,11 +71,11 @@ def check_no_alias(cx: Context, name: str, references: References, aliases: Iter
 
 def _overlap(a: Place, b: Place) -> bool:
     """Whether two places may have a number in common."""
-    if not (isinstance(a, Local) and isinstance(b, Local)):
+    if not (a.is_variable and b.is_variable):
         return False
     if a.whole.token is not None and b.whole.token is not None:
         if a.whole.token is not b.whole.token:  # one may be in the other
-            return a.name.partition("[")[0] == b.name.partition("[")[0]
+            return bool(a.name.partition("[")[0] == b.name.partition("[")[0])
     elif a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
@@ -98,17 +100,17 @@ def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str,
 
 def _same_place(cx: Context, a: Place, b: Place) -> int | None:
     """Emits the condition that both are the same number of a local; None where that is known at compile time."""
-    if not isinstance(a, Local) or not isinstance(b, Local):
+    if not (a.is_variable and b.is_variable):
         return None
     if a.name != b.name:  # two parameters by reference of the caller
         return None if a.steps or b.steps else cx.frame.aliases.get(a.name, {}).get(b.name)
-    if a.steps[:-1] != b.steps[:-1] or not isinstance(a.base, Matrix):
+    if a.steps[:-1] != b.steps[:-1] or not a.base.shape:
         return None
     tests = []
     ends = [p.steps[-1].index if p.steps else () for p in (a, b)]
     for p, q in zip(*ends, strict=False):
-        if isinstance(p, Num) or isinstance(q, Num):
-            ids = (cx.to(k, i64) if isinstance(k, Num) else cx.const(k, i64) for k in (p, q))
+        if computed((p, q)):
+            ids = (cx.b.cast(id_of(cx, k, i64), i64) for k in (p, q))
             tests.append(cx.b.op("eq", *ids))
         elif p != q:
             return None
@@ -121,8 +123,8 @@ def refer(cx: Context, node: ast.expr, parameter: str, references: References) -
     if not isinstance(node, _PLACES):
         return cx.expr(node)
     place = locate(cx, node)
-    value = place.held(cx, node)
-    if value.token is not None or (isinstance(place, Local) and not isinstance(value, (Lit, Obj))):
+    value: Value = place.held(cx, node)
+    if value.token is not None or (place.is_variable and value.is_held and value.constant is None):
         if value.is_shared:
             return value.load(cx, node)
         references[parameter] = (place, node)

@@ -28,10 +28,14 @@ def call(cx: Context, node: ast.Call) -> V.Value:
     cx.static_calls.discard(node)
     procedure, cx.as_statement = cx.as_statement, False
     target = cx.expr(node.func)
-    if isinstance(target, V.BoundMethod):
-        return _method(cx, node, target, procedure)
-    if not isinstance(target, V.Obj):
+    lower = _CALLED.get(type(target))
+    if lower is None:
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {target.describe()}")
+    return lower(cx, node, target, procedure)
+
+
+def _object(cx: Context, node: ast.Call, target: V.Obj, procedure: bool) -> V.Value:
+    """A call of an operation, a func, a type or a Python function."""
     fn = target.raw
     name = getattr(fn, "__qd_op__", None) or (PYTHON.get(fn) if isinstance(fn, (type, BuiltinFunctionType)) else None)
     if isinstance(name, str):
@@ -55,7 +59,7 @@ def call(cx: Context, node: ast.Call) -> V.Value:
         fn = target.value
     if not cx.static and (by_reference := plain.with_references(cx, node, fn, target.text)) is not None:
         return _func(cx, node, by_reference.source, by_reference.first, procedure, {})
-    args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
+    args, keywords = _arguments(cx, node, node.args)
     if isinstance(fn, type) and fn.__module__ == "numpy":
         fn = from_numpy(fn) or fn
     if isinstance(fn, DType):
@@ -69,18 +73,21 @@ def call(cx: Context, node: ast.Call) -> V.Value:
 
 def _method(cx: Context, node: ast.Call, target: V.BoundMethod, procedure: bool) -> V.Value:
     """A call of a method: an operation or func whose first argument is the value that it is called on."""
-    assert isinstance(node.func, ast.Attribute)
-    if isinstance(target.self, V.Container):
-        args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
+    func: Any = node.func  # an attribute
+    if target.self.token is not None:
+        args, keywords = _arguments(cx, node, node.args)
         if keywords:
             raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
         return call_method(cx, node, target.fn, target.self, args, target.text)
     if isinstance(target.fn, str):
-        whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
+        whole = ast.Call(func, [func.value, *node.args], node.keywords)
         return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
     source = target.fn.source
-    own: References = {funcs.parameters(source)[0].arg: (target.place, node.func.value)}
+    own: References = {funcs.parameters(source)[0].arg: (target.place, func.value)}
     return _func(cx, node, source, (target.self,), procedure, own)
+
+
+_CALLED: dict[type, Callable[..., V.Value]] = {V.BoundMethod: _method, V.Obj: _object}
 
 
 def _self_of_class(cx: Context, node: ast.expr) -> V.Matrix:
@@ -103,17 +110,17 @@ def _func(
     def value(place: int | str, a: ast.expr) -> V.Value:
         return refer(cx, a, names[place], references) if place in names else cx.expr(a)
 
-    args, keywords = _arguments(cx, node, value, node.args, first)
+    args, keywords = _arguments(cx, node, node.args, first, value)
     return funcs.inline(cx, node, source, args, keywords, procedure, references=references)
 
 
 def _arguments(
-    cx: Context, node: ast.Call, value: Callable[[int | str, ast.expr], V.Value], args: Sequence[ast.expr],
-    first: Sequence[V.Value] = (),
+    cx: Context, node: ast.Call, args: Sequence[ast.expr], first: Sequence[V.Value] = (),
+    value: Callable[[int | str, ast.expr], V.Value] | None = None,
 ) -> tuple[list[V.Value], Keywords]:  # fmt: skip
-    """The values of the positional arguments, ``first`` and then those of ``args``, and of the keywords. ``value``
-    evaluates the expression of an argument, given its position or name."""
-    found = list(first)
+    """The values of the positional arguments, ``first`` and then those of ``args``, and of the keywords. ``value``, if
+    there is one, evaluates the expression of an argument, given its position or name."""
+    found, value = list(first), value or (lambda place, a: cx.expr(a))
     for a in args:
         if isinstance(a, ast.Starred):
             found += unpacked(cx, cx.expr(a.value), a.value)
@@ -138,7 +145,7 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: V.Value) -> V.
         return V.Obj(None) if place in range(row.raw) else cx.expr(a)
 
     with cx.setting(static=cx.static + (row.name == "static")):
-        args, keywords = _arguments(cx, node, value, node.args[len(given) :], given)
+        args, keywords = _arguments(cx, node, node.args[len(given) :], given, value)
     if row.variadic:
         optional = [p.rstrip("=") for p in row.params[1:]]
         if not (args or optional) or not {*keywords} <= {*optional}:
@@ -153,7 +160,7 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: V.Value) -> V.
 
 def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> V.Value:
     """The operation on its arguments, element by element if that is its meaning on matrices."""
-    if not row.elementwise or not any(isinstance(a, V.Matrix) for a in args):
+    if not row.elementwise or not any(a is not None and a.shape for a in args):
         return row.lower(cx, node, *args)
     spread = [k for k, a in enumerate(args) if isinstance(a, (V.Num, V.Lit, V.Matrix, V.Tuple))]
     nodes = [argument_node(node, k) for k in spread]
@@ -197,7 +204,7 @@ def _python(
     if fn is list and not keywords and len(args) < 2:
         return V.List(iterate(cx, args[0], node.args[0]) if args else (), cx.depth)
     if fn is dict and len(args) < 2:
-        base = args[0].members if args and isinstance(args[0], V.Dict) else {}
+        base = args[0].copied if args and args[0].kind == "dict" else {}
         if len(base) or not args:
             return V.Dict({**base, **keywords}, cx.depth)
     structural = STRUCTURAL.get(fn) if isinstance(fn, type) and args else None
@@ -209,7 +216,7 @@ def _python(
         made = V.View(lambda: structural(*(live(cx, a).entries(cx) for a in args)))
         return V.Tuple(made) if fn is tuple else made
     for a, given in zip(args, node.args, strict=False):
-        if structural is not None and isinstance(a, V.Mem):
+        if structural is not None and a.fields:
             raise cx.fail("QL1421", node, op=text, what=a.describe(), text=name_of(given))
     if cx.static or known:
         before = len(cx.messages)
@@ -237,14 +244,14 @@ def _at_compile_time(
     qd.static, and for ``math`` and ``round`` of numbers."""
     if not is_pure(fn):
         note_unknown()
-    numbers = not keywords and all(isinstance(a, V.Lit) for a in args)
+    numbers = not keywords and all(a.constant is not None for a in args)
     if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         cx.warn("QL1904", node, text=text)
     given = {k: v.python(cx) for k, v in keywords.items()}
     try:
         result = plain.without_fields(cx, lambda: fn(*(a.python(cx) for a in args), **given))
     except TypeError as e:
-        if any(isinstance(a, V.Num) for a in args):
+        if any(a.is_number and a.constant is None for a in args):
             raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
         raise cx.fail("QL1604", node, text=text, what=str(e)) from e
     except Exception as e:

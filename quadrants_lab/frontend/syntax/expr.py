@@ -65,14 +65,17 @@ def compare(cx: Context, node: ast.Compare) -> Value:
 def _are_objects(left: Value, right: Value) -> bool:
     """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
     both = (left, right)
-    return all(isinstance(v, (Obj, Lit, Dict, Tuple)) for v in both) and not all(v.is_number for v in both)
+    return all(v.is_object or v.constant is not None for v in both) and not all(v.is_number for v in both)
 
 
 def _frozen(value: Any) -> Any:
     """The constant with tuples in place of lists, as `Context.python` has them."""
-    if isinstance(value, dict):
-        return {key: _frozen(v) for key, v in value.items()}
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+    match value:
+        case dict():
+            return {key: _frozen(v) for key, v in value.items()}
+        case list() | tuple():
+            return tuple(map(_frozen, value))
+    return value
 
 
 def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number) -> Number:
@@ -101,12 +104,12 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
     identity = kinds <= _IDENTITY
     try:
         keys_only = kinds <= _MEMBERSHIP
-        values = [cx.wrap(tuple(v.members), "") if keys_only and isinstance(v, Dict) else v for v in values]
+        values = [cx.wrap(tuple(v.copied), "") if keys_only and v.kind == "dict" else v for v in values]
         known = [v.python(cx) if identity else _frozen(v.python(cx)) for v in values]
     except TypeError:
         # an array argument has no Python object at compile time, but it is not None
-        none = any(isinstance(v, Obj) and v.value is None for v in values)
-        known = [v.value if isinstance(v, Obj) else v for v in values] if none and identity else []
+        found = [v.identity() for v in values]
+        known = found if identity and any(v is None for v in found) else []
     if not known or not cx.static:
         if not any(type(o) in _STATIC_ONLY for o in node.ops):
             raise cx.fail("QL1606", node, text=ast.unparse(node))
@@ -221,9 +224,9 @@ def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
     """The text of a format string, which must be known at compile time."""
     with cx.setting(static=cx.static + 1):
         parts = text_parts(cx, node)
-    if not all(isinstance(p, str) for p in parts):
+    if any(p.id is not None for p in parts):
         raise cx.fail("QL1207", node)
-    return Obj("".join(map(str, parts)))
+    return Obj("".join(p.text for p in parts))
 
 
 def _dict(cx: Context, node: ast.Dict) -> Value:
@@ -231,8 +234,8 @@ def _dict(cx: Context, node: ast.Dict) -> Value:
     members: dict[Any, Value] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:  # **other
-            other = cx.expr(value)
-            if not isinstance(other, Dict):
+            other: Any = cx.expr(value)
+            if other.kind != "dict":
                 raise cx.fail("QL1415", value, what=other.describe())
             members.update(other.members)
         else:

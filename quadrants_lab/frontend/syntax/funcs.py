@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from quadrants_lab.frontend.diagnostics import count, error, name_of
+from quadrants_lab.frontend.diagnostics import count, entries_of, error, is_none, name_of
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.byref import (
@@ -25,7 +25,7 @@ from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.struct import annotation, as_annotated, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Container, Lit, Matrix, Num, Obj, Struct, Tuple, Value
+from quadrants_lab.frontend.values.values import Container, Obj, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
@@ -45,7 +45,7 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
     """The dtypes and types of the function's ``->``, one for each value that it returns; None if it has no ``->``, or
     if it is a func that returns a template."""
     node = cx.frame.source.node.returns
-    if node is None or not cx.frame.source.typed or (isinstance(node, ast.Constant) and node.value is None):
+    if node is None or not cx.frame.source.typed or is_none(node):
         return None
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         node = _reparsed(node, node.value)
@@ -65,8 +65,7 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
 def return_parts(node: ast.expr | None) -> list[ast.expr] | None:
     """The annotations in ``(a, b)`` or ``tuple[a, b]``, of several returned values; None for the annotation of one."""
     if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in ("tuple", "Tuple"):
-        node = node.slice
-        return node.elts if isinstance(node, ast.Tuple) else [node]
+        return entries_of(node.slice)
     return node.elts if isinstance(node, ast.Tuple) else None
 
 
@@ -100,7 +99,7 @@ def inline(
         body = [*body, ast.copy_location(ast.Return(None), body[-1])]
     frame = Frame(source, env, call=cx.span(node), references=tuple(references), hidden=hidden, aliases=same)
     inlining = [*cx.inlining, (source, known)]
-    config = cx.config._replace(serialize=False)
+    config = replace(cx.config, serialize=False)
     with cx.setting(frame=frame, top=procedure, static=0, config=config, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
         values: tuple[Value, ...] = handed_out(Tuple(_run(cx, body) or ()), [*args, *keywords.values()])
@@ -156,10 +155,7 @@ def _parameter(
     """The value of a parameter: a copy cast to the annotation, or the argument itself for a template."""
     template = param.arg in templates(source)
     if template and not reference:
-        if isinstance(value, Lit):
-            value = replace(value, node=node)
-        fixed = isinstance(value, (Num, Lit, Matrix, Struct))
-        return replace(value, fixed="a template argument") if fixed else passed(value)  # type: ignore[type-var]
+        return passed(value).pinned("a template argument", node)  # type: ignore[no-any-return]
     if not template and source.typed:
         with cx.setting(frame=Frame(source)):
             declared = annotation(cx, param.annotation, source.fn.__annotations__.get(param.arg))
@@ -178,12 +174,12 @@ def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
 
 def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     only = first_return(cx.frame.source.node.body) is node  # so a list of vectors need not be merged: it stays a list
-    if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
+    if node.value is None or is_none(node.value):
         return ()
     value = cx.expr(node.value)
     if isinstance(value, Tuple) and (value.token is None or len(cx.frame.returns or ()) > 1):
-        parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
-        return tuple(_returned(cx, v, n, only) for v, n in zip(value, parts, strict=True))
+        parts = zip(value, entries_of(node.value, len(value)), strict=True)
+        return tuple(_returned(cx, v, n, only) for v, n in parts)
     if isinstance(value, Obj) and (cx.frame.call is None or value.raw is None):
         raise cx.fail("QL1406", node.value, what=value.describe())
     return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
@@ -198,7 +194,7 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
         if only and any(v.shape for v in value):
             return Tuple(_returned(cx, v, node, only) for v in value)
         value = matrix.as_matrix(cx, value, node) or value
-    return value if isinstance(value, (Matrix, Struct)) else value.number(cx, node)
+    return value.numbers(cx, node)  # type: ignore[no-any-return]
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:

@@ -7,7 +7,7 @@ from itertools import count as count_from
 from math import prod
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.diagnostics import count, entries_of
 from quadrants_lab.frontend.syntax.branch import emit_exit
 from quadrants_lab.frontend.syntax.changed import changed_locals, lower_until_stable, record_changes
 from quadrants_lab.frontend.syntax.returns import parameters, propagate_return
@@ -79,7 +79,7 @@ def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
     """The names of the loop variables, one for each axis; an error if one would hide a variable."""
-    nodes = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+    nodes = entries_of(node.target)
     names = [n for n in nodes if isinstance(n, ast.Name)]
     want = 1 if space.grouped else len(space.axes)
     if len(names) != len(nodes):
@@ -242,7 +242,7 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
             cx.at(node)
             cx.b.store(buffer, (), leaf.id)
             temps.append(Temp(buffer, called))
-        if isinstance(value, Matrix) and has_read_element(node.body, name):
+        if value.shape and has_read_element(node.body, name):
             for temp in temps:
                 temp.own = f"{name} of an iteration"  # no program can use this name
             env[temps[0].own] = value

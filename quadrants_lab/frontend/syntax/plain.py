@@ -2,22 +2,25 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from threading import get_ident
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.source import FunctionSource, attribute, function_source
 from quadrants_lab.frontend.syntax.byref import templates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import Obj, Value
+from quadrants_lab.ir.record import dataclass
 
 _CALLED = ("__qd_kernel__", "__qd_compile_time__")
 _OURS = ("__qd_op__", "__qd_func__", "__qd_field__", "__qd_ndarray__", "__qd_struct_field__")
 
 
-class Inlined(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Inlined:
     """The function behind a callable, and the arguments that a call passes to it in addition: ``first`` before the
     given ones, ``keywords`` by name."""
 
@@ -36,7 +39,7 @@ def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
             return inner and Inlined(inner.source, (*inner.first, *first), {**inner.keywords, **given})
         case MethodType():
             inner = inlined(cx, fn.__func__, text)
-            return inner and inner._replace(first=(Obj(fn.__self__, text.rpartition(".")[0]), *inner.first))
+            return inner and replace(inner, first=(Obj(fn.__self__, text.rpartition(".")[0]), *inner.first))
         case FunctionType():
             return Inlined(function_source(fn).untyped, (), {})
     call = getattr(type(fn), "__call__", None)  # noqa: B004  # the function itself is needed
@@ -88,10 +91,10 @@ def _referenced(source: FunctionSource) -> Iterator[Any]:
     """The objects that the names and attributes in the function stand for, as far as they are known."""
     for node in ast.walk(source.node):
         try:
-            if isinstance(node, ast.Name):
-                yield source.lookup(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                owner = source.lookup(node.value.id)
-                yield attribute(owner, node.attr)
+            match node:
+                case ast.Name():
+                    yield source.lookup(node.id)
+                case ast.Attribute(value=ast.Name(id=owner)):
+                    yield attribute(source.lookup(owner), node.attr)
         except (KeyError, AttributeError, RuntimeError):
             continue

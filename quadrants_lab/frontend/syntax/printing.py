@@ -2,26 +2,24 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from quadrants_lab.frontend.diagnostics import names_in
+from quadrants_lab.frontend.diagnostics import id_of, names_in
 from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.values import Lit, Num, Obj, Value
+from quadrants_lab.frontend.values.values import Obj, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """The id of a value in a text, and its format specification."""
+class Part:
+    """A part of a text: its letters, or the ``id`` of a value with its format specification."""
 
-    id: int
-    spec: str = ""
-
-
-Part = str | Slot
+    text: str
+    id: int | None = None
 
 
 def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -36,16 +34,16 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
             ends[k.arg] = value.value
     evaluated = [_argument(cx, node) for node in call.args]  # all of them, before a list among them is shown
     pieces = [p for show in evaluated for p in show()]
-    parts = _merged([*_separated(pieces, ends["sep"]), ends["end"]])
-    specs = tuple(p.spec for p in parts if isinstance(p, Slot))
+    parts = _merged([*_separated(pieces, ends["sep"]), Part(ends["end"])])
+    specs = tuple(p.text for p in parts if p.id is not None)
     cx.at(call)
-    shown = tuple(p.id if isinstance(p, Slot) else p for p in parts)
+    shown = tuple(p.text if p.id is None else p.id for p in parts)
     cx.b.add(N.Print(cx.b.fresh(), shown, specs if any(specs) else ()))
     return Obj(None)
 
 
 def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:
-    return [part for n, piece in enumerate(pieces) for part in ([separator] * (n > 0) + piece)]
+    return [part for n, piece in enumerate(pieces) for part in ([Part(separator)] * (n > 0) + piece)]
 
 
 def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
@@ -68,11 +66,11 @@ def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
     """The parts as the message of an assert and the ids of the values that fill it."""
     text, ids = "", []
     for p in parts:
-        if isinstance(p, Slot):
-            text += f"{{:{p.spec}}}" if p.spec else "{}"
+        if p.id is not None:
+            text += f"{{:{p.text}}}" if p.text else "{}"
             ids.append(p.id)
         else:
-            text += p.replace("{", "{{").replace("}", "}}")
+            text += p.text.replace("{", "{{").replace("}", "}}")
     return text, tuple(ids)
 
 
@@ -83,7 +81,7 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
     is told from where it stands, in any part of the condition, if it still has the value that it had there."""
     rows, frame, block = cx.exprs, cx.frame, cx.b.stmts
     found: dict[str, Value | None] = {}
-    variables: dict[str, tuple[ast.Name, Value]] = {}
+    variables: dict[str, tuple[Any, Value]] = {}
     targets = [part.target for part in ast.walk(test) if isinstance(part, ast.comprehension)]
     bound = {name.id for name in names_in(*targets)}
 
@@ -93,8 +91,8 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
         text, always = ast.unparse(node), cx.b.stmts is block
         if always:
             found.setdefault(text, None)  # before the numbers in its subscripts
-        elif isinstance(node, ast.Name) and node.id in frame.env:
-            variables.setdefault(text, (node, frame.env[node.id]))
+        elif (name := id_of(node)) in frame.env:
+            variables.setdefault(text, (node, frame.env[name]))
         value = rows[type(node)](cx, node)
         if always and found[text] is None:
             found[text] = value
@@ -107,8 +105,9 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
         for text, (node, was) in variables.items():
             if text not in found and frame.env.get(node.id) is was:
                 found[text] = cx.name(node)
-        shown: list[list[Part]] = [[f"{text} = ", Slot(v.id)] for text, v in found.items() if isinstance(v, Num)]
-        return [" (with ", *_separated(shown, ", "), ")"] if shown else []
+        numbers = ((text, v.id) for text, v in found.items() if v is not None and v.id is not None)
+        shown = [[Part(f"{text} = "), Part("", id)] for text, id in numbers]
+        return [Part(" (with "), *_separated(shown, ", "), Part(")")] if shown else []
 
     return value, parts
 
@@ -157,7 +156,7 @@ def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:
     out: list[Part] = []
     count = 0
     for plain, name, spec, _ in fields:
-        out.append(plain)
+        out.append(Part(plain))
         if name is None:
             continue
         node = named.get(name or str(count))
@@ -173,31 +172,31 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
     ``{a: 1, b: 2}``. The specification applies to each number."""
     if isinstance(value, Obj) and (value.value is None or isinstance(value.value, str)):
         try:
-            return [format(str(value.value), spec)]
+            return [Part(format(str(value.value), spec))]
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
     if value.brackets is not None:
         begin, end = value.brackets
-        pieces = ([before, *_shown(cx, part, node, spec)] for before, part in value.printed(cx))
-        return [begin, *_separated(pieces, ", "), end]
+        pieces = ([Part(before), *_shown(cx, part, node, spec)] for before, part in value.printed(cx))
+        return [Part(begin), *_separated(pieces, ", "), Part(end)]
     number = value.number(cx, node)
-    if cx.static and isinstance(number, Lit):
-        return [format(number.value, spec)]
+    if cx.static and number.constant is not None:
+        return [Part(format(number.constant, spec))]
     cx.at(node)
     shown = cx.num(number)
     try:
         format(1.5 if shown.type.is_float else 1, spec)
     except ValueError as e:
         raise cx.fail("QL1206", node, spec=spec, what=f"{e}; the value is {shown.type}") from None
-    return [Slot(shown.id, spec)]
+    return [Part(spec, shown.id)]
 
 
 def _merged(parts: list[Part]) -> list[Part]:
     """The parts with adjacent texts merged, and without empty ones."""
     out: list[Part] = []
     for p in parts:
-        if isinstance(p, str) and out and isinstance(out[-1], str):
-            out[-1] += p
-        elif p != "":
+        if p.id is None and out and out[-1].id is None:
+            out[-1] = Part(out[-1].text + p.text)
+        elif p.id is not None or p.text:
             out.append(p)
     return out

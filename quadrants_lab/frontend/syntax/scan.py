@@ -48,9 +48,14 @@ def _statements(body: Sequence[Any], into: Any = (ast.If, ast.For, ast.While)) -
             yield from _statements((*s.body, *s.orelse), into)
 
 
+def _first(kind: type[ast.stmt], body: Sequence[ast.stmt], into: Any = (ast.If, ast.For, ast.While)) -> Any:
+    """The first of the `_statements` of this kind; None if there is none."""
+    return next((s for s in _statements(body, into) if isinstance(s, kind)), None)
+
+
 def has_break(body: Sequence[ast.stmt]) -> bool:
     """Whether the body of a loop has a break of this loop."""
-    return any(isinstance(s, ast.Break) for s in _statements(body, ast.If))
+    return _first(ast.Break, body, ast.If) is not None
 
 
 def has_read_element(body: Sequence[ast.stmt], name: str) -> bool:
@@ -61,15 +66,19 @@ def has_read_element(body: Sequence[ast.stmt], name: str) -> bool:
 
 def first_return(body: Sequence[ast.stmt]) -> ast.Return | None:
     """The first return statement in the body, at any depth."""
-    return next((s for s in _statements(body) if isinstance(s, ast.Return)), None)
+    found: ast.Return | None = _first(ast.Return, body)
+    return found
 
 
 def always_returns(body: Sequence[ast.stmt]) -> bool:
     """Whether every path through the body ends in a return; loops are taken as if they did not return."""
-    return any(
-        isinstance(s, ast.Return) or (isinstance(s, ast.If) and always_returns(s.body) and always_returns(s.orelse))
-        for s in body
-    )
+    for s in body:
+        match s:
+            case ast.Return():
+                return True
+            case ast.If() if always_returns(s.body) and always_returns(s.orelse):
+                return True
+    return False
 
 
 def is_own(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:

@@ -29,7 +29,7 @@ class Space:
     def dtype(self) -> DType:
         """The dtype of the indices: i32 if all bounds are, and if the number of trips, where it is known, fits."""
         bounds = [*(b for axis in self.axes for b in axis), *([] if self.step is None else [self.step])]
-        narrow = all(i32.holds(b.value) if isinstance(b, Lit) else b.type is i32 for b in bounds)
+        narrow = all(b.is_within(i32) for b in bounds)
         if narrow and self.trips is not None:
             narrow = i32.holds(len(self.trips))
         return i32 if narrow else i64
@@ -64,7 +64,7 @@ class Space:
     def id(self, cx: Context, bound: Num | Lit) -> int:
         """The id of a bound cast to the dtype of the indices."""
         t = self.dtype
-        return cx.to(Lit(bound.value, bound.node, dtype=t) if isinstance(bound, Lit) else bound, t)
+        return cx.to(bound.typed(t), t)
 
 
 def space_of(cx: Context, node: ast.For, value: Value) -> Space:
@@ -95,8 +95,8 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
     axes: list[tuple[Num | Lit, Num | Lit]] = []
     for k in range(mem.ndim):
         first, size = mem.offset[k] if mem.offset else 0, cx.extent(mem.buffer, k)
-        assert isinstance(size, Lit) or not first  # offsets are of fields, whose sizes are known
-        axes.append((Lit(first, node.iter), Lit(size.value + first, size.node) if isinstance(size, Lit) else size))
+        # offsets are of fields, whose sizes are known
+        axes.append((Lit(first, node.iter), Lit(size.constant + first, size.node) if first else size))
     return tuple(axes)
 
 
@@ -116,8 +116,8 @@ def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     t = cx.type_of(number)
     if t.is_float:
         cx.warn("QL1902", node.iter, dtype=t)
-    if isinstance(number, Lit):
-        return Lit(int(number.value), number.node)
+    if number.constant is not None:
+        return Lit(int(number.constant), number.node)
     cx.at(node.iter)
     if t.is_float:
         return cx.num(number, i32)

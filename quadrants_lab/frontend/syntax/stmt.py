@@ -6,7 +6,7 @@ from collections.abc import Callable
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.funcs import return_values
-from quadrants_lab.frontend.syntax.printing import message, telling, text_parts
+from quadrants_lab.frontend.syntax.printing import Part, message, telling, text_parts
 from quadrants_lab.frontend.syntax.returns import early_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values.arith import tested, truth
@@ -39,10 +39,10 @@ def _assert(cx: Context, node: ast.Assert) -> None:
     that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
     value, reads = telling(cx, node.test)
     cond = truth(cx, tested(cx, value, node.test), node.test)
-    parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
+    parts = [Part(ast.unparse(node.test))] if node.msg is None else text_parts(cx, node.msg)
     if not cx.options.asserting and "__qd_asserts__" not in cx.frame.source.fn.__globals__:
         return
-    if all(isinstance(p, str) for p in parts):
+    if all(p.id is None for p in parts):
         parts += reads()
     text, args = message(parts)
     cx.at(node)
@@ -86,9 +86,10 @@ def _with(cx: Context, node: ast.With) -> None:
     body = cx.frame.source.node.body
     if section == "stream_parallel" and node in body:
         for other in body:
-            is_text = isinstance(other, ast.Expr) and isinstance(other.value, ast.Constant)
-            if not isinstance(other, (ast.With, ast.Pass)) and not is_text:
-                raise cx.fail("QL1214", other)
+            match other:
+                case ast.With() | ast.Pass() | ast.Expr(value=ast.Constant()):
+                    continue
+            raise cx.fail("QL1214", other)
     cx.stmts(node.body)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from quadrants_lab.frontend.library import tiles
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.tile import Outer, Slab, Tile, of_threads, use_blocks
+from quadrants_lab.frontend.values.tile import Outer, Tile, of_threads, use_blocks
 from quadrants_lab.frontend.values.values import Mem, Num, Tuple, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
@@ -21,8 +21,8 @@ def inlined(cx: Context, node: Any, fn: Any, *args: Value) -> None:
 def write(cx: Context, place: Any, value: Value, node: ast.expr, source: ast.expr) -> None:
     """Assigns a tile to a tile or to rows and columns of memory, or these to a tile."""
     to, of = place.tile, value.tile
-    tile, slab, fn = (of, place, tiles.store) if to is None else (to, value, tiles.load)
-    if tile is not None and isinstance(slab, Slab) and not slab.is_column and not slab.is_row:
+    tile, slab, fn = (of, place.slab, tiles.store) if to is None else (to, value.slab, tiles.load)
+    if tile is not None and slab is not None and not slab.is_column and not slab.is_row:
         inlined(cx, node, fn, tile.mem, slab.mem, Tuple(slab.at), *slab.rows, *slab.columns)
     elif to is not None and of is not None and of.size == to.size:
         use_blocks(cx, node)
@@ -42,7 +42,7 @@ def update(cx: Context, place: Value, op: type, value: Value, node: ast.stmt, so
     if op is ast.Sub:
         a = cx.b.op("neg", a)
     use_blocks(cx, source)
-    if isinstance(b, Slab):
+    if b.slab is not None:
         args = (Num(a, dtype), b.mem, Tuple(b.at), *b.rows, *b.columns)
         inlined(cx, source, tiles.add_outer_of_row, tile.mem, *args)
     else:

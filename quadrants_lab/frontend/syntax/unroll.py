@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -78,7 +77,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     if (found := value.entries(cx)) is not None:
         return found
     try:
-        known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
+        known = _python(cx, value, node)
         text = name_of(node)
         return tuple(cx.wrap(v, f"{text}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
@@ -88,9 +87,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
     """What `Context.python` returns for a space that is small enough to be unrolled."""
-    space = value.space if isinstance(value, V.Grouped) else value
-    axes = space.axes if isinstance(space, V.NdRange) else ()
-    n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in axes)
+    n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in value.axes)
     known = value.python(cx) if n <= MOST_ENTRIES else range(n)
     if isinstance(known, range):  # which may be longer than `len` can say
         check_count(cx, (known.stop - known.start) // known.step, node)
@@ -107,17 +104,15 @@ def unpacked(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]
 def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
     """Binds a static loop variable, or unpacks the value into several."""
     if isinstance(target, ast.Name):
-        if isinstance(value, V.Lit):
-            value = replace(value, node=target)
         if value.token is not None:
             kept = V.PASSED if value.fixed == V.PASSED else V.STATIC_VARIABLE
             value = value.with_parts(value.parts, fixed=kept)
         elif value.is_number:
-            value = replace(value, fixed=V.STATIC_VARIABLE)  # type: ignore[type-var]  # numbers are data classes
+            value = value.pinned(V.STATIC_VARIABLE, target)
         cx.frame.env[target.id] = value
         return
     parts = value.entries(cx)
-    targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    targets = getattr(target, "elts", [])
     if parts is None or len(parts) != len(targets):
         got = count(1 if parts is None else len(parts), "value")
         raise cx.fail("QL1412", target, got=got, want=count(len(targets) or 1, "name"))

@@ -203,8 +203,8 @@ def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:
         cond = truth(cx, value, node.operand)
         cx.at(node)
         return Num(cx.b.op("not", cond), u1)
-    if isinstance(value, Lit) and not (op is ast.Invert and isinstance(value.value, float)):
-        return Lit(_UNARY[op](value.value), node, dtype=value.dtype)
+    if (known := value.constant) is not None and not (op is ast.Invert and type(known) is float):
+        return Lit(_UNARY[op](known), node, dtype=value.dtype)
     t = promote(cx.type_of(value), cx.type_of(value))
     cx.at(node)
     if op is ast.UAdd:
@@ -248,8 +248,9 @@ def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
 def _construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
     number = cx.argument(call, 0, x)
     cx.at(call)
-    if not isinstance(number, Lit) or dtype is u1:
+    known = number.constant
+    if known is None or dtype is u1:
         return cx.num(number, dtype)
-    if dtype.is_int and isinstance(number.value, float):
-        raise cx.fail("QL1615", call, dtype=dtype, text=number.value)
-    return Num(cx.const(cx.fit(number, dtype, asked=True) if dtype.is_int else number.value, dtype), dtype)
+    if dtype.is_int and type(known) is float:
+        raise cx.fail("QL1615", call, dtype=dtype, text=known)
+    return Num(cx.const(cx.fit(number, dtype, asked=True) if dtype.is_int else known, dtype), dtype)

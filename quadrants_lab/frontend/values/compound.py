@@ -50,6 +50,9 @@ class _Numbers(_Tree):
     def numbers(self, cx: Lowering, node: ast.expr) -> Any:
         return self
 
+    def pinned(self, why: str, node: ast.AST | None = None) -> Any:
+        return replace(self, fixed=why)  # type: ignore[type-var]  # its kinds are data classes
+
 
 @dataclass(slots=True, eq=False)
 class Matrix(_Numbers):
@@ -96,7 +99,7 @@ class Matrix(_Numbers):
 
     def _at(self, cx: Lowering, cell: Cell, node: ast.expr) -> Any:
         """The element at an index: of those that it may be, the one that is selected at run time."""
-        if not any(isinstance(k, Num) for k in cell):
+        if not computed(cell):
             return self.elements[flat(cell, self.shape)]
         if self.is_shared and self.elements[0].own and temps_are_own(self.elements, cell, cx.span(node)):
             return cx.frame.env[self.elements[0].own]._at(cx, cell, node)
@@ -135,11 +138,16 @@ class Matrix(_Numbers):
 def temps_are_own(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
     """Whether the parallel loop that shares these numbers changes them by assignments at its own index alone, of which
     ``cell`` is one: then no other iteration reaches the element."""
-    if not temps[0].iteration <= {k.id for k in cell if isinstance(k, Num)}:
+    if not temps[0].iteration <= {k.id for k in computed(cell)}:
         return False
     for temp in temps:
         temp.reduced = temp.reduced or (OWN, span)
     return all(temp.reduced[0] == OWN for temp in temps)
+
+
+def computed(cell: Cell) -> list[Num]:
+    """The parts of the index that are computed at run time."""
+    return [k for k in cell if isinstance(k, Num)]
 
 
 def flat(where: Any, shape: tuple[int, ...]) -> int:
@@ -210,8 +218,10 @@ class Struct(_Numbers):
     def labels(self) -> Iterable[str]:
         return (f".{name}" for name in self.members)
 
+    names = property(lambda self: tuple(self.members))
+
     def fits(self, new: Value) -> bool:
-        return isinstance(new, Struct) and list(new.members) == list(self.members)
+        return bool(new.names == self.names)
 
     def printed(self, cx: Lowering) -> Iterable[tuple[str, Any]]:
         return ((f"{name}: ", member) for name, member in self.members.items())
@@ -227,7 +237,7 @@ class Tuple(Value, tuple[Any, ...]):
     """A tuple of values. It has no numbers of its own: no local carries those in it."""
 
     words = "a tuple"
-    holds = True
+    holds = is_object = True
     brackets = ("(", ")")
     has_items = True
     parts = property(lambda self: self)
@@ -280,12 +290,10 @@ class View(Tuple):
 
 class Container(_Tree):
     """The answers of a list or dict that the kernel makes. A change makes one of other entries with the same ``token``.
-    ``copied`` is a list or dict of Python with its entries; ``keys`` are what its entries are found by."""
+    ``keys`` are what its entries are found by."""
 
     __slots__ = ()
-    kind: str
-    is_local = holds = True
-    copied: Any
+    is_local = holds = is_object = True
     keys: Any
 
     def describe(self) -> str:

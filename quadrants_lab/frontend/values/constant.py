@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sized
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import field
 from itertools import product
 from typing import Any
 
@@ -23,7 +24,7 @@ class Obj(Value):
 
     raw: Any
     text: str = ""
-    is_alias = True
+    is_alias = is_object = True
 
     @property
     def value(self) -> Any:
@@ -37,6 +38,8 @@ class Obj(Value):
     @property
     def snode(self) -> Any:
         return self.value if getattr(self.value, "__qd_snode__", False) is True else None
+
+    is_space = property(lambda self: self.snode is not None)
 
     def describe(self) -> str:
         if self.value is None or isinstance(self.value, str):
@@ -75,6 +78,9 @@ class Obj(Value):
             raise cx.fail("QL1409", node, name=self.text)
         raise cx.fail("QL1406", node, what=self.describe())
 
+    def identity(self) -> Any:
+        return self.value
+
     def python(self, cx: Lowering) -> Any:
         return self.value
 
@@ -99,7 +105,7 @@ class Range(Value):
     end: Value
     step: Value | None
     words = "a range"
-    is_alias = True
+    is_alias = is_space = True
 
     def python(self, cx: Lowering) -> range:
         ends = (self.begin, self.end) if self.step is None else (self.begin, self.end, self.step)
@@ -110,15 +116,19 @@ class Range(Value):
 class NdRange(Value):
     """``qd.ndrange``: begin and end of each axis, and the order in which a serial loop nests the axes."""
 
-    axes: tuple[tuple[Value, Value], ...]
-    order: tuple[int, ...]
+    axes: tuple[tuple[Value, Value], ...] = field()
+    order: tuple[int, ...] = field()
     words = "an ndrange"
-    is_alias = True
+    is_alias = is_space = True
 
     def python(self, cx: Lowering) -> Any:
-        axes = [range(b.python(cx), e.python(cx)) for b, e in self.axes]
-        places = [self.order.index(k) for k in range(len(axes))]
-        return tuple(tuple(at[k] for k in places) for at in product(*(axes[k] for k in self.order)))
+        return tuple(points([range(b.python(cx), e.python(cx)) for b, e in self.axes], self.order))
+
+
+def points(axes: Sequence[range], order: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The indices in a box, the last axis of ``order`` fastest."""
+    places = [order.index(k) for k in range(len(axes))]
+    return (tuple(at[k] for k in places) for at in product(*(axes[k] for k in order)))
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +138,7 @@ class Grouped(Value):
     space: Value
     words = "a grouped loop"
     is_alias = True
+    axes = property(lambda self: self.space.axes)
 
     def python(self, cx: Lowering) -> Any:
         return self.space.python(cx)

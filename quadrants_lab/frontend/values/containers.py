@@ -47,7 +47,7 @@ def _found(value: Value, token: object) -> Any:
     return next((held for held in _lists(value) if held.token is token), None)
 
 
-def current(cx: Context, value: Container) -> Any:
+def current(cx: Context, value: Value) -> Any:
     """The list as the locals hold it now; ``value`` may have been read before it changed."""
     return next((v for held in cx.frame.env.values() if (v := _found(held, value.token)) is not None), value)
 
@@ -59,7 +59,7 @@ def live(cx: Context, value: Value) -> Any:
         return value
     if (renewed := value.renewed()) is not value:
         return renewed
-    now = value if value.token is None else current(cx, value)  # type: ignore[arg-type]  # lists and dicts have a token
+    now = value if value.token is None else current(cx, value)
     old, parts = value.parts, [live(cx, part) for part in now.parts]
     if len(parts) == len(old) and all(p is q for p, q in zip(parts, old, strict=True)):
         return value
@@ -87,7 +87,7 @@ def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str
         env[n] = _exchanged(env[n], old.token, new)
 
 
-def check_one_name(cx: Context, value: Container, node: ast.AST, shared: bool = False) -> None:
+def check_one_name(cx: Context, value: Value, node: ast.AST, shared: bool = False) -> None:
     """Raises QL1423 if two locals may hold the list, or one twice. The variable of a static loop over a list does not
     count, unless the list is ``shared`` by the iterations of a parallel loop."""
     found = [
@@ -245,7 +245,7 @@ def _entries(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
     return found
 
 
-def call_method(cx: Context, node: ast.Call, name: str, before: Container, args: Sequence[Value], text: str) -> Value:
+def call_method(cx: Context, node: ast.Call, name: str, before: Value, args: Sequence[Value], text: str) -> Value:
     """``a.append(x)`` and the like: Python's own method, on the entries."""
     old = current(cx, before)
     known, spread = METHODS[old.kind][name]
@@ -253,8 +253,8 @@ def call_method(cx: Context, node: ast.Call, name: str, before: Container, args:
     for k in range(min(known, len(given))):
         given[k] = cx.known(given[k], "QL1508", node.args[k])
     if spread and given:
-        same = isinstance(given[0], Dict)
-        given[0] = given[0].members if same else _entries(cx, given[0], node.args[0])
+        same = given[0].kind == old.kind
+        given[0] = given[0].copied if same else _entries(cx, given[0], node.args[0])
     items: Any = old.copied
     try:
         result = getattr(items, name)(*given)
@@ -303,7 +303,7 @@ def inserted(cx: Context, target: ast.expr, held: Callable[[ast.expr], Value], v
     if not isinstance(target, ast.Subscript) or named is None or named.token is None:
         return False
     old = held(target.value)
-    if not isinstance(old, Dict):
+    if old.kind != "dict":
         return False
     old, key = current(cx, old), key_of(cx, target)
     if key in old.members:

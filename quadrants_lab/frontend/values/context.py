@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import chain, count
 from threading import get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -81,7 +81,8 @@ class Frame:
     spans: dict[ast.AST, Span] = field(default_factory=dict)  # found so far: unrolled code meets a node many times
 
 
-class LoopConfig(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
     """What `qd.loop_config` says about the next loop; 0 and False where it says nothing."""
 
     serialize: bool = False
@@ -399,10 +400,10 @@ class Context:
         """The id of the number cast to ``dtype``."""
         return value.to(self, dtype)
 
-    def fit(self, lit: V.Lit, dtype: DType, asked: bool = False) -> Any:
+    def fit(self, lit: V.Number, dtype: DType, asked: bool = False) -> Any:
         """The literal's value in a dtype that the program ``asked`` for, or that is its default; error QL1402 if an
         integer is out of range."""
-        value = lit.value
+        value = lit.constant
         if dtype.is_int and not dtype.holds(value):
             wider = next((t for t in (i64, u64) if t.holds(value)), None)
             why = "the dtype that is asked for" if asked else "a literal has the dtype default_ip"
@@ -414,10 +415,7 @@ class Context:
 
     def num(self, value: V.Number, dtype: DType | None = None) -> V.Num:
         """The number as an SSA value, cast to ``dtype`` if that is given."""
-        dtype = dtype or self.type_of(value)
-        if isinstance(value, V.Num) and value.type is dtype:
-            return value
-        return V.Num(self.to(value, dtype), dtype)
+        return value.num(self, dtype)
 
     def own(self, value: V.Value, node: ast.expr) -> V.Num:
         """A new variable that holds the value, which must be a number."""

@@ -10,10 +10,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import name_of, suggestion
+from quadrants_lab.frontend.diagnostics import entries_of, is_none, name_of, suggestion
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import containers, matrix, values as V
-from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.steps import Child, Elements, Step
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
@@ -29,10 +29,11 @@ class Local(V.Value):
     step at an index that is computed at run time: to one number, or to several where iterations share the local."""
 
     name: str
-    whole: V.Value
+    whole: Any
     steps: tuple[Step, ...]
     value: V.Value | None
     base: V.Value
+    is_variable = True
 
     def held(self, cx: Context, node: ast.expr) -> V.Value:
         found: V.Value = self.steps[-1].take(cx, self.base, node) if self.value is None else self.value
@@ -49,7 +50,7 @@ class Local(V.Value):
         return after  # type: ignore[no-any-return]
 
 
-Place = V.Value  # a `Local` for a variable or a part of one; what lies in memory is not loaded
+Place = Any  # a `Local` for a variable or a part of one; what lies in memory is a value that is not loaded
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
@@ -72,8 +73,8 @@ def variable(name: str, value: V.Value) -> Local:
 
 def read(cx: Context, node: ast.expr) -> V.Value:
     """The value of a subscript or attribute."""
-    place = locate(cx, node)
-    return place.held(cx, node).load(cx, node)
+    value: V.Value = locate(cx, node).held(cx, node)
+    return value.load(cx, node)
 
 
 # --- subscripts -------------------------------------------------------------------------------------------------
@@ -106,9 +107,13 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
     _check_axes(cx, node, base.text, len(parts), base.ndim)
     found: list[tuple[V.Num, ...]] = []
     for k, p in enumerate(parts):
-        if isinstance(p, ast.Slice) and (p.lower is None or p.upper is None or p.step is not None):
-            raise cx.fail("QL1511", p)
-        ends: Any = (p.lower, p.upper) if isinstance(p, ast.Slice) else (p,)
+        match p:
+            case ast.Slice(lower=ast.expr() as lower, upper=ast.expr() as upper, step=None):
+                ends = [lower, upper]
+            case ast.Slice():
+                raise cx.fail("QL1511", p)
+            case _:
+                ends = [p]
         numbers = [_index(cx, e, k, base.text, cx.expr(e)) for e in ends]
         if numbers[0].constant is not None and numbers[0].constant < 0:
             raise cx.fail("QL1503", ends[0], k=k, text=base.text, back=-numbers[0].constant)
@@ -120,10 +125,10 @@ def _slab(cx: Context, base: V.Mem, node: ast.Subscript) -> V.Slab:
 
 def _whole_tile(cx: Context, base: Place, value: V.Tile, node: ast.Subscript) -> Place:
     """``t[:]``, the tile itself."""
-    p = node.slice
-    if not isinstance(p, ast.Slice) or (p.lower, p.upper, p.step) != (None, None, None):
-        raise cx.fail("QL1512", node)
-    return value
+    match node.slice:
+        case ast.Slice(lower=None, upper=None, step=None):
+            return value
+    raise cx.fail("QL1512", node)
 
 
 def _matrix_part(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Subscript) -> Place | None:
@@ -149,17 +154,10 @@ def _viewed_element(cx: Context, base: Place, value: V.Struct, node: ast.Subscri
 
 _SUBSCRIPTS: dict[type, Callable[[Context, Place, Any, ast.Subscript], Place | None]] = {
     V.Mem: _mem_element,
-    V.StructMem: lambda cx, base, value, node: _struct_element(value, element_index(cx, node, value.fields[0])),
+    V.StructMem: lambda cx, base, value, node: value.element(element_index(cx, node, value.fields[0])),
     V.Matrix: _matrix_part, V.Element: _matrix_part, V.List: _entry, V.Dict: _entry, V.Struct: _viewed_element,
     V.Tile: _whole_tile,
 }  # fmt: skip
-
-
-def _struct_element(mem: V.StructMem, index: tuple[int, ...]) -> V.Struct:
-    return V.Struct(mem.type, {
-        name: V.Element(m, index) if isinstance(m, V.Mem) else _struct_element(m, index)
-        for name, m in mem.members.items()
-    })
 
 
 def _slice(cx: Context, node: Any) -> slice:
@@ -175,15 +173,15 @@ def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
     slice."""
     if isinstance(node.slice, ast.Slice):
         return base.item(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
-    code = "QL1513" if isinstance(base, V.Obj) and not isinstance(base.value, dict) else "QL1508"
+    code = "QL1508" if base.captured is None or isinstance(base.captured, dict) else "QL1513"
     index = cx.known(cx.expr(node.slice), code, node.slice, what=base.describe(), text=name_of(node.value))
     return base.item(cx, index, repr(index), node)
 
 
 def indices(node: ast.Subscript) -> list[ast.expr]:
     """The expressions between the brackets; an empty list for ``[None]``."""
-    parts: list[ast.expr] = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return [] if len(parts) == 1 and isinstance(parts[0], ast.Constant) and parts[0].value is None else parts
+    parts = entries_of(node.slice)
+    return [] if len(parts) == 1 and is_none(parts[0]) else parts
 
 
 def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, ...]:
@@ -203,8 +201,8 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
         at = cx.index(number)
         if base.clamp:
             ids.append(_clamped(cx, at, cx.extent(base.buffer, k)))
-        elif first and isinstance(at, V.Num):
-            t = at.type if i32.holds(first) else i64
+        elif first and at.constant is None:
+            t = cx.type_of(at) if i32.holds(first) else i64
             ids.append(cx.b.op("sub", cx.to(at, t), cx.const(first, t)))
         else:
             ids.append(cx.to(at, cx.type_of(at)))
@@ -244,6 +242,17 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
     if t.is_float:
         raise cx.fail("QL1502", node, dtype=t, k=k, text=text)
     return number
+
+
+def given_index(cx: Context, call: ast.Call, value: V.Value, ndim: int, params: str) -> list[V.Number]:
+    """The numbers of an index of ``ndim`` axes, which is the second argument of a call."""
+    node, parts = argument_node(call, 1), value.entries(cx)
+    parts = (value,) if parts is None else parts
+    if len(parts) != ndim:
+        what = f"takes {ndim} indices, {len(parts)} given"
+        raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params=params)
+    text = ast.unparse(call.args[0])
+    return [_index(cx, node, k, text, part.load(cx, node)) for k, part in enumerate(parts)]
 
 
 def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Elements:
@@ -318,7 +327,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         return method
     base = locate(cx, node.value)
     value = base.held(cx, node.value)
-    if isinstance(value, V.Lit) and value.member is not None:
+    if value.member is not None:
         value = V.Obj(value.member, name_of(node.value))
     found = _OWNERS[type(value)](cx, base, value, node) if type(value) in _OWNERS else None
     if found is None:
@@ -393,23 +402,10 @@ def _struct_mem_member(cx: Context, base: Place, value: V.StructMem, node: ast.A
     member = value.members.get(name)
     if member is not None:
         return member
-    if name in _STRUCT_MEMBERS:
-        return _STRUCT_MEMBERS[name](cx, value, node)
+    if name in _OF_STRUCTS:
+        return _MEMBERS[name](cx, value, node)
     cure = f"it has {', '.join([*value.members, 'shape', 'grad'])} and the elements"
     raise _no_attribute(cx, node, value.text, value.members, cure)
-
-
-def _struct_grad(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.StructMem:
-    """The struct field of the gradients of those members that have one."""
-    members: dict[str, Any] = {}
-    for name, m in value.members.items():
-        if isinstance(m, V.StructMem):
-            members[name] = _struct_grad(cx, m, node)
-        elif m.buffer.grad:
-            members[name] = _grad(cx, m, node)
-    if not members:
-        raise cx.fail("QL1507", node, text=value.text, what="gradient", which="grad")
-    return V.StructMem(value.type, members, f"{value.text}.grad")
 
 
 def _mem_member(cx: Context, place: Place, base: V.Mem, node: ast.Attribute) -> V.Value:
@@ -423,19 +419,19 @@ def _mem_member(cx: Context, place: Place, base: V.Mem, node: ast.Attribute) -> 
     raise _no_attribute(cx, node, base.text, _MEMBERS, cure)
 
 
-def _shape(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
-    if base.buffer.shape is None:
-        return V.Shape(base.buffer, base.ndim)
-    return V.Tuple(cx.extent(base.buffer, k, node) for k in range(base.ndim))
+def _shape(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
+    mem = base.fields[0]
+    if mem.buffer.shape is None:
+        return V.Shape(mem.buffer, mem.ndim)
+    return V.Tuple(cx.extent(mem.buffer, k, node) for k in range(mem.ndim))
 
 
-def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
-    """The gradient or dual of a field or ndarray."""
-    name = getattr(base.buffer, node.attr)
-    if not name:
+def _derivative(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
+    found = base.derivative(cx, node.attr)
+    if found is None:
         what = "gradient" if node.attr == "grad" else "dual"
         raise cx.fail("QL1507", node, text=base.text, what=what, which=node.attr)
-    return V.Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry, base.clamp)
+    return found
 
 
 def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
@@ -447,17 +443,12 @@ def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     return V.Obj(getattr(base.python(cx), "snode", None), f"{base.text}.snode")
 
 
-_MEMBERS: dict[str, Callable[[Context, V.Mem, ast.Attribute], V.Value]] = {
-    "shape": _shape, "grad": _grad, "dual": _grad, "fill": _method, "snode": _snode, "parent": _method,
+_MEMBERS: dict[str, Callable[[Context, Any, ast.Attribute], V.Value]] = {
+    "shape": _shape, "grad": _derivative, "dual": _derivative, "fill": _method, "snode": _snode, "parent": _method,
     "get_scalar_field": _method,
     "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }  # fmt: skip
-_STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Value]] = {
-    "shape": lambda cx, base, node: _shape(cx, base.fields[0], node),
-    "grad": _struct_grad,
-    "fill": _method,
-    "parent": _method,
-}
+_OF_STRUCTS = ("shape", "grad", "dual", "fill", "parent")  # those that a field of structs has, too
 _OWNERS: dict[type, Callable[[Context, Place, Any, ast.Attribute], Place | None]] = {
     V.Mem: _mem_member, V.StructMem: _struct_mem_member, V.Struct: _struct_member, V.Matrix: _matrix_member,
     V.Element: _matrix_member, V.List: _container_member, V.Dict: _container_member, V.Obj: _attribute,

@@ -8,7 +8,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.compound import matrix_of
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Tuple, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Number, Tuple, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -17,15 +17,14 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype
     4294967295. Without ``dtype`` they are cast to their common one; if all are literals they stay literals."""
     if dtype is not None:
         return Matrix(shape, tuple(cx.num(e, dtype) for e in elements))
-    nums = [e for e in elements if isinstance(e, Num)]
-    if not nums:
-        lits: Sequence[Any] = elements
-        kinds = {type(e.value) for e in lits}
-        wide = next((e.dtype for e in lits if e.dtype is not None), None)
+    known = [e.constant for e in elements]
+    if None not in known:
+        kinds = {*map(type, known)}
+        wide = next((e.dtype for e in elements if e.dtype is not None), None)
         if len(kinds) > 1 or wide is not None:
             kind = float if float in kinds else int
-            elements = [Lit(kind(e.value), e.node, dtype=wide) for e in lits]
-    elif len(nums) < len(elements) or any(n.type is not nums[0].type for n in nums):
+            elements = [Lit(kind(e.constant), e.node, dtype=wide) for e in elements]
+    else:
         t = cx.common_dtype(*elements)
         elements = [cx.num(e, t) for e in elements]
     return Matrix(shape, tuple(elements))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from quadrants_lab.frontend.values.compound import Matrix, Tuple, position
-from quadrants_lab.frontend.values.number import Num
+from quadrants_lab.frontend.values.compound import Matrix, Struct, Tuple, position
+from quadrants_lab.frontend.values.number import Num, id_of
 from quadrants_lab.frontend.values.value import Leaf, Lowering, Value
 from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.record import dataclass
@@ -21,7 +22,7 @@ class _Memory(Value):
 
     __slots__ = ()
     text: str
-    is_alias = True
+    is_alias = is_space = True
 
     def describe(self) -> str:
         mem = self.fields[0]
@@ -58,6 +59,15 @@ class Mem(_Memory):
         """The number of indices of an element."""
         return self.buffer.ndim - len(self.element_shape)
 
+    def element(self, index: tuple[int, ...]) -> Element:
+        """Its element at the index, not loaded."""
+        return Element(self, index)
+
+    def derivative(self, cx: Lowering, which: str) -> Mem | None:
+        """Its "grad" or "dual"; None if it has none."""
+        name, text = getattr(self.buffer, which), f"{self.text}.{which}"
+        return replace(self, buffer=cx.buffers[name], text=text) if name else None
+
     def structure(self) -> Any:
         return self.static_key
 
@@ -79,6 +89,16 @@ class StructMem(_Memory):
     def fields(self) -> tuple[Mem, ...]:
         return tuple(field for member in self.members.values() for field in member.fields)
 
+    def element(self, index: tuple[int, ...]) -> Struct:
+        """Its element at the index, not loaded."""
+        return Struct(self.type, {name: member.element(index) for name, member in self.members.items()})
+
+    def derivative(self, cx: Lowering, which: str) -> StructMem | None:
+        """The field of structs of the "grad" or "dual" of those members that have one; None if none has."""
+        found = {name: member.derivative(cx, which) for name, member in self.members.items()}
+        members: Any = {name: made for name, made in found.items() if made is not None}
+        return StructMem(self.type, members, f"{self.text}.{which}") if members else None
+
 
 @dataclass(slots=True, eq=False)
 class Element(Leaf):
@@ -95,7 +115,7 @@ class Element(Leaf):
         """The entries at these indices as a matrix of this shape; one entry if ``shape`` is ()."""
         cx.at(node)
         picked = [
-            Element(self.mem, self.index, tuple(k.id if isinstance(k, Num) else cx.const(k, i32) for k in cell))
+            Element(self.mem, self.index, tuple(id_of(cx, k, i32) for k in cell))
             for cell in cells
         ]
         return Matrix(shape, tuple(picked)) if shape else picked[0]
@@ -104,8 +124,7 @@ class Element(Leaf):
         yield from self.cells(cx, node).pairs(cx, new, node) if self.shape else Leaf.pairs(self, cx, new, node)
 
     def cells(self, cx: Lowering, node: ast.expr) -> Any:
-        """The entries of an element of a matrix field, one by one."""
-        return self.pick(cx, product(*map(range, self.shape)), self.shape, node)
+        return self.pick(cx, product(*map(range, self.shape)), self.shape, node) if self.shape else self
 
     def load(self, cx: Lowering, node: ast.expr) -> Num | Matrix:
         cx.at(node)

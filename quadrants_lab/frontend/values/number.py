@@ -1,13 +1,16 @@
 """Numbers: those that the kernel computes, literals, arguments, and locals that iterations share.
 
 `Num` and `Lit` are numbers that are loaded. Both have a dtype (``dtype_in``: a literal without one has default_ip,
-default_fp or u1), are cast (``to``: the id of the number in a dtype) and serve as an index or a loop bound
-(``as_index``: narrow dtypes as i32, u32 as i64).
+default_fp or u1), are cast (``to``: the id of the number in a dtype; ``num``: an SSA value of it) and serve as an index
+or a loop bound (``as_index``: narrow dtypes as i32, u32 as i64). A literal is one whose ``constant`` is not None; it
+alone may have a ``dtype``, which ``typed`` sets, and a ``node``. ``is_within``: a literal that the dtype holds, or a
+number of this dtype.
 """
 
 from __future__ import annotations
 
 import ast
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
@@ -23,9 +26,10 @@ from quadrants_lab.ir.types import DType, convert, i32, i64, u1, u32, u64
 class Num(Leaf):
     """An SSA value."""
 
-    id: int
-    type: DType
+    id: int = field()
+    type: DType = field()
     fixed: str = ""
+    dtype = node = None
     is_number = is_held = True
     is_local = property(lambda self: not self.fixed)
 
@@ -35,11 +39,23 @@ class Num(Leaf):
     def number(self, cx: Lowering, node: ast.expr) -> Num:
         return self
 
+    def pinned(self, why: str, node: ast.AST | None = None) -> Num:
+        return Num(self.id, self.type, why)
+
     def dtype_in(self, options: CompileOptions) -> DType:
         return self.type
 
     def to(self, cx: Lowering, dtype: DType) -> int:
         return self.id if self.type is dtype else cx.b.op("cast", self.id, type=dtype)
+
+    def num(self, cx: Lowering, dtype: DType | None) -> Num:
+        return self if dtype is None or dtype is self.type else Num(self.to(cx, dtype), dtype)
+
+    def typed(self, dtype: DType) -> Num:
+        return self
+
+    def is_within(self, dtype: DType) -> bool:
+        return self.type is dtype
 
     def as_index(self, cx: Lowering) -> Num:
         return self if self.type.bits == 64 else cx.num(self, i64 if self.type is u32 else i32)
@@ -48,8 +64,7 @@ class Num(Leaf):
 @dataclass(slots=True, eq=False)
 class Lit(Leaf):
     """A number that is known at compile time. It gets a dtype where it becomes an operand: ``dtype``, which extents
-    beyond i32 have and what is computed with them, else default_ip or default_fp. ``member``: the member of an
-    enumeration whose number it is."""
+    beyond i32 have and what is computed with them, else default_ip or default_fp."""
 
     value: Any  # bool, int or float
     node: ast.AST | None = None
@@ -64,6 +79,9 @@ class Lit(Leaf):
 
     def number(self, cx: Lowering, node: ast.expr) -> Lit:
         return self
+
+    def pinned(self, why: str, node: ast.AST | None = None) -> Lit:
+        return replace(self, fixed=why, node=node or self.node)
 
     def dtype_in(self, options: CompileOptions) -> DType:
         kind = type(self.value)
@@ -82,6 +100,16 @@ class Lit(Leaf):
         result: int = cx.b.add(N.Const(cx.b.fresh(), dtype, number))
         cx.b.span = span
         return result
+
+    def num(self, cx: Lowering, dtype: DType | None) -> Num:
+        t = dtype or self.dtype_in(cx.options)
+        return Num(self.to(cx, t), t)
+
+    def typed(self, dtype: DType) -> Lit:
+        return Lit(self.value, self.node, dtype=dtype)
+
+    def is_within(self, dtype: DType) -> bool:
+        return dtype.holds(self.value)
 
     def as_index(self, cx: Lowering) -> Lit:
         number = int(self.value)
@@ -128,6 +156,11 @@ class Temp(Leaf):
 
 
 Number = Num | Lit
+
+
+def id_of(cx: Lowering, index: Any, dtype: DType) -> int:
+    """The id of an index: a constant of the dtype, or what has an id."""
+    return cx.const(index, dtype) if isinstance(index, int) else index.id  # type: ignore[no-any-return]  # an int
 
 
 @dataclass(slots=True, eq=False)

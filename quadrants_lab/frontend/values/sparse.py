@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.number import Index
+from quadrants_lab.frontend.values.number import Index, id_of
 from quadrants_lab.frontend.values.values import Mem
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -51,7 +51,7 @@ def activity_slot(cx: Context, node: Any, index: Sequence[int], below: Any) -> A
     at, rank = node.find([Index(cx, i) for i in index], below)
     types = cx.b.types
     buffer = activity_buffer(cx, node)
-    most = rank.id if isinstance(rank, Index) else cx.const(rank, buffer.dtype)
+    most = id_of(cx, rank, buffer.dtype)
     return ActivitySlot(buffer, tuple(i.id for i in at), cx.b.cast(most, buffer.dtype) if types[most] else most)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.frontend.values.compound import Cell, Matrix, candidates
+from quadrants_lab.frontend.values.compound import Cell, Matrix, candidates, computed
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.number import Num
 from quadrants_lab.frontend.values.value import Value
@@ -46,7 +46,7 @@ class Elements:
 
     cells: tuple[Cell, ...]
     shape: tuple[int, ...]
-    is_dynamic = property(lambda self: any(isinstance(k, Num) for k in self.cells[0]))
+    is_dynamic = property(lambda self: bool(computed(self.cells[0])))
 
     @property
     def index(self) -> Cell:
@@ -73,7 +73,7 @@ class Elements:
         if not self.is_dynamic and not other.is_dynamic:
             return not {*self.cells}.isdisjoint(other.cells)
         pairs = zip(self.index, other.index, strict=False) if self.is_dynamic and other.is_dynamic else ()
-        return all(isinstance(k, Num) or isinstance(n, Num) or k == n for k, n in pairs)
+        return all(k == n or computed((k, n)) for k, n in pairs)
 
     def filled(self, number: Any) -> Any:
         """A part that is this number everywhere."""

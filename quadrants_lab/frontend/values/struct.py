@@ -89,18 +89,19 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
         return _as_matrix(cx, value, want, node)
     if value.is_number:
         return Struct(want, {name: as_type(cx, value, t, node) for name, t in want.members.items()})
-    if not isinstance(value, Struct) or list(value.members) != list(want.members):
+    if value.names != tuple(want.members):
         raise cx.fail("QL1417", node, what=value.describe(), target=f"a struct of {', '.join(want.members)}")
-    return Struct(want, {name: as_type(cx, value.members[name], t, node) for name, t in want.members.items()})
+    parts = zip(value.children(), want.members.items(), strict=True)
+    return Struct(want, {name: as_type(cx, part, t, node) for part, (name, t) in parts})
 
 
 def as_annotated(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
     """What a func takes or returns, or a local gets, cast to its annotation: a dtype is that of each element of a
     matrix."""
-    if not isinstance(declared, DType) or not isinstance(value, Matrix):
+    if not value.shape or not isinstance(declared, DType):
         return as_type(cx, value, declared, node)
     cx.at(node)
-    return matrix.cast(cx, value, declared)
+    return matrix.cast(cx, value, declared)  # type: ignore[arg-type]  # what has a shape is a matrix
 
 
 def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
@@ -109,9 +110,9 @@ def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
 
 def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
     shape = tuple(want.shape)
-    found = matrix.number_or_matrix(cx, value, node, uncast=True)
-    if not isinstance(found, Matrix) and None not in shape:
+    found: Any = matrix.number_or_matrix(cx, value, node, uncast=True)
+    if not found.shape and None not in shape:
         found = Matrix(shape, (found,) * math.prod(shape))
-    if not isinstance(found, Matrix) or not _fits(found.shape, shape):
+    if not _fits(found.shape, shape):
         raise cx.fail("QL1417", node, what=found.describe(), target=Matrix(shape, ()).describe())
     return matrix.cast(cx, found, want.dtype)

@@ -20,7 +20,7 @@ SUBGROUP = 32  # threads of a subgroup, on every backend
 def use_blocks(cx: Lowering, node: ast.expr) -> None:
     """Marks the parallel loop around as one that uses blocks; QL1712 outside of parallel loops."""
     if not cx.block_threads:
-        raise cx.fail("QL1712", node, text=ast.unparse(node.func if isinstance(node, ast.Call) else node))
+        raise cx.fail("QL1712", node, text=ast.unparse(getattr(node, "func", node)))
     cx.uses_blocks = True
     cx.at(node)
 
@@ -109,6 +109,7 @@ class Slab(_NoNumber):
     columns: tuple[Num, ...]
     words = "a slice of an array"
     cure = "load it into a tile, t[:] = a[i:j, k:l]; a column a[i:j, k] is a number in each thread"
+    slab = property(lambda self: self)
     is_column = property(lambda self: len(self.columns) == 1)
     is_row = property(lambda self: len(self.rows) == 1)
 
@@ -143,4 +144,4 @@ class Outer(_NoNumber):
 
 def is_place(place: Value) -> bool:
     """Whether an assignment to the place is a tile's."""
-    return place.tile is not None or isinstance(place, Slab)
+    return place.tile is not None or place.slab is not None

@@ -31,7 +31,7 @@ def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt:
 
 def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local, or a part of it."""
-    if isinstance(place.whole, V.Container):
+    if place.whole.token is not None:
         held = containers.current(cx, place.whole)
         check_not_shared(cx, held, node, place.name)
         replaced: Any = _replaced(cx, held, place.steps, value, source, stmt, place.name)
@@ -57,7 +57,7 @@ def assign_local(cx: Context, name: str, value: Any) -> None:
 def write(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local or a part of it, or stores to memory. ``node`` is the target, ``source`` the expression of the
     value, ``stmt`` the whole statement."""
-    if isinstance(place, Local):
+    if place.is_variable:
         write_local(cx, place, value, node, source, stmt)
     else:
         store(cx, place, value, node, source, stmt)
@@ -89,7 +89,7 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
     it. Returns whether the place is such an element, and the loop changes the local in no other way."""
     base: Any = place.base
     step = place.steps[-1] if place.steps else None
-    if not isinstance(base, V.Matrix) or step is None or not step.is_dynamic:
+    if step is None or not step.is_dynamic:
         return False
     temps: Any = base.elements
     if not temps_are_own(temps, step.cells[0], cx.span(stmt)):
@@ -124,19 +124,19 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
     change, here the argument is a copy."""
     frame, name = cx.frame, place.name
     copied = not frame.source.typed and name in frame.source.parameters and name not in frame.references
-    if copied and isinstance(frame.env[name], (V.Matrix, V.Struct)):
+    if copied and frame.env[name].children():
         raise cx.fail("QL1616", node, name=name, func=frame.source.name)
 
 
-def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
+def in_memory(cx: Context, place: Place, node: ast.expr) -> Place:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
     if place.is_memory:
         return place
-    if isinstance(place, V.Slab):
+    if place.slab is not None:
         place.number(cx, node)
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, V.Tuple):
+    if place.holds and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
-    if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):
+    if isinstance(node, ast.Attribute) and place.id is None and not place.children():
         raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
     root = owner_of(node)
     name = name_of(root)
@@ -183,7 +183,7 @@ def atomic(
     """Emits ``place op= value`` on memory, an atomic for each number; returns the old value."""
     old = []
     warned = False
-    target = in_memory(cx, place, node)
+    target = in_memory(cx, place, node).cells(cx, source)
     for cell, number in target.pairs(cx, value, source):
         t = cell.mem.buffer.dtype
         check_atomic(cx, op, t, stmt)
@@ -201,8 +201,6 @@ def atomic(
         else:
             old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, amount), t))
     _activate(cx, target)
-    if isinstance(target, V.Element) and target.shape:
-        return V.Matrix(target.shape, tuple(old))
     return target.with_leaves(old)  # type: ignore[no-any-return]
 
 
@@ -233,7 +231,7 @@ def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node:
     happens if the argument was not a place."""
     if before.token is not None:
         containers.hand_back(cx, before, after, node)
-    elif isinstance(place, Local):
+    elif place.is_variable:
         write_local(cx, place, after, node, node, stmt)
     elif place.is_memory:
         for (cell, number), was in zip(place.pairs(cx, after, node), before.leaves(), strict=True):
@@ -246,7 +244,7 @@ def reduce(
     cx: Context, op: str, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST
 ) -> V.Value:
     """Accumulates into a local of the kernel that all iterations share; returns the old value."""
-    if isinstance(place.whole, V.Container):
+    if place.whole.token is not None:
         containers.check_one_name(cx, place.whole, node, shared=True)
     elif place.steps:
         _check_not_copy(cx, place, node)
@@ -256,10 +254,11 @@ def reduce(
             amount = _amount(cx, op, temp, number, source, stmt)
             old.append(_reduce(cx, op, temp, amount, node, stmt))
         return place.value.with_leaves(old)  # type: ignore[no-any-return]
-    whole, last = place.base, place.steps[-1]
-    if op not in _NEUTRAL or not last.is_dynamic or not isinstance(whole, V.Matrix):
+    whole: Any = place.base
+    last: Any = place.steps[-1]
+    if op not in _NEUTRAL:
         raise cx.fail("QL1508", node)
-    first: Any = whole.elements[0]
+    first = whole.elements[0]
     t: DType = first.buffer.dtype
     target = last.filled(first)
     nothing = cx.const(convert(_NEUTRAL[op], t), t)
@@ -307,7 +306,7 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
     return V.Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 
 
-def set_flag(cx: Context, temp: V.Temp, value: V.Lit, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+def set_flag(cx: Context, temp: V.Temp, value: Any, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a constant to a local of the kernel that all iterations share, the same one wherever the loop changes the
     local: it does not matter which iteration is the last."""
     family = f"= {value.value!r}"
@@ -362,7 +361,7 @@ def loss_of(source: DType, target: DType) -> str:
 def name_values(cx: Context, value: V.Value, name: str) -> None:
     """Names the statements that have just computed the numbers of the local ``name`` after them."""
     names = value.leaf_names(name)
-    wanted = {leaf.id: name for leaf, name in zip(value.leaves(), names, strict=True) if isinstance(leaf, V.Num)}
+    wanted = {leaf.id: name for leaf, name in zip(value.leaves(), names, strict=True) if leaf.id is not None}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
         if isinstance(last, N.Value) and last.id in wanted and not last.name:
             last.name = wanted[last.id]

@@ -24,9 +24,11 @@ class Value:
                 around the place where it was made
     is_number   whether it is a number that is loaded
     is_held     whether a local holds it as numbers of its own: a number, a matrix, a struct, a list, a dict
+    id          of the SSA value that it is, if it is one
     constant    the number that it is, if that is known at compile time
     shape       of a vector or matrix
     is_local    whether a name with this value is a local variable, which can be assigned
+    is_variable  whether it is a place, a local variable or a part of one
     is_shared   whether it belongs to a local that all iterations of a parallel loop share
     is_alias    whether it is nothing that a running kernel computes, so that a local or the result of a func is another
                 name for it: an object of Python, a field, a range
@@ -36,10 +38,17 @@ class Value:
     length      what Python's ``len`` says of it
     has_items   whether it has an `item`
     holds       whether it is a list, dict or tuple, which holds values
+    kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
     fields      the fields of a field or ndarray: one, or those of the members of structs
+    names       of the members of a struct
+    member      the member of an enumeration whose number it is
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
     snode       the node of a layout that it is
+    axes        of an ndrange, begin and end of each
     tile        the tile that it is, memory that a variable owns
+    slab        the slice of an array of which a tile is loaded
+    is_object   whether Python has an object for all of it: it is captured, or a list, dict or tuple
+    is_space    whether a loop can go over it: a field, an ndarray, a range, an ndrange, a node
     static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
                 can decide on it; with the same key the recursion would not end
     """
@@ -49,11 +58,15 @@ class Value:
     words = ""
     brackets: Any = None
     token: object = None
+    kind = ""
+    copied: Any = None
     depth: int = 0
     is_number = is_held = False
+    id: Any = None
     constant: Any = None
     shape: Any = ()
     is_local: Any = False
+    is_variable = False
     is_shared: Any = property(lambda self: any(leaf.is_shared for leaf in self.leaves()))
     is_alias = False
     is_memory: Any = False
@@ -65,8 +78,14 @@ class Value:
     holds = False
     fields: Any = ()
     captured: Any = None
+    names: Any = ()
+    member: Any = None
     snode: Any = None
+    axes: Any = ()
     tile: Any = None
+    slab: Any = None
+    is_object = False
+    is_space: Any = False
 
     def describe(self) -> str:
         """The value in words, for messages."""
@@ -140,12 +159,21 @@ class Value:
         """The part that a `steps.Step` leads to, not loaded; of a local, a part of the local."""
         return step.take(cx, self, node)  # type: ignore[no-any-return]
 
+    def cells(self, cx: Lowering, node: ast.expr) -> Any:
+        """The value with the entries of elements of matrix fields one by one."""
+        return self.map(lambda leaf: leaf.cells(cx, node))
+
     def held(self, cx: Lowering, node: ast.expr) -> Value:
         """The value of a place, not loaded: of a local what it holds, of all other values itself."""
         return self
 
     def with_parts(self, parts: Iterable[Value], **changed: Any) -> Any:
         """The list, dict or tuple with these entries in place of its own, and other attributes as ``changed`` says."""
+        return self
+
+    def pinned(self, why: str, node: ast.AST | None = None) -> Any:
+        """A number, matrix or struct whose name cannot be assigned, as ``why`` says; other values as they are.
+        ``node``: the place of a literal from now on."""
         return self
 
     def renewed(self) -> Value:
@@ -174,6 +202,10 @@ class Value:
         """The entries that ``print`` shows between `brackets`, each with the text before it."""
         return (("", entry) for entry in self.entries(cx) or ())
 
+    def identity(self) -> Any:
+        """What the operator ``is`` compares: the captured object; of other values themselves, which are no objects."""
+        return self
+
     def python(self, cx: Lowering) -> Any:
         """The Python object that a compile-time value stands for; TypeError for a value of the running kernel."""
         raise TypeError(self.describe())
@@ -193,6 +225,9 @@ class Leaf(Value):
 
     def leaf_names(self, name: str) -> Iterator[str]:
         return iter((name,))
+
+    def cells(self, cx: Lowering, node: ast.expr) -> Any:
+        return self
 
     def structure(self) -> Any:
         return "a number"

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from quadrants_lab.autodiff.diagnostics import GradientWarning, warn, warning
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError
-from quadrants_lab.ir.show import show
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, inputs_of, saved
 from quadrants_lab.runtime.check.flow import follow
@@ -113,12 +112,9 @@ def _makes_nonfinite(record: LaunchRecord) -> bool:
 
 def _raise(why: Cause) -> NoReturn:
     """Raises the cause as an error, with the iteration and the operands in its first line."""
-    where = [f"launch {why.launch}"] if why.launch else []
-    where += [f"kernel {why.kernel}"] if why.kernel else []
-    where += [f"iteration {', '.join(map(str, why.iteration))}"] if why.iteration else []
-    where += [f"{name} = {show(value)}" for name, value in why.values]
+    where = ", ".join(filter(None, (why.where, why.operands)))
     label = (Label(why.at, why.label),) if why.at is not None else ()
-    raise QuadrantsAssertionError(f"{why.says} ({', '.join(where)})", code="QL0424", labels=label, help=why.help)
+    raise QuadrantsAssertionError(f"{why.says} ({where})", code="QL0424", labels=label, help=why.help)
 
 
 def _lost(name: str, why: Cause) -> GradientWarning:

@@ -62,17 +62,7 @@ class Verdict:
     @property
     def good(self) -> bool:
         """Whether something agrees with the gradient and nothing contradicts it."""
-        return self.level == "good"
-
-    @property
-    def badge(self) -> str:
-        """The verdict in a word: right, wrong, NaN, zero, not differentiable, noisy."""
-        return LOOKS[self.found][0]
-
-    @property
-    def level(self) -> str:
-        """How bad it is: "good", "bad", or "warning" where nothing can be said."""
-        return LOOKS[self.found][1]
+        return LOOKS[self.found][1] == "good"
 
     @property
     def telling(self) -> Move | None:
@@ -136,10 +126,12 @@ class Card:
 
     @property
     def badge(self) -> str:
+        """The verdict in a word: right, wrong, NaN, zero, not differentiable, noisy."""
         return LOOKS[self.found][0]
 
     @property
     def level(self) -> str:
+        """How bad it is: "good", "bad", or "warning" where nothing can be said."""
         return LOOKS[self.found][1]
 
     @property

@@ -20,9 +20,11 @@ from quadrants_lab.runtime.arguments.keys import Named, Reads, state, weak_reads
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
+    from quadrants_lab.autodiff.explain import Note
     from quadrants_lab.backends.launch import Executable
     from quadrants_lab.errors import Given
     from quadrants_lab.frontend.fingerprint import Snapshot
+    from quadrants_lab.ir.sizeexpr import SizeExpr
     from quadrants_lab.passes.pipeline import Trace
 
 LARGE = 1000  # statements; machine code for a larger kernel takes a second or more
@@ -110,6 +112,16 @@ class Bindings(Mapping[str, Any]):
         return len(self._fields)
 
 
+@dataclass(frozen=True, slots=True)
+class NaiveStacks:
+    """What `naive_stack_bytes` works out of a gradient once. ``stacks``: for each the bytes of an element, its size,
+    and the key of its value's scope; ``home``: this key of each value; ``unrolled``: keys of unrolled loops."""
+
+    stacks: tuple[tuple[int, SizeExpr, tuple[int, int]], ...]
+    home: dict[int, tuple[int, int]]
+    unrolled: tuple[tuple[int, int], ...]
+
+
 @dataclass(slots=True)
 class Compiled:
     """``lowered``: the front end's result; ``kernel``: the IR of the machine code; ``returns``: its "ret" buffers."""
@@ -130,6 +142,8 @@ class Compiled:
     shared: SharedStages | None = None
     cached: str = ""  # what the disk cache of IR did: "" where it has no key, else "asked", "stored" or "loaded"
     named: tuple[Callable[[], Any], ...] = ()  # weak references to what it was compiled for, see `let_go`
+    naive: NaiveStacks | None = None  # once somebody has asked for sizes, and so the next
+    notes: list[Note] | None = None  # why values need no stack
 
     @property
     def reads(self) -> Reads:

@@ -65,6 +65,8 @@ def cached_kernel(
         first, fingerprint = "", None
     if first and (found := _found(first, source, specs, how, options, session)) is not None:
         return found
+    if (first or session.cache.folder is None) and hasattr(session.backend, "will_load"):
+        session.backend.will_load()
     with importing():
         from quadrants_lab.runtime.compile.compile import compile_kernel
 

@@ -20,7 +20,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.walk import types_of
 from quadrants_lab.runtime.compile.compile import forward_ir
-from quadrants_lab.runtime.compile.compiled import Compiled
+from quadrants_lab.runtime.compile.compiled import Compiled, NaiveStacks
 
 
 @deeply_recursive
@@ -28,27 +28,36 @@ def bytes_before(compiled: Compiled, depths: Sequence[int], live: Live) -> int |
     """Bytes per iteration in flight of a launch with these ``depths`` and the data ``live``, without recomputation,
     packed truth values and narrowed integers; None where a loop's trips are not known, because nothing in it is kept
     and so none were counted."""
-    forward = forward_ir(compiled.lowered.kernel, compiled.options)
-    naive, home = _unreduced(forward)
+    if compiled.naive is None:
+        compiled.naive = _naive(compiled)
+    naive = compiled.naive
     allocas = stack_allocas(compiled.kernel)
-    known = {home.get(s.primal): depth for s, depth in zip(allocas, depths, strict=True)}
-    for loop in unrolled_loops(forward, compiled.options.ad_unroll):
-        known.pop((loop, 0), None)  # a slot holds values of several trips
+    known = {naive.home.get(s.primal): depth for s, depth in zip(allocas, depths, strict=True)}
+    for key in naive.unrolled:
+        known.pop(key, None)  # a slot holds values of several trips
     if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):
         known = {}  # forced depths, and those of segments, are no trip counts
     total = 0
-    for s in stack_allocas(determine_ad_stack_size(naive)):
-        assert s.size is not None
-        depth = known.get(home[s.primal])
+    for nbytes, size, key in naive.stacks:
+        depth = known.get(key)
         if depth is None:
-            if any(isinstance(part, S.SizeCounted) for part in subexpressions(s.size)):
+            if any(isinstance(part, S.SizeCounted) for part in subexpressions(size)):
                 return None
             try:
-                depth = evaluate(s.size, live)
+                depth = evaluate(size, live)
             except KeyError:  # reads an argument that did not matter for the depths, or was freed
                 return None
-        total += depth * s.type.nbytes
+        total += depth * nbytes
     return total
+
+
+def _naive(compiled: Compiled) -> NaiveStacks:
+    forward = forward_ir(compiled.lowered.kernel, compiled.options)
+    kernel, home = _unreduced(forward)
+    sized = [(s, s.size) for s in stack_allocas(determine_ad_stack_size(kernel))]
+    stacks = tuple((s.type.nbytes, size, home[s.primal]) for s, size in sized if size is not None)
+    assert len(stacks) == len(sized)
+    return NaiveStacks(stacks, home, tuple((loop, 0) for loop in unrolled_loops(forward, compiled.options.ad_unroll)))
 
 
 def _unreduced(forward: N.Kernel) -> tuple[N.Kernel, dict[int, tuple[int, int]]]:

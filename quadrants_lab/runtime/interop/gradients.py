@@ -21,17 +21,19 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 from quadrants_lab.errors import render, warn
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor, tensor_memory
 from quadrants_lab.runtime.memory.imported import Imported
 from quadrants_lab.runtime.memory.memory import Memory
 
 
-class Use(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Use:
     """What a kernel does to the gradient of an argument. ``reads``: not only to add to it."""
 
     argument: str

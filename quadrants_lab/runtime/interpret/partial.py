@@ -63,7 +63,7 @@ class Partial:
 
     def _repeat(self, task: int, name: str, index: Lane) -> None:
         """Runs the iterations of the task that may have written the element and have not run yet."""
-        lanes = None if task in self.all else self._writers(task, name, index)
+        lanes = None if task in self.all else self.writers(task, name, index)
         if task in self.all or (lanes is not None and lanes <= self.repeated[task]):
             return
         done = self.repeated[task]
@@ -81,7 +81,7 @@ class Partial:
         else:
             done |= lanes
 
-    def _writers(self, task: int, name: str, index: Lane) -> set[Lane] | None:
+    def writers(self, task: int, name: str, index: Lane) -> set[Lane] | None:
         """The iterations of the task that may write the element; None if that is unknown."""
         if self.accesses is None:
             self.accesses = Accesses(self.kernel)

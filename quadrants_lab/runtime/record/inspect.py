@@ -159,9 +159,10 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
             help="stacks are sized at launch: call .grad(...) first",
         )
     compiled = plan.compiled
-    forward = forward_ir(compiled.lowered.kernel, compiled.options)
-    notes = unstacked(Unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
+    if compiled.notes is None:
+        forward = forward_ir(compiled.lowered.kernel, compiled.options)
+        compiled.notes = unstacked(Unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
     before = bytes_before(compiled, plan.stacks.depths, plan.stacks.last_data())
-    return Sizes(plan.report(), plan.kept(), notes, before, launch, lanes)
+    return Sizes(plan.report(), plan.kept(), compiled.notes, before, launch, lanes)

@@ -146,9 +146,14 @@ class HostPart:
         self.nbytes = self.values.nbytes
         return True
 
-    def absorb(self, part: HostPart) -> None:
+    def absorbs(self, part: Part) -> bool:
+        """Whether `absorb` can take the part, whose elements are among those of this box."""
+        return isinstance(part, HostPart)
+
+    def absorb(self, part: Part) -> None:
         """Takes the values of a part whose elements are among those of this box."""
         assert part.region is not None
+        assert isinstance(part, HostPart)
         within = self._within(part.region)
         if not self.hold.account.short:
             within[...] = part.values.reshape(within.shape)
@@ -164,8 +169,13 @@ class DevicePart:
     this includes the elements between its rows."""
 
     is_lent = False
+    values: Any  # the copy, which is memory of the device
 
-    def __init__(self, memory: HostMirrored, at: int, size: int, region: Region | None, account: Account) -> None:
+    def __init__(
+        self, memory: HostMirrored, at: int, size: int, region: Region | None, account: Account,
+        older: DevicePart | None = None,
+    ) -> None:
+        """``older``: a part that has these elements, from which they are copied. Without one they are the memory's."""
         self.memory = memory
         self.at = at
         self.size = size
@@ -174,7 +184,7 @@ class DevicePart:
         self.is_whole = size == memory.operand.size
         self.hold = account.hold(self.nbytes)
         if not account.short:
-            self.values = memory.save(at, size)
+            self.values = memory.save(at, size) if older is None else older.values.save(at - older.at, size)
 
     def put(self) -> None:
         with self.memory.writing():
@@ -200,6 +210,32 @@ class DevicePart:
 
     def again(self, account: Account) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region, account)
+
+    def cut(self, region: Region, account: Account) -> DevicePart:
+        """A part of those elements of this box."""
+        return DevicePart(self.memory, *span(self.memory.operand.shape, region), region, account, self)
+
+    def shrink(self, region: Region) -> bool:
+        """Gives up the other elements: memory of a device does not shrink."""
+        return False
+
+    def absorbs(self, part: Part) -> bool:
+        """Whether `absorb` can take the part, whose elements are among those of this box."""
+        if isinstance(part, HostPart) and part.region is not None:
+            return span(self.memory.operand.shape, part.region)[1] == part.size
+        return isinstance(part, DevicePart)
+
+    def absorb(self, part: Part) -> None:
+        """Takes the values of a part whose elements are among those of this box."""
+        assert part.region is not None
+        if self.hold.account.short:
+            return
+        at = span(self.memory.operand.shape, part.region)[0] - self.at
+        with self.memory.session.lock:
+            if isinstance(part, HostPart):
+                self.values.put(at, part.values)
+            else:
+                self.values.restore(at, part.values)
 
     def changed(self, account_for: Callable[[int], Account]) -> DevicePart:
         self.hold = account_for(self.nbytes).hold(self.nbytes)

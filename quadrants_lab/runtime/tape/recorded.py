@@ -95,7 +95,7 @@ class Recorded(Launches):
                 raise QuadrantsRuntimeError(
                     f"kernel {kernel} gets a view of {name!r} as argument {argument!r}: the gradient of the view would "
                     f"not be that of {name!r}",
-                    code="QL2124",
+                    code="QL2129",
                     help=f"pass {name!r} itself and an offset, or slice it before the call of {self.function}",
                 )
 

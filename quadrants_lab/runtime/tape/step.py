@@ -15,7 +15,7 @@ from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, Part, box, bytes_of
+from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, Part, box, bytes_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
@@ -236,9 +236,9 @@ class Segment:
         missing = None if region is None else self.missing(memory, region)
         if missing == []:
             return
-        if region is not None and missing is not None and missing != [region] and isinstance(part, HostPart):
+        if region is not None and missing is not None and missing != [region] and not isinstance(part, CellPart):
             others = [(p, p.region) for p in self.changes if p.memory is memory]
-            inside = [p for p, r in others if r is not None and isinstance(p, HostPart) and contains(region, r)]
+            inside = [p for p, r in others if r is not None and contains(region, r) and part.absorbs(p)]
             if len(inside) == sum(r is None or overlap(r, region) for _, r in others):
                 for older in reversed(inside):  # those saved first are put back last
                     part.absorb(older)

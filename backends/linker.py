@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from quadrants_lab.backends._objects import require
 from quadrants_lab.ir.record import dataclass
 
 _WRITE, _ALLOC, _TLS = 1, 2, 0x400  # flags of sections
@@ -21,6 +20,12 @@ _JUMP = b"\xff\x25\0\0\0\0"  # to the address that follows it
 _STUB = 16
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 _RELOCATION = struct.Struct("<QIIq")
+
+
+def require(holds: object, what: str) -> None:
+    """Raises ValueError, which says what is wrong in an object file, unless ``holds``."""
+    if not holds:
+        raise ValueError(f"an object file is wrong about {what}")
 
 
 def usable(machine: str) -> bool:

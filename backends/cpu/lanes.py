@@ -1,27 +1,33 @@
-"""Which tasks run in lanes, and in how many. `backends.cpu.schedule` asks."""
+"""Which tasks run in lanes, and in how many, for `backends.cpu.schedule`; and the functions of values in lanes."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import cache
 from math import prod
+from typing import Any
 
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
+from quadrants_lab.backends._llvm.ops import is_library
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS
-from quadrants_lab.backends.cpu.lanes import vector_loops
+from quadrants_lab.backends.cpu import vector_loops
+from quadrants_lab.backends.lower.expression import Scope, X
+from quadrants_lab.backends.lower.math import CIRCULAR
+from quadrants_lab.backends.lower.rewrite import Site, rewrite
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import f16, f64
+from quadrants_lab.ir.types import DType, f16, f64
 from quadrants_lab.ir.walk import constants, find, types_of, uses, walk
 
 _by_trips = lazily("backends.lower.adstacks.loops", "by_trips")  # a task without adstacks does not load it
 _QUOTIENTS = ("div", "sqrt", "rsqrt")
 _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
-_OTHERS = {N.Random: "draw", N.Control: "control"}  # the rows of other statements in `cost.PRICES`
 _STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
 _MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack has those of all lanes
 _AGGREGATED = 4  # vectors that make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
+_HORNER = 4  # with it loops over sines of f32 and f64 in four vectors take 4 % less time than with 2
 
 
 def lanes_of(
@@ -69,7 +75,7 @@ def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
     """What `ir.traits.Scheduled` calls ``wait``, for a task that runs in so many lanes; 0 where all its groups do.
     Elementary functions round otherwise in lanes, and one by one they take too long to gain."""
     found = loop_of(task)
-    if found is None or any(isinstance(s, N.AdStackAlloca) or is_math(s) for s in walk(task.body)):
+    if found is None or any(find(task.body, N.AdStackAlloca)) or any(map(is_math, walk(task.body))):
         return 0
     one_vector = width(task, vector_bytes)
     prices = _Prices(task, divergence(task.body, [task.indices[-1].id]), (), (), one_vector)
@@ -152,15 +158,15 @@ def hindrance(task: N.Offload) -> str:
     if keeps and any(_reaches(s) for s in walk(block)):
         # the lanes that its stacks have room for depend on the number of threads, and so would its sums
         return "the order of sums into neighbours would depend on the number of threads, since the loop has adstacks"
-    used = uses(block)
+    used, types = uses(block), types_of(block)
     for s in walk(block):
         if not s.lane_safe:
             return "prints come from one iteration at a time"
         if isinstance(s, N.Atomic) and (s.id in used or s.op in ("cas", "exchange") or s.type.kind == "b"):
             return "the value that an atomic returns depends on the order of iterations"
-        if isinstance(s, N.Op) and s.prim == "pow" and not s.type.is_float:
+        if s.prim == "pow" and not types[s.id].is_float:
             return "powers of integers are computed one at a time"
-    return "f16 is computed one at a time" if any(t is f16 for t in types_of(block).values()) else ""
+    return "f16 is computed one at a time" if f16 in types.values() else ""
 
 
 def _divergent_stacks(task: N.Offload, found: Divergence) -> set[int | str]:
@@ -215,62 +221,108 @@ class _Prices:
         for s in block:
             kind = self._kind(s, known)
             if kind:
-                price, cost = PRICES[kind], PRIMS[s.prim].cost if isinstance(s, N.Op) else 1
+                price, cost = PRICES[kind], PRIMS[s.prim].cost if s.prim else 1
                 one += cost * price.alone
                 together += cost * max(price.vector, price.lane * self.lanes)
-            trips = 1.0
-            if isinstance(s, N.For):
-                both = s.begin in known and s.end in known
-                trips = max(0, known[s.end] - known[s.begin]) if both else TRIPS
-            elif isinstance(s, N.While):
-                trips = TRIPS
-            longest, _ = LONGEST[self._trips(s)]
-            at_once = self._at_once(s, known)
+            alone, in_lanes = self._repeats(s, known)
             for inner in s.blocks():
                 x, y = self.of(inner, known)
-                one, together = one + trips * x / at_once, together + longest * trips * y
+                one, together = one + alone * x, together + in_lanes * y
         return one, together
 
     def _kind(self, s: N.Stmt, known: Collection[int]) -> str:
         """The row of `PRICES` for the statement alone, "" where it costs nothing."""
-        divergent = self.found.divergent
-        if isinstance(s, N.Op):
-            if s.id not in divergent:
-                return "shared operation"
-            if s.prim in _QUOTIENTS and s.type.is_float:
-                return "quotient of f64" if s.type.nbytes == 8 else "quotient"
-            if s.prim in _DIVISIONS and not s.type.is_float:
-                by_constant = s.args[1] in known and s.type.nbytes <= 4
-                return "division by a constant" if by_constant else "division of integers"
-            return "function" if is_math(s) else "operation"
-        if isinstance(s, N.Atomic) and s.buffer in self.reduced:
+        rule = _KINDS.get(type(s), "")
+        return rule if isinstance(rule, str) else rule(self, s, known)
+
+    def _operation(self, s: N.Op, known: Collection[int]) -> str:
+        if s.id not in self.found.divergent:
+            return "shared operation"
+        if s.prim in _QUOTIENTS and s.type.is_float:
+            return "quotient of f64" if s.type.nbytes == 8 else "quotient"
+        if s.prim in _DIVISIONS and not s.type.is_float:
+            by_constant = s.args[1] in known and s.type.nbytes <= 4
+            return "division by a constant" if by_constant else "division of integers"
+        return "function" if is_math(s) else "operation"
+
+    def _access(self, s: N.Load | N.Store, known: Collection[int]) -> str:
+        if self.found.divergent.isdisjoint(s.index):
+            return "access of all"
+        return "access in a row" if self._in_a_row(s.index) else "gather"
+
+    def _atomic(self, s: N.Atomic, known: Collection[int]) -> str:
+        if s.buffer in self.reduced:
             return "share"
-        if isinstance(s, N.Access):
-            of_all, row = divergent.isdisjoint(s.index), self._in_a_row(s.index)
-            if not isinstance(s, N.Atomic):
-                return "access of all" if of_all else "access in a row" if row else "gather"
-            if of_all:
-                return "atomic of all"
-            if row and (s.private or s.buffer in self.copied):
-                return "sum in a row"
-            return "plain scatter" if s.private else "scatter"
-        if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
-            return "stack of a lane" if s.stack in self.divergent_stacks else "stack in step"
-        return next((name for kind, name in _OTHERS.items() if isinstance(s, kind)), "")
+        if self.found.divergent.isdisjoint(s.index):
+            return "atomic of all"
+        if self._in_a_row(s.index) and (s.private or s.buffer in self.copied):
+            return "sum in a row"
+        return "plain scatter" if s.private else "scatter"
 
-    def _at_once(self, s: N.Stmt, known: dict[int, int]) -> int:
-        """How many trips of a loop an iteration by itself makes at once, by LLVM's vectoriser."""
-        if not isinstance(s, N.For) or not vector_loops.in_rows(s):
-            return 1
-        trips = known[s.end] - known[s.begin] if s.begin in known and s.end in known else 2 * self.lanes
-        return min(self.lanes, 1 << max(trips, 1).bit_length() - 1)
+    def _slot(self, s: N.AdStackPush | N.AdStackLoadTop, known: Collection[int]) -> str:
+        return "stack of a lane" if s.stack in self.divergent_stacks else "stack in step"
 
-    def _trips(self, s: N.Stmt) -> str:
-        """The row of `LONGEST` for a loop: what decides how many trips an iteration makes."""
-        if isinstance(s, N.For) and not self.irregular.isdisjoint((s.begin, s.end)):
-            return "data"
-        return "break" if isinstance(s, N.While) and s.cond[-1].operands()[0] in self.found.divergent else "known"
+    def _repeats(self, s: N.Stmt, known: dict[int, int]) -> tuple[float, float]:
+        """How often the blocks of a statement run: for one iteration, of which LLVM's vectoriser may make several trips
+        at once, and for one in each lane, which wait for the longest."""
+        if isinstance(s, N.While):
+            parts = s.cond[-1].operands()[0] in self.found.divergent
+            return TRIPS, TRIPS * LONGEST["break" if parts else "known"][0]
+        if not isinstance(s, N.For):
+            return 1, LONGEST["known"][0]
+        count = known[s.end] - known[s.begin] if s.begin in known and s.end in known else None
+        trips = TRIPS if count is None else max(0, count)
+        most = max(2 * self.lanes if count is None else count, 1)
+        at_once = min(self.lanes, 1 << most.bit_length() - 1) if vector_loops.in_rows(s) else 1
+        alike = self.irregular.isdisjoint((s.begin, s.end))
+        return trips / at_once, trips * LONGEST["known" if alike else "data"][0]
 
     def _in_a_row(self, index: tuple[int, ...]) -> bool:
         """Whether the last index is the task's own. A sum with it would lie in a row too, but is not recognised."""
         return index[-1:] == (self.index,) and self.found.divergent.isdisjoint(index[:-1])
+
+
+# what prices a statement, by its class: a row of `cost.PRICES`, or what tells the row
+_KINDS: dict[type, str | Callable[[_Prices, Any, Collection[int]], str]] = {
+    N.Op: _Prices._operation, N.Load: _Prices._access, N.Store: _Prices._access, N.Atomic: _Prices._atomic,
+    N.AdStackPush: _Prices._slot, N.AdStackLoadTop: _Prices._slot, N.Random: "draw",
+    **dict.fromkeys((N.If, N.For, N.While), "control"),
+}  # fmt: skip
+
+
+# --- elementary functions -------------------------------------------------------------------------------------------
+
+
+def lower_lanes(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that elementary functions of values that differ between lanes are calls of functions of the kernel,
+    which are emitted on vectors; others are left to the C library."""
+    divergent: set[int] = set()
+    for task in kernel.tasks:
+        if task.lanes:
+            divergent |= divergence(task.body, [task.indices[-1].id], (), local_arrays(kernel)).divergent
+    if not divergent:
+        return kernel
+    from quadrants_lab.backends.lower.functions import FUNCTIONS
+
+    return rewrite(kernel, {p: _own for p in PRIMS if p in FUNCTIONS}, lambda s: s.id in divergent)
+
+
+def _own(s: Site, *args: X) -> X | None:
+    return s.call(_function(s.prim, s.t), *args) if is_library(s.prim, s.t) else None
+
+
+@cache
+def _function(prim: str, t: DType) -> N.Function:
+    """The function of all devices, except that the C library takes large arguments of circular functions."""
+    from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
+
+    if prim not in CIRCULAR:
+        return function(prim, t)
+    s = Scope(t, False, horner=_HORNER)
+    x = s.b.param(t, "a")
+    with s.b.block() as body:
+        a = X(s.b, x.id)
+        near = FUNCTIONS[prim][0](s, a)
+        (y,) = s.choose(~(a.abs() < NEAR[t]), [t], lambda: [X(s.b, s.b.op(prim, a.id))], lambda: [near])
+        s.b.yield_(y.id)
+    return N.Function(f"{prim}.{t}.lanes", (x,), t, tuple(body))

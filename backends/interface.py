@@ -1,4 +1,5 @@
-"""The differences between devices that the runtime takes into account."""
+"""What every backend hands to the runtime and to the workbench: the differences between devices that the runtime takes
+into account, and the stages of code generation."""
 
 from quadrants_lab.ir.record import dataclass
 
@@ -24,3 +25,29 @@ class Capabilities:
     checks_bounds: bool = False
     pages: bool = False
     slots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The output of one stage of code generation, as every backend's ``stages`` returns it.
+
+    ``ids`` holds, for each line of ``text``, the id of the IR statement that it came from, or -1. ``code_bytes`` is
+    the size of the machine code (0 in other stages). ``instructions`` does not count labels, directives, comments and
+    declarations; ``phis`` are those of them that merge values. ``registers``: the most registers of each kind that a
+    program takes, where the stage knows."""
+
+    name: str
+    text: str
+    ids: tuple[int, ...]
+    instructions: int
+    code_bytes: int = 0
+    phis: int = 0
+    registers: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return len(self.text.encode())
+
+    @property
+    def lines(self) -> int:
+        return len(self.ids)

@@ -1,0 +1,72 @@
+"""Tasks that copy the elements of a box as they are: the runtime moves the bytes of each row (runtime/moves.c).
+
+A kernel that overwrites what its gradient reads has such a task for each array that it keeps (`autodiff.keeps`), and
+its gradient has three. LLVM needs a hundred times as long for a loop as for a call.
+"""
+
+from collections.abc import Sequence
+
+from quadrants_lab.analysis.divergence import counting, divergence
+from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.text import Function
+from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import of_kind
+
+_ARRAYS = ("field", "ndarray", "scratch")  # kinds of memory that has an address, and that all threads share
+_PLACES = ("add", "sub", "mul", "min", "max", "cast")  # the operations that places in a box take
+_OTHERS = (N.Access, N.Uniform, N.Yield)
+
+
+def moves(kernel: N.Kernel, task: N.Offload) -> bool:
+    """Whether the task does nothing but copy a box of elements to another array. Along each axis, both arrays' indices
+    count up with the task's own."""
+    if not all(s.prim in _PLACES or isinstance(s, _OTHERS) for s in task.body):
+        return False
+    accesses = [*of_kind(task.body, N.Access)]
+    if len(accesses) != 2:
+        return False
+    load, store = accesses
+    if not (isinstance(load, N.Load) and isinstance(store, N.Store) and store.value == load.id):
+        return False
+    of, to = kernel.buffers[load.buffer], kernel.buffers[store.buffer]
+    if of.dtype != to.dtype or of.dtype.kind == "b" or of is to or task.lanes or task.colours:
+        return False
+    if any(b.kind not in _ARRAYS or b.order or b.role == "block" for b in (of, to)):
+        return False
+    found = divergence(task.body, [p.id for p in task.indices]).divergent
+    along = [counting(task.body, p.id, found) for p in task.indices]
+    return all(
+        len(s.index) == len(along) and all(i in up for i, up in zip(s.index, along, strict=True)) for s in accesses
+    )
+
+
+def reserve(fn: Function, tasks: Sequence[N.Offload]) -> str:
+    """In the entry: memory for the strides of the boxes that the tasks move: two for each axis but the last."""
+    words = max((2 * len(task.indices) - 2 for task in tasks if task.moves), default=0)
+    return fn.alloca(f"[{words} x i64]") if words else "null"
+
+
+def call(entry: CpuBody, task: N.Offload, box: int, strides: str) -> None:
+    """In the entry, behind the bounds of a task that `moves`: moves the box whose begins and extents are at ``box`` in
+    the frame. ``strides``: what `reserve` returned."""
+    fn = entry.fn
+    entry.open(task.body)
+    for p, (_, begin, _) in zip(task.indices, task.box(), strict=True):
+        entry.define(p.id, p.type, entry.values[begin])
+    at = list[tuple[str, str]]()
+    for s in task.body:
+        if not isinstance(s, N.Access):
+            if not isinstance(s, N.Yield):
+                entry.statement(s)
+            continue
+        buffer = entry.kernel.buffers[s.buffer]
+        nbytes = stride = str(buffer.dtype.nbytes)
+        for axis in reversed(range(1, buffer.ndim)):
+            stride = fn.let(f"mul i64 {stride}, {memory.extent(entry, buffer, axis)}")
+            place = fn.let(f"getelementptr i64, ptr {strides}, i64 {2 * axis - 2 + len(at)}")
+            fn.put(f"store i64 {stride}, ptr {place}")
+        at.append(("ptr", memory.address(entry, buffer, s.index)))
+    of, to = at
+    counts = ("i64", str(len(task.indices))), ("i64", nbytes)
+    fn.call("void", "qd_move", ("ptr", "%frame"), to, of, ("ptr", entry.at(box)), ("ptr", strides), *counts)
