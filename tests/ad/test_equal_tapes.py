@@ -403,36 +403,6 @@ def test_an_equal_run_is_repeated(case: str) -> None:
     assert repeated >= (1 if case in NOT_ALWAYS else RUNS - 2), repeated
 
 
-def test_gradients_of_which_nothing_is_put_back_or_prepared() -> None:
-    """They run as their entries alone, with the numbers of this run."""
-    p, start = Program(), np.array([0.3, 0.7, 1.1, 0.2])
-
-    @qd.kernel
-    def weigh(a: qd.template(), by: qd.f64, i: qd.i32):
-        for _ in range(1):
-            p.loss[None] += by * a[i] * a[i]
-
-    for n in range(RUNS):
-        x = start + 0.1 * n
-        p.x.from_numpy(x)
-        p.y.fill(0)
-        with qd.ad.Tape(p.loss):
-            p.add(p.x, p.y)
-            for i in range(4):
-                weigh(p.x, n if n in OTHER else n + 0.5, i)
-            p.measure()
-        by = n if n in OTHER else n + 0.5
-        np.testing.assert_allclose(p.x.grad.to_numpy(), 2 * by * x + np.sin(2 * x), rtol=1e-12)
-        np.testing.assert_allclose(p.y.grad.to_numpy(), 2 * np.sin(x), rtol=1e-12)
-        assert p.loss.grad[None] == 1.0
-        assert weigh.grad.dispatcher.last is not None
-        if n in OTHER:  # gradients from elsewhere do not stay
-            p.x.grad.fill(7.0)
-            p.measure.grad()
-    (launches,) = p.loss.recordings.values()
-    assert launches.rerun.straight or launches.rerun.capture is not None
-
-
 def test_a_gradient_repeats_the_draws_of_its_run() -> None:
     p = Program()
     for _ in range(RUNS):
