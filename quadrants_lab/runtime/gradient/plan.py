@@ -29,7 +29,7 @@ from quadrants_lab.runtime.observe.observers import Launched
 class GradientPlan:
     """What only the plan of a gradient has. ``forward``: the launch to differentiate; ``stacks``: the sizes of its
     adstacks; ``guard``: tells whether anything has changed since its last launch. ``entry_alone``: under a Tape a
-    launch needs no preparation, so it is only a call of the entry with the numbers among the arguments."""
+    launch is only a call of the entry with the numbers among the arguments."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -37,8 +37,7 @@ class GradientPlan:
         self.forward = ForwardLaunch(plan)
         self.stacks = StackSizes(plan, self.forward.number if self.forward.draws else None)
         self.guard = Guard(self)
-        prepares = self.stacks.vary or self.forward.draws or plan.scratch or self.must_differ is not None
-        self.entry_alone = not (prepares or plan.takes_arrays)
+        self.entry_alone = not (self.stacks.vary or self.forward.draws or plan.scratch or plan.takes_arrays)
 
     def preparation(self) -> Callable[..., bool]:
         """What each launch has to do first: find the buffers that its forward launch kept, evaluate the depths that
