@@ -56,8 +56,8 @@ def task_over(
 
 
 def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
-    """The smallest box with affine ends that has the elements of these accesses, all of one buffer. Along an axis
-    where an index depends on data, the box has the whole axis."""
+    """The smallest box with affine ends that has the elements of these accesses to one buffer. If an index depends on
+    data, the box has the whole axis."""
     found = list(accesses)
     buffer = info.kernel.buffers[found[0].stmt.buffer]
     low: list[S.SizeExpr] = []
