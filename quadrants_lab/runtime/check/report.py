@@ -141,7 +141,7 @@ class Card:
 
     @property
     def others(self) -> list[Cause]:
-        """The causes behind the first one."""
+        """The causes after the first one."""
         return [c for c in (self.verdict.causes if self.verdict else ()) if c is not self.why]
 
     def summary(self) -> str:

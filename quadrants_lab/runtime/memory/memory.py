@@ -70,8 +70,8 @@ THREAD = _Thread()
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: what owns the memory where `array` is not for writing, on GPUs and in pages. ``operand``: what a
-    launch takes, the array or memory of the device. ``foreign``: whether other libraries may write to it, so that
+    ``on_device``: the owner of the memory, on GPUs and in pages, where `array` must not be written. ``operand``: what
+    a launch takes, the array or memory of the device. ``foreign``: other libraries may write to the memory, so that
     ``version`` says nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the
     thread that last made the memory, wrote all of it from Python, or differentiated into it; a Tape sets the
     gradients that its thread owns to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory,
