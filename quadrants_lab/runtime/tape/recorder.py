@@ -58,7 +58,7 @@ class Launches(Keeper):
         self.clear()
 
     def ended(self) -> None:
-        """To be called when something has ended that the recording needs for another run. Reports have its steps."""
+        """Call this when an object has ended that the recording needs for another run. Reports still have its steps."""
         if self.free:
             for part in [part for step in self.leaves() for part in step.changes]:
                 del part.values
@@ -67,7 +67,7 @@ class Launches(Keeper):
     session_ended = ended
 
     def take_up(self) -> bool:
-        """Whether a Tape may record into it, of which there is one at a time, until it is ``free`` again."""
+        """Whether a Tape may record into it. Only one Tape may do so at a time, until it is ``free`` again."""
         try:
             return self.free.pop()  # in one step, for other threads may try, too
         except IndexError:
