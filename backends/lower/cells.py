@@ -174,7 +174,7 @@ class _Task:
 
     def tested(self, s: N.Access) -> bool:
         """Whether the access gives a slot only if the value has a bit that is set: a copy of memory has zeros, too."""
-        return isinstance(s, N.Store) and self.buffers[s.buffer].kind == "scratch"
+        return s.stores and self.buffers[s.buffer].kind == "scratch"
 
     def word(self, s: N.Access, at: X) -> X:
         """The number of a slot, from its word in the table."""
