@@ -321,7 +321,7 @@ class Plan(F.Buffers):
             from quadrants_lab.analysis.accesses import Accesses
 
             info = self.facts.of(Accesses)
-            found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
+            found = [a for a in info.of.values() if a.stmt.buffer == buffer and a.stmt.loads != writes]
             self.footprints[key] = Footprint(info, found, self.signature, self.fields) if found else None
         return self.footprints[key]
 
