@@ -29,8 +29,7 @@ from quadrants_lab.runtime.observe.observers import Launched
 class GradientPlan:
     """What the plan of a gradient has beside what every plan has. ``forward``: the launch whose gradient it is;
     ``stacks``: the sizes of its adstacks; ``guard``: whether anything has changed since its last launch.
-    ``entry_alone``: a launch under a Tape prepares nothing, so that the entry, which takes the numbers among the
-    arguments, is all of it."""
+    ``entry_alone``: under a Tape a launch is the entry alone, which takes the numbers among the arguments."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -38,8 +37,7 @@ class GradientPlan:
         self.forward = ForwardLaunch(plan)
         self.stacks = StackSizes(plan, self.forward.number if self.forward.draws else None)
         self.guard = Guard(self)
-        prepares = self.stacks.vary or self.forward.draws or plan.scratch or self.must_differ is not None
-        self.entry_alone = not (prepares or plan.takes_arrays)
+        self.entry_alone = not (self.stacks.vary or self.forward.draws or plan.scratch or plan.takes_arrays)
 
     def preparation(self) -> Callable[..., bool]:
         """What each launch has to do: find the buffers that its forward launch kept, evaluate the depths that change,
