@@ -11,12 +11,12 @@ from collections.abc import Collection
 from itertools import product
 from math import prod
 
+from quadrants_lab.backends.lower.local_arrays import FEWEST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, uses, walk
 
 _LONG = 64  # selects
-FEWEST = 8  # elements from which on memory is faster than selects
 Place = tuple[int, ...]  # an index along each axis
 Conditions = dict[int, tuple[tuple[int, ...], Place]]  # that an index is a place
 
