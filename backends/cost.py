@@ -66,7 +66,7 @@ def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, 
     known = {**(known or {}), **constants(block)}
     total, exact = 0, True
     for s in block:
-        if isinstance(s, N.Op):
+        if s.prim:
             total += PRIMS[s.prim].cost
         elif type(s) in _KINDS:
             total += int(PRICES[_KINDS[type(s)]].alone)

@@ -67,7 +67,7 @@ def _plain(block: N.Block) -> bool:
     """Whether a block is cheap and has no effect, so that it may run even if no lane takes part."""
     cost = 0
     for s in block[:-1]:
-        if isinstance(s, N.Op) and "@math" not in PRIMS[s.prim].llvm:
+        if s.prim and "@math" not in PRIMS[s.prim].llvm:
             cost += PRIMS[s.prim].cost
         elif not isinstance(s, N.Uniform):
             return False

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.analysis.divergence import counts_up
-from quadrants_lab.backends._llvm import atomics, calls, control, memory, ops
+from quadrants_lab.backends._llvm import calls, control, memory, ops
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import constant, ty
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import lazily
 
 _DIVIDES = ("quot", "rem")
 
@@ -51,7 +52,7 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Builtin: _builtin,
     N.Load: memory.load,
     N.Store: memory.store,
-    N.Atomic: atomics.atomic,
+    N.Atomic: lazily("backends._llvm.atomics", "atomic"),
     N.ThreadExit: lambda b, s: None,  # `control.if_` emits the jump
     N.If: control.if_,
     N.For: control.for_,

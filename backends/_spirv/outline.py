@@ -79,7 +79,7 @@ class Plan:
                 run.local = s.buffer
             elif buffer.kind == "heap":
                 chunk = self.chunks[s.buffer]
-                if run.chunk not in (None, chunk) or (isinstance(s, N.Load) and len(chunk.buffers) > 1):
+                if run.chunk not in (None, chunk) or (s.loads and len(chunk.buffers) > 1):
                     return False
                 run.chunk = chunk
             else:

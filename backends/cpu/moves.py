@@ -27,7 +27,7 @@ def moves(kernel: N.Kernel, task: N.Offload) -> bool:
     if len(accesses) != 2:
         return False
     load, store = accesses
-    if not (isinstance(load, N.Load) and isinstance(store, N.Store) and store.value == load.id):
+    if not (load.loads and isinstance(store, N.Store) and store.value == load.id):
         return False
     of, to = kernel.buffers[load.buffer], kernel.buffers[store.buffer]
     if of.dtype != to.dtype or of.dtype.kind == "b" or of is to or task.lanes or task.colours:

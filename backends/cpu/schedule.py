@@ -163,7 +163,7 @@ def _slice(block: N.Block, number: int, live: set[int]) -> N.Block:
         if isinstance(s, N.If):
             s = map_blocks(s, lambda arm: _slice(arm, number, live))
         acts = any(isinstance(a, N.Write) for b in s.blocks() for a in walk(b))
-        acts = acts or (s.fission == number if isinstance(s, N.Atomic) else isinstance(s, N.Store) and not number)
+        acts = acts or (s.fission == number if isinstance(s, N.Atomic) else s.stores and not number)
         if acts or isinstance(s, N.Yield) or any(i in live for i, _ in s.defs()):
             out.append(s)
             live.update(s.operands())

@@ -11,19 +11,21 @@ Sums at places from data have no such order: see `copies`.
 
 from collections.abc import Mapping
 
-from quadrants_lab.backends._llvm import atomics
 from quadrants_lab.backends._llvm.body import Partial
 from quadrants_lab.backends._llvm.text import Function, constant, ty, variable_type
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f32, f64
 
 MOST = 128  # the most shares of a task
 GRAINS = 4  # the fewest chunks of a share, since combining the lanes of a vector takes time
 _NARROWER = {f64: (), f32: (f32,), f16: (f32, f16)}  # not every system can convert an f64 to f16 in one step
+
+_modify = lazily("backends._llvm.atomics", "modify")  # most tasks reduce nothing
 
 Ordered = Mapping[str, str]  # buffers that a task reduces into in order -> add or mul
 
@@ -74,7 +76,7 @@ class Shares:
             for narrow in _NARROWER[t]:
                 value, wide = fn.let(f"fptrunc {ty(wide).text} {value} to {ty(narrow).text}"), narrow
             self.entry.reach(name, 0)
-            atomics.modify(self.entry, op, t, self.entry.pointer(name), value)
+            _modify(self.entry, op, t, self.entry.pointer(name), value)
 
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
         """Where the shares of a reduction are, and how many there are."""
@@ -103,7 +105,7 @@ def close(b: CpuBody, task: N.Offload) -> None:
         at = fn.let(f"getelementptr inbounds double, ptr {b.word(L.SHARES_AT, 'ptr')}, i64 {share}")
     for name, p in b.partials.items():
         if name not in in_order:
-            atomics.modify(b, p.op, p.dtype, b.pointer(name), _result(b, p))
+            _modify(b, p.op, p.dtype, b.pointer(name), _result(b, p))
             continue
         place = fn.let(f"getelementptr inbounds double, ptr {at}, i64 {in_order.index(name) * MOST}")
         old = fn.let(f"load double, ptr {place}")

@@ -21,7 +21,7 @@ def vectorisable(block: N.Block, in_loop: bool) -> bool:
     for s in walk(block):
         if isinstance(s, _NOT_IN_VECTORS):
             return False
-        if isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm:
+        if s.prim and "@math" in PRIMS[s.prim].llvm:
             return False
         if isinstance(s, N.Atomic) and s.index and not s.private:
             return False

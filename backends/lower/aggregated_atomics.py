@@ -154,7 +154,7 @@ class _Search:
         if v in self.ranges.merged:
             return tuple(m for m in self.ranges.merged[v] if m != v)
         d = self.ranges.defs.get(v)
-        return () if d is None or isinstance(d, N.Load) or self._is_row(d) else d.operands()
+        return () if d is None or d.loads or self._is_row(d) else d.operands()
 
     def _is_row(self, d: N.Stmt) -> bool:
         """Whether the value is the row of a box of iterations with long rows, which neighbouring threads have in

@@ -181,7 +181,7 @@ class _Shared:
 
     def accessed(self, s: N.Stmt, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:
         """The statement in the form that a thread of the group runs."""
-        if isinstance(s, N.Atomic):
+        if s.atomic:
             return met(s)
         if not isinstance(s, N.Access) or s.buffer not in own:
             return s

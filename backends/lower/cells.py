@@ -176,7 +176,7 @@ class _Task:
 
     def tested(self, s: N.Access) -> bool:
         """Whether the access gives a slot only if the value has a set bit: a copy of memory contains zeros, too."""
-        return isinstance(s, N.Store) and self.buffers[s.buffer].kind == "scratch"
+        return s.stores and self.buffers[s.buffer].kind == "scratch"
 
     def word(self, s: N.Access, at: X) -> X:
         """The number of a slot, from its word in the table."""

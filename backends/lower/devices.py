@@ -11,15 +11,17 @@ from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.math import MATH, LowerMath
-from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.nodes import Pass, Random
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.passes import where
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u32, u64
 
 Passes = tuple[Pass, ...]
 
 WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads can exchange on the GPUs that LLVM compiles for
 EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which these threads combine values
+
+lower_random = where(lambda s: isinstance(s, Random), "backends.lower.random", "lower_random")
 
 
 def llvm(math: LowerMath, own: str = "") -> Passes:

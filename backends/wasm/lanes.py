@@ -309,7 +309,7 @@ class _Look(Shape):
         if not moving:
             if isinstance(s, N.Atomic):
                 return self._sum(s)
-            one = isinstance(s, N.Store) and self.varies(value)
+            one = s.stores and self.varies(value)
             return f"iterations write one element of {s.buffer}" if one else ""
         if len(moving) > 1 or s.index[moving[0]] not in self.linear:
             return f"places in {s.buffer} do not follow each other"

@@ -17,11 +17,11 @@ A read in a loop may choose among values that are computed before the loop and c
 table before the loop.
 """
 
-from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.walk import walk
 
+FEWEST = 8  # from so many elements on, memory is faster than selects
 FEWEST_SELECTS = FEWEST - 1  # the fewest selects of a kernel with an array that goes to memory
 _lowered = lazily("backends.lower.local_arrays.rewriter", "lowered")  # most kernels import nothing for arrays
 

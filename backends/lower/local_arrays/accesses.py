@@ -12,12 +12,12 @@ from collections.abc import Collection
 from itertools import product
 from math import prod
 
+from quadrants_lab.backends.lower.local_arrays import FEWEST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, uses, walk
 
 _LONG = 64  # the most selects of an access
-FEWEST = 8  # from so many elements on, memory is faster than selects
 Place = tuple[int, ...]  # an index along each axis
 # by id of a condition: the index, and the place that it equals if the condition holds
 Conditions = dict[int, tuple[tuple[int, ...], Place]]

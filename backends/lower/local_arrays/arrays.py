@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, pairwise, product
 from math import prod
 
-from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST, Group, Place
+from quadrants_lab.backends.lower.local_arrays import FEWEST
+from quadrants_lab.backends.lower.local_arrays.accesses import Group, Place
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1

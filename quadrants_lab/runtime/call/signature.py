@@ -186,8 +186,7 @@ def shape_of(array: Any) -> tuple[int, ...]:
 
 class Footprint:
     """The box of elements of one buffer that some accesses of a kernel touch. ``of``: a function from a launch's
-    arguments to the region; ``everywhere``: along some axis the indices depend on data; ``scalars``: the scalar
-    arguments that the box depends on."""
+    arguments to the region; ``scalars``: the scalar arguments that the box depends on."""
 
     def __init__(
         self, info: Accesses, accesses: Sequence[Access], signature: Signature, fields: Mapping[str, Memory]
@@ -196,9 +195,6 @@ class Footprint:
         from quadrants_lab.analysis.boxes import box_of
 
         self.box = box_of(info, accesses)
-        self.everywhere = any(
-            info.bound(form, low=low) is None for a in accesses for form in a.at for low in (True, False)
-        )
         self.scalars = set[str]().union(*(reads(e)[0] for e in (*self.box.low, *self.box.high)))
         shapes = {name: memory.operand.shape for name, memory in fields.items()}
         ends = list(zip(self.box.low, self.box.high, strict=True))

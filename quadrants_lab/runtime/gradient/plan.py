@@ -93,7 +93,7 @@ class GradientPlan:
                 shared |= {n: met} if met else {}
         added: list[Callable[[], None]] = []
         for n, other in sorted(shared.items()):
-            if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in plan.facts.of(statements)[name]):
+            if any(not s.atomic for name in (other, grads[n]) for s in plan.facts.of(statements)[name]):
                 raise self.aliased(other, grads[n])
             sums = allocate(plan.session, memories[n].dtype, memories[n].operand.shape, memories[n].order)
             added.append(partial(_add, memories[n], sums))

@@ -318,10 +318,10 @@ class Plan(F.Buffers):
         """The elements of the buffer that launches write, or read if not ``writes``; None where they touch none."""
         key = buffer, writes
         if key not in self.footprints:
-            from quadrants_lab.analysis.accesses import Accesses
+            from quadrants_lab.analysis.accesses import accesses_of
 
-            info = self.facts.of(Accesses)
-            found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
+            info = self.facts.of(accesses_of)
+            found = [a for a in info.of.values() if a.stmt.buffer == buffer and a.stmt.loads != writes]
             self.footprints[key] = Footprint(info, found, self.signature, self.fields) if found else None
         return self.footprints[key]
 

@@ -385,7 +385,7 @@ class Launches(Keeper):
                 writes.append(write)
                 if footprint is not None:
                     write.region = common(footprint.of(args), tracked.regions)
-                    write.scattered = footprint.everywhere and not self.recomputes
+                    write.scattered = footprint.box.everywhere and not self.recomputes
         into, cost, hold = self.open[0] if self.open else None, 0, None
         if self.memory is not None:
             into, cost, hold = self._place(summary, args, writes)
