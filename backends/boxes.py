@@ -6,6 +6,7 @@ from typing import Any
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.walk import all_are
 
 GROUP = 64  # a GPU's number of threads is a multiple of this; so many threads access neighbouring elements
 MOST = (1 << 63) - 1  # iterations of a task: their number and its multiples by short strides fit in 64 bits
@@ -14,7 +15,7 @@ _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
 def inline(task: N.Offload) -> bool:
     """Whether the task's bounds read no memory, so that every thread may compute them for itself."""
-    return all(isinstance(s, _INLINE) for s in task.bounds)
+    return all_are(task.bounds, _INLINE)
 
 
 def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
@@ -48,5 +49,5 @@ def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[st
 
 def fixed_total(task: N.Offload) -> int | None:
     """How many iterations the task has, if all launches have the same number; 1 for a serial task."""
-    fixed = all(isinstance(s, (N.Const, N.Op, N.Yield)) for s in task.bounds)
+    fixed = all_are(task.bounds, (N.Const, N.Op, N.Yield))
     return inline_total(task, lambda name: 0, lambda name, axis: 0) if fixed else None

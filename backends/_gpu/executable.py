@@ -14,7 +14,7 @@ from quadrants_lab.backends.lower.sums import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.sizeexpr import SizeCounted, SizeExpr, SizeRange
 from quadrants_lab.ir.types import f64
-from quadrants_lab.ir.walk import find
+from quadrants_lab.ir.walk import find, of_kind
 
 Built = TypeVar("Built")
 
@@ -60,7 +60,7 @@ class GpuExecutable(Executable):
         self.in_step = [max(1, t.in_step) for t in self.tasks]
         self.looping = [any(find(t.body, N.Loop)) for t in self.tasks]
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
-        self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}
+        self.sizing_args = {s.arg for s in of_kind(bounds, N.ArgLoad)}
         self.draws = any(find(kernel.body, N.Random))
 
     def _made(self) -> bytes:

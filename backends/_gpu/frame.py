@@ -25,6 +25,7 @@ from quadrants_lab.backends.launch import ArrayParam, Frame, Memory, Param, Scal
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import of_kind
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.device import GpuDevice
@@ -287,7 +288,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     if names:
         lines.append(f"    {', '.join(names)}, = args")
     lines += [*checks, *_overlaps(frame, params, space)]
-    if any(isinstance(p, ArrayParam) for p in params):
+    if any(of_kind(params, ArrayParam)):
         lines += ["    after = []", "    try:", *(f"    {line}" for line in sets)]
         lines += ["    except long_axis: return NotImplemented", "    status = launch()"]
         lines.append("    for unbind in after: unbind()")

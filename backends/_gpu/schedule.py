@@ -8,6 +8,7 @@ from quadrants_lab.backends.lower.near_sines import has_near_sines
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.walk import all_are
 
 CHEAP = 60  # the most cycles of a short iteration
 LOADS = 8  # the most reads of a short iteration
@@ -45,6 +46,6 @@ def short(task: N.Offload) -> bool:
     """Whether a thread should run iterations of the task in step, so that their loads overlap. This pays if the
     iterations are short, straight code that reads memory."""
     block = task.body
-    plain = task.kind != "serial" and all(isinstance(s, _PLAIN) for s in block[:-1])
+    plain = task.kind != "serial" and all_are(block[:-1], _PLAIN)
     loads = sum(isinstance(s, (N.Load, N.Atomic)) for s in block)
     return plain and 0 < loads <= LOADS and estimate(block)[0] <= CHEAP

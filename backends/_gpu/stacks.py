@@ -12,6 +12,7 @@ from quadrants_lab.backends.boxes import GROUP
 from quadrants_lab.backends.layout import elements, slab
 from quadrants_lab.backends.lower.adstacks import lockstep
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import of_kind
 
 MOST_ELEMENTS = (1 << 31) - 1  # the elements of one stack of all threads: programs index with 32 bits
 
@@ -51,7 +52,7 @@ def heap_plan(
 def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
     """The task's stacks, with those in lockstep side by side."""
     grouped = {a.id: a for group in lockstep.in_lockstep(task.body).groups for a in group}
-    return [*grouped.values(), *(s for s in task.body if isinstance(s, N.AdStackAlloca) and s.id not in grouped)]
+    return [*grouped.values(), *(s for s in of_kind(task.body, N.AdStackAlloca) if s.id not in grouped)]
 
 
 @dataclass(frozen=True, slots=True)

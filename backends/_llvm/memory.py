@@ -14,7 +14,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import is_row_major
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import DType, i32, i64
-from quadrants_lab.ir.walk import find
+from quadrants_lab.ir.walk import find, of_kind
 
 _AHEAD = 1024  # the distance in bytes between what is accessed and what is prefetched
 _SHARED = 16  # the alignment of an array that the threads of a block share, in bytes
@@ -290,7 +290,7 @@ def own_memory(kernel: N.Kernel, task: N.Offload, most: int) -> dict[str, N.Buff
     for name, x in found.items():
         if name in others or name not in used:
             continue
-        shape = tuple(n.value for n in x.extents[1:] if isinstance(n, SizeConst))
+        shape = tuple(n.value for n in of_kind(x.extents[1:], SizeConst))
         own[name] = replace(x, kind="shared", shape=shape, extents=(), ndim=len(shape), role="")
     size = sum(prod(x.shape or ()) * x.dtype.nbytes for x in own.values())
     return own if size <= most else {}

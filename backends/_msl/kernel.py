@@ -18,7 +18,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f64, u1, u32
-from quadrants_lab.ir.walk import find, walk
+from quadrants_lab.ir.walk import find, of_kind, walk
 
 LOWERING = devices.metal(lower_failures)
 _ONCE = "device Frame& f [[buffer(0)]]"
@@ -86,7 +86,7 @@ def _program(b: Body, program: Program) -> None:
                 if b.read(p.id):
                     t = X.name(p.type)
                     b.set(p.id, p.type, b.fix(X.as_type(value, t), p.name, t))
-    last = (loop.body[-2:][0] for loop in block if isinstance(loop, N.For)) if ranges else block[-2:-1]
+    last = (loop.body[-2:][0] for loop in of_kind(block, N.For)) if ranges else block[-2:-1]
     b.exits = {s.id: "continue;" if ranges else "return;" for s in last if _fails(s)}
     b.block(block)
 

@@ -37,6 +37,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import of_kind
 
 _KEPT = struct.Struct("=q?")  # lanes, releases_gil
 LINE = 64  # bytes of a cache line; stacks begin at multiples of it
@@ -226,7 +227,7 @@ def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
     if any(b.wide for b in frame.exe.kernel.buffers.values()):
         return lambda *args: NotImplemented
     arrays = [n for n, p in enumerate(params) if isinstance(p, ArrayParam) and not frame.exe.kernel.aliased]
-    if {p.buffer for p in params if isinstance(p, ArrayParam)}.isdisjoint(frame.exe.written):
+    if {p.buffer for p in of_kind(params, ArrayParam)}.isdisjoint(frame.exe.written):
         arrays = []
     words = [frame.address, len(params), len(arrays), 0, 0]
     if returns:

@@ -19,7 +19,7 @@ from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
-from quadrants_lab.ir.walk import find, map_blocks, rewrite_in, walk
+from quadrants_lab.ir.walk import find, map_blocks, of_kind, rewrite_in, walk
 
 CHUNK_CYCLES = 20000  # work that is worth a separate chunk
 BLOCK = 8192  # iterations of a block whose rows run as several loops, and so in vectors
@@ -198,7 +198,7 @@ def _ends_llvm(task: N.Offload) -> bool:
     bodies = [s.blocks() for s in find(task.body, N.Loop)]
     for blocks in bodies if task.lanes else [(task.body,), *bodies]:
         inside = [s for block in blocks for s in walk(block)]
-        if any(isinstance(s, N.Loop) for s in inside):
+        if any(of_kind(inside, N.Loop)):
             continue
         floats = {t for t in _extremes(inside) if t.is_float}
         if f16 in floats or len(floats) > 1 or (floats and any(map(choose.is_math, inside))):
@@ -208,7 +208,4 @@ def _ends_llvm(task: N.Offload) -> bool:
 
 def _extremes(inside: Iterable[N.Stmt]) -> list[DType]:
     """The dtypes of the minima and maxima among the statements."""
-    return [
-        s.type for s in inside
-        if isinstance(s, N.Value) and (s.prim or s.atomic) in N.MINMAX
-    ]  # fmt: skip
+    return [s.type for s in of_kind(inside, N.Value) if (s.prim or s.atomic) in N.MINMAX]

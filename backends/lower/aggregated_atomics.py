@@ -20,7 +20,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1, u32
-from quadrants_lab.ir.walk import rewrite, types_of, uses
+from quadrants_lab.ir.walk import of_kind, rewrite, types_of, uses
 
 _WARP = 32  # threads of a warp on most devices
 _MOST = 8  # the most comparisons of indices from data in a block: more of them cost more than they save
@@ -102,8 +102,8 @@ class _Search:
 
     def _find(self, block: N.Block) -> None:
         self.blocks += 1
-        found = {s.id: (self.blocks, tuple(map(self._moved, s.index))) for s in block
-                 if isinstance(s, N.Atomic) and self._may_aggregate(s)}  # fmt: skip
+        atomics = filter(self._may_aggregate, of_kind(block, N.Atomic))
+        found = {s.id: (self.blocks, tuple(map(self._moved, s.index))) for s in atomics}
         by_data = {i: key for i, key in found.items() if any("data" in self._sources(v) for v in key[1])}
         if len(set(by_data.values())) <= _MOST and len(by_data) <= _MOST_LONG:
             self.found |= found

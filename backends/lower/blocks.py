@@ -27,7 +27,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.unroll import unroll_loops
-from quadrants_lab.ir.walk import constants, end_of, find, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, substitute, types_of, walk
 
 MOST_UNROLLED = 12_000, 100_000  # statements of loops over a thread's own rows: a Cholesky factorisation of 32 x 32
 
@@ -113,7 +113,7 @@ class _Shared:
         used = sorted({s.buffer for s in find(self.of.body, N.Access)} - others)
         arrays = (self.kernel.buffers[name] for name in used)
         return {
-            x.name: tuple(n.value for n in x.extents[2:] if isinstance(n, SizeConst))
+            x.name: tuple(n.value for n in of_kind(x.extents[2:], SizeConst))
             for x in arrays if x.role == "block" and len(x.extents) > 1
         }  # fmt: skip
 

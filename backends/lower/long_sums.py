@@ -25,7 +25,7 @@ from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u32
-from quadrants_lab.ir.walk import constants, end_of, find, rewrite, types_of, uses, walk
+from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, types_of, uses, walk
 
 # A loop is shared if there are at most so many iterations, and at least so many trips for each thread. The limits
 # depend on what it reads. ROWS: each iteration has its own row; threads that share the loop read it together, while one
@@ -107,7 +107,7 @@ def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> boo
 
 def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
     """Whether the loop only sums, in values that it carries and in memory."""
-    used, made = uses(task.body), {s.id: s for s in loop.body if isinstance(s, N.Op)}
+    used, made = uses(task.body), {s.id: s for s in of_kind(loop.body, N.Op)}
     for p, last in zip(loop.carried, loop.body[-1].operands(), strict=True):
         sum = made.get(last)
         if p.type not in SUMMED or sum is None or sum.prim not in ("add", "sub") or used[last] != 1:
@@ -117,10 +117,8 @@ def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
     accesses = [*find(task.body, N.Access)]
     adds = {s.id for s in accesses if s.atomic in ("add", "sub") and s.id not in used}
     others = {classes[s.buffer] for s in accesses if s.id not in adds}
-    return all(
-        isinstance(s, N.Atomic) and s.id in adds and classes[s.buffer] not in others
-        for s in walk(loop.body) if isinstance(s, N.Effect)
-    )  # fmt: skip
+    effects = find(loop.body, N.Effect)
+    return all(isinstance(s, N.Atomic) and s.id in adds and classes[s.buffer] not in others for s in effects)
 
 
 def _task(b: Builder, task: N.Offload, classes: Mapping[str, str]) -> N.Offload:

@@ -24,7 +24,18 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f32
-from quadrants_lab.ir.walk import end_of, find, map_blocks, reached, renamed, rewrite_in, types_of, uses, walk
+from quadrants_lab.ir.walk import (
+    end_of,
+    find,
+    map_blocks,
+    of_kind,
+    reached,
+    renamed,
+    rewrite_in,
+    types_of,
+    uses,
+    walk,
+)
 
 BOUND = 3.0  # less than pi by more than the error of intervals, which are not rounded outwards
 LONGEST = 400  # the most statements of a loop that is emitted twice
@@ -63,10 +74,7 @@ def has_near_sines(task: N.Offload) -> bool:
 
 
 def _constants(task: N.Offload) -> dict[int, Interval]:
-    return {
-        s.id: (s.value, s.value) for s in walk((task,))
-        if isinstance(s, N.Const) and s.type is f32 and abs(s.value) < _HUGE
-    }  # fmt: skip
+    return {s.id: (s.value, s.value) for s in find((task,), N.Const) if s.type is f32 and abs(s.value) < _HUGE}
 
 
 def _is_sine(s: N.Stmt) -> bool:
@@ -88,7 +96,7 @@ def _near(loop: N.For, constants: Mapping[int, Interval]) -> _Near | None:
     inside = list(walk(loop.body))
     if not any(map(_is_sine, inside)) or len(inside) > LONGEST:
         return None
-    if any(isinstance(s, _UNSPLIT) for s in inside):
+    if any(of_kind(inside, _UNSPLIT)):
         return None
     last = dict(zip((p.id for p in loop.carried), end_of(loop.body).values, strict=True))
     assumed = {p.id for p in loop.carried if p.type is f32}
@@ -217,7 +225,7 @@ def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
 def _read_once(stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> dict[int, int]:
     """By id of a sine, or of a product with a sine: the id of the only product or sum of the block that reads it."""
     into: dict[int, int] = {}
-    made = {s.id: s.prim for s in stmts if isinstance(s, N.Op) and s.id in sines and s.prim == "sin"}
+    made = {s.id: s.prim for s in of_kind(stmts, N.Op) if s.id in sines and s.prim == "sin"}
     for s in stmts:
         if isinstance(s, N.Op) and s.type is f32 and s.prim in ("add", "sub", "mul"):
             wanted = ("sin",) if s.prim == "mul" else ("sin", "mul")

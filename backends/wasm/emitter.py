@@ -29,7 +29,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u32, u64
-from quadrants_lab.ir.walk import end_of, find, uses, walk
+from quadrants_lab.ir.walk import all_are, end_of, find, uses, walk
 
 PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration begin, and where all other memory begins
 
@@ -439,7 +439,7 @@ def _if(b: Body, s: N.If) -> None:
 
 def _both(b: Body, s: N.If) -> None:
     """An if on which lanes differ: both arms run, and each lane chooses its results."""
-    if not all(isinstance(x, (N.Op, N.Uniform, N.Call, N.If, N.Yield)) for x in walk((*s.then, *s.orelse))):
+    if not all_are(walk((*s.then, *s.orelse)), (N.Op, N.Uniform, N.Call, N.If, N.Yield)):
         raise NoLanes
 
     def choose(x: int, y: int) -> None:

@@ -21,7 +21,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f64, i32, u1
-from quadrants_lab.ir.walk import find, rewrite_in, types_of, uses, walk
+from quadrants_lab.ir.walk import all_are, find, of_kind, rewrite_in, types_of, uses, walk
 
 Body = Any  # `emitter.Body`, which is above this module
 _SHAPES = {"f32": "f32x4", "f64": "f64x2", "i32": "i32x4", "i64": "i64x2"}
@@ -250,7 +250,7 @@ class _Look(Shape):
         if asked:
             return min(max(asked, self.lanes), two)
         total = fixed_total(self.task)
-        long = any(isinstance(s, N.Loop) for s in body) and (total is None or total >= 4 * two)
+        long = any(of_kind(body, N.Loop)) and (total is None or total >= 4 * two)
         return two if long and len(body) <= _SHORT else self.lanes
 
     def varies(self, id: int) -> bool:
@@ -325,7 +325,7 @@ class _Look(Shape):
         return "" if sums and s.type is not u1 else f"iterations change one element of {s.buffer}"
 
     def branch(self, s: N.If) -> str:
-        plain = all(isinstance(x, (N.Op, N.Uniform, N.If, N.Yield)) for x in walk((*s.then, *s.orelse)))
+        plain = all_are(walk((*s.then, *s.orelse)), (N.Op, N.Uniform, N.If, N.Yield))
         kinds = all(r.type is u1 or fits(r.type, self.lanes) for r in s.results)
         return "" if not self.varies(s.cond) or (plain and kinds) else "iterations part"
 

@@ -51,7 +51,7 @@ def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     else and has no stacks. A task that only adds to adjoints of temporaries passes this test, too. It does no harm,
     because nothing in the counting kernel reads these adjoints."""
     written = [s.buffer for s in find((task,), N.Write)]
-    stacks = any(isinstance(s, N.AdStackAlloca) for s in task.body)
+    stacks = any(of_kind(task.body, N.AdStackAlloca))
     return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
 
 

@@ -55,7 +55,7 @@ def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
 def _reads_elements(e: S.SizeRange) -> bool:
     """Whether the body reads elements that vary with the variable, by operations that kernels have in 64 bits."""
     varying = [p for p in subexpressions(e.body) if is_open(p)]
-    return any(isinstance(p, S.SizeLoad) for p in varying) and not any(
+    return any(of_kind(varying, S.SizeLoad)) and not any(
         isinstance(p, S.SizeCounted) or (isinstance(p, S.SizeOp) and p.op == "isqrt") for p in varying
     )
 

@@ -15,7 +15,7 @@ from quadrants_lab.adstack.closed_forms import Number, greatest, linear_reductio
 from quadrants_lab.analysis.algebra import INT64_MAX, fold, is_open, subexpressions
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.record import function
-from quadrants_lab.ir.walk import of_kind
+from quadrants_lab.ir.walk import all_are, of_kind
 
 Ints = npt.NDArray[np.int64]
 _CHUNK = 1 << 16  # elements of a range that are evaluated at a time
@@ -171,7 +171,7 @@ _VALUES: dict[type, Callable[[_Evaluator, Any, Mapping[int, Number]], Number]] =
 
 
 def _load(array: npt.NDArray[Any], index: list[Number]) -> Number:
-    if all(isinstance(i, int) for i in index):
+    if all_are(index, int):
         inside = all(0 <= i < n for i, n in zip(index, array.shape, strict=True))
         return int(array[tuple(index)]) if inside else 0
     cells = np.broadcast_arrays(*(np.asarray(i, np.int64) for i in index))

@@ -127,7 +127,7 @@ def how_found(size: S.SizeExpr) -> str:
     """When the size was determined, in words."""
     if isinstance(size, S.SizeConst):
         return "known at compile time"
-    if any(isinstance(p, S.SizeCounted) for p in subexpressions(size)):
+    if any(of_kind(subexpressions(size), S.SizeCounted)):
         return "counted by the counting slice"
     return "evaluated before the launch"
 

@@ -24,7 +24,7 @@ def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
 
 
 def _size_task(kernel: N.Kernel, task: N.Offload, written: set[str]) -> N.Offload:
-    if not any(isinstance(s, N.AdStackAlloca) for s in task.body):
+    if not any(of_kind(task.body, N.AdStackAlloca)):
         return task
     symbols, inside = Symbols(task, kernel.buffers, written), pushed_in_reverse(task)
 

@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import leaves
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import wrapped
-from quadrants_lab.ir.walk import find, walk
+from quadrants_lab.ir.walk import find, of_kind, walk
 
 _MOST_STEPS = 4000  # the most statements that one trial runs
 _SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
@@ -117,7 +117,7 @@ class Trial:
         if begin is None or end is None or s.id not in self.loops or self.steps > _MOST_STEPS:
             return ()
         trips = range(int(begin), int(end))[:: -1 if s.reverse else 1]
-        ends_early = any(isinstance(e, N.Break) for e in leaves(s.body))
+        ends_early = any(of_kind(leaves(s.body), N.Break))
         carried = tuple(env.get(i) for i in s.inits)
         before = trips[0] if trips else 0
         for index in trips[:_TRIPS] if ends_early else _sample(trips, _TRIPS):

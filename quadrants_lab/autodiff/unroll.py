@@ -18,7 +18,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import emit_copy, end_of, find, rewritten, types_of, walk
+from quadrants_lab.ir.walk import all_are, emit_copy, end_of, find, rewritten, types_of, walk
 
 LEAST_BYTES = 32  # stashed in a trip; if fewer are, computing again does not pay
 MOST_STATEMENTS = 160  # in all copies of a body together
@@ -71,7 +71,7 @@ def _copies(loop: N.For, trips: Trips) -> int:
         return 1
     floats = [p.type for p in loop.carried if p.type.is_float]
     body = list(walk(loop.body))
-    if sum(t.nbytes for t in floats) < LEAST_BYTES or not all(isinstance(s, _PLAIN) for s in body):
+    if sum(t.nbytes for t in floats) < LEAST_BYTES or not all_are(body, _PLAIN):
         return 1
     return min(trips[any(t.bits > 32 for t in floats)], MOST_STATEMENTS // len(body))
 

@@ -40,6 +40,11 @@ def of_kind(items: Iterable[object], kind: type[K] | tuple[type[K], ...]) -> Ite
     return (item for item in items if isinstance(item, kind))
 
 
+def all_are(items: Iterable[object], kind: type | tuple[type, ...]) -> bool:
+    """Whether all items are of this class, trait or tuple of them."""
+    return all(isinstance(item, kind) for item in items)
+
+
 def constants(stmts: Iterable[Stmt]) -> dict[int, Any]:
     """The value of each `Const` among the statements, by id."""
     return {s.id: s.constant for s in stmts if s.constant is not None}

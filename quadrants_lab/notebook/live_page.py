@@ -28,7 +28,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import from_numpy
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import find, types_of, walk
 from quadrants_lab.notebook.live_steps import steps_of
 from quadrants_lab.notebook.views import size_tree
 from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
@@ -106,7 +106,7 @@ def describe(kernel: N.Kernel, options: CompileOptions, file: str, lanes: bool =
              "extents": [node(size_tree(e, {})) for e in b.extents]}
             for b in outside if b.kind == "scratch"
         ],
-        "writes": sorted({s.buffer for s in walk(kernel.body) if isinstance(s, N.Write)}),
+        "writes": sorted({s.buffer for s in find(kernel.body, N.Write)}),
         "stacks": stacks, "asserts": asserts, "vectors": any(t.lanes > 1 for t in wide.tasks),
     }  # fmt: skip
 

@@ -8,7 +8,7 @@ from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of,
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import aliased_atomic_buffers, memory_classes
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import find, reached, rewrite_in, uses, walk
+from quadrants_lab.ir.walk import all_are, find, reached, rewrite_in, uses, walk
 
 _MOST = 64  # a backend cannot use a larger distance
 
@@ -110,7 +110,7 @@ def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[i
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
     number = {step: n for n, step in enumerate(dict.fromkeys(_row_at(info, a, last) for a in sums))}
-    if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
+    if len(number) < 2 or not all_are(walk(task.body), _PLAIN):
         return {}
     used = uses(task.body)
     if any(a.stmt.atomic and a.stmt.id in used for a in own):

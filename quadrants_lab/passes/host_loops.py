@@ -21,6 +21,7 @@ from quadrants_lab.ir.walk import (
     emit_copy,
     end_of,
     find,
+    of_kind,
     rename,
     rewrite,
     rewritten,
@@ -51,7 +52,7 @@ def _trips(loop: N.While, consts: dict[int, Any]) -> int | None:
     """The number of trips; None if it is not known or the unrolled loop would be too long."""
     known, inside = dict(consts), list(walk(loop.body))
     most = min(MOST_TRIPS, MOST_STATEMENTS // len(inside))
-    if not isinstance(loop.body[-1], N.Yield) or any(isinstance(s, (N.Break, N.Continue)) for s in inside):
+    if not isinstance(loop.body[-1], N.Yield) or any(of_kind(inside, (N.Break, N.Continue))):
         return None
     values = loop.inits
     for trips in range(most + 1):
@@ -133,7 +134,7 @@ def narrowed(b: Builder, loop: N.For) -> None:
     """Emits the loop over threads t. If ``t < n`` or ``t == 2`` guards everything in it, it runs only over these
     threads. """
     before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
-    made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
+    made = {s.id: s for s in of_kind(before, (N.Const, N.Op, N.Load))}
     test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None
     if not isinstance(test, N.Op) or len(made) < len(before) or test.args[0] != loop.index.id:
         b.add(loop)

@@ -11,6 +11,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import (
+    all_are,
     constants,
     emit_copy,
     end_of,
@@ -87,14 +88,14 @@ class _Nest:
     def level(self, block: N.Block) -> _Level | None:
         """The block as a level; None if it does something for every element."""
         *before, guard, _ = block if len(block) > 1 else (None, None)
-        if not isinstance(guard, N.If) or guard.results or not all(isinstance(s, _PLAIN) for s in before):
+        if not isinstance(guard, N.If) or guard.results or not all_are(before, _PLAIN):
             return None
         return self.guarded(tuple(before), guard)
 
     def guarded(self, before: N.Block, guard: N.If) -> _Level | None:
         """A branch, and the statements before it, as a level; None if it does not test whether a cell is active."""
-        idle = [n for n, arm in enumerate((guard.then, guard.orelse)) if all(isinstance(s, _IDLE) for s in arm)]
-        made = {s.id: s for s in before if isinstance(s, _PLAIN)}
+        idle = [n for n, arm in enumerate((guard.then, guard.orelse)) if all_are(arm, _IDLE)]
+        made = {s.id: s for s in of_kind(before, _PLAIN)}
         if len(idle) != 1:
             return None
         test, divided, direct = self._test(guard.cond, made)
@@ -112,7 +113,7 @@ class _Nest:
         )  # fmt: skip
 
     def _test(
-        self, cond: int, made: dict[int, N.Const | N.Op | N.Load]
+        self, cond: int, made: dict[int, N.Value]
     ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]], set[int]]:
         """The ids of the statements that compute the condition; by index that is divided there by a single constant n,
         n and the ids of these divisions; and the indices that are read in another way."""
@@ -211,9 +212,9 @@ class _Nest:
 
 def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     ends = _ends(task)
-    if task.kind != "struct_for" or ends is None or any(isinstance(s, _PER_ITERATION) for s in walk(task.body)):
+    if task.kind != "struct_for" or ends is None or any(find(task.body, _PER_ITERATION)):
         return task
-    in_pages = any(kernel.buffers[s.buffer].order for s in walk(task.body) if isinstance(s, N.Access))
+    in_pages = any(kernel.buffers[s.buffer].order for s in find(task.body, N.Access))
     if in_pages:  # far fewer sums, but made by several threads at a time
         task = rewrite_in(task, _by_any)
     elif any(_by_rows(s) for s in walk(task.body)):
@@ -250,7 +251,7 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
     """A task that runs over the elements of a list of cells, after the tasks that make the list; nothing if there can
     be no such list. The list's buffers are added to ``buffers``."""
     ends = _ends(task)
-    alone = {type(s) for s in walk(task.body) if isinstance(s, _PER_ITERATION)}
+    alone = {type(s) for s in find(task.body, _PER_ITERATION)}
     if ends is None or any(p.type is not i32 for p in task.indices):
         return []
     if alone != {N.AdStackAlloca} and (alone or not _in_vectors(task)):
@@ -291,7 +292,7 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
                 at, more = (b.op("add", at, more), within[k].id) if nest.begins[k] else (at, within[k].id)
             b.add(N.Op(p.id, i32, "add", (at, more), name=p.name))
     task = rewrite_in(task, _by_any)
-    stacks = [s for s in task.body if isinstance(s, N.AdStackAlloca)]
+    stacks = list(of_kind(task.body, N.AdStackAlloca))
     body = (*stacks, *indices, *(s for s in task.body if not isinstance(s, N.AdStackAlloca)))
     tasks.append(replace(task, bounds=tuple(bounds), indices=(place, *within.values()), body=body))
     return tasks
@@ -380,7 +381,7 @@ def _shared(extents: list[int], sizes: list[int]) -> list[int]:
     return shared
 
 
-def _expression(id: int, made: dict[int, N.Const | N.Op | N.Load]) -> object:
+def _expression(id: int, made: dict[int, N.Value]) -> object:
     """A value as an expression of values that are not in ``made``."""
     match made.get(id):
         case N.Const(value=value):
@@ -453,4 +454,4 @@ def _own(block: N.Block, first: N.If, second: N.If) -> bool:
 
 def _idle(block: N.Block) -> N.Block:
     """The block; only its end if the rest computes values that nobody uses."""
-    return block[-1:] if all(isinstance(s, _PLAIN) for s in block[:-1]) else block
+    return block[-1:] if all_are(block[:-1], _PLAIN) else block

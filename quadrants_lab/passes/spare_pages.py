@@ -3,7 +3,7 @@
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import UNSIGNED, u1
-from quadrants_lab.ir.walk import find, rewritten, types_of, walk
+from quadrants_lab.ir.walk import find, rewritten, types_of
 
 
 def spare_pages(kernel: N.Kernel) -> N.Kernel:
@@ -13,7 +13,7 @@ def spare_pages(kernel: N.Kernel) -> N.Kernel:
     if not any(buffer.order for buffer in kernel.buffers.values()):
         return kernel
     zeros = {s.id for s in find(kernel.body, N.Const) if not s.value}
-    read = {(s.buffer, s.index) for s in walk(kernel.body) if isinstance(s, N.Load)}
+    read = {(s.buffer, s.index) for s in find(kernel.body, N.Load)}
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:

@@ -8,7 +8,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import leaves
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import end_of, find, map_blocks, same_or, substitute, types_of
+from quadrants_lab.ir.walk import all_are, end_of, find, map_blocks, of_kind, same_or, substitute, types_of
 
 Ids = tuple[int, ...]
 
@@ -54,7 +54,7 @@ class _Structurer:
             s = map_blocks(s, self.block)  # inner loops first: the exits that remain are then this loop's own
             if not isinstance(s, (N.For, N.While, N.Offload)) or not (exits := list(leaves(s.body))):
                 new.append(s)
-            elif isinstance(s, N.Offload) or not any(isinstance(e, N.Break) for e in exits):
+            elif isinstance(s, N.Offload) or not any(of_kind(exits, N.Break)):
                 carried = [] if isinstance(s, N.Offload) else [p.type for p in s.carried]
                 new.append(replace(s, body=self.body(s.body, carried, False)))
             else:
@@ -110,7 +110,7 @@ class _Structurer:
             true = b.const(True, u1)
         live = b.param(u1, "live")
         (goes_on,) = s.cond[-1].operands()
-        if all(isinstance(i, N.Pure) for i in s.cond[:-1]):
+        if all_are(s.cond[:-1], N.Pure):
             with b.block() as end:
                 b.yield_(b.op("and", goes_on, live.id))
             cond = (*s.cond[:-1], *end)

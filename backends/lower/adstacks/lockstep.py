@@ -13,7 +13,7 @@ from typing import TypeVar
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import of_kind, walk
 
 _KINDS: dict[type, str] = {N.AdStackPush: "p", N.AdStackPop: "o", N.AdStackLoadTop: "l"}
 _SHAPES = re.compile(r"p|l*o|l*")
@@ -43,11 +43,10 @@ Place = tuple[int, int]  # the number of a block, and the number of a segment in
 def in_lockstep(block: N.Block) -> Lockstep:
     """The groups of a task's body."""
     statements = list(walk(block))
-    apart = {s.stack for s in statements if isinstance(s, N.AdStackDepth)}
+    apart = {s.stack for s in of_kind(statements, N.AdStackDepth)}
     allocas = {
         s.id: s
-        for s in statements
-        if isinstance(s, N.AdStackAlloca) and not s.count_only and s.type is not u1 and s.id not in apart
+        for s in of_kind(statements, N.AdStackAlloca) if not s.count_only and s.type is not u1 and s.id not in apart
     }
     rough = _alike(_touches(block, set(allocas), False))
     groups: list[tuple[N.AdStackAlloca, ...]] = []

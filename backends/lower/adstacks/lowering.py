@@ -9,7 +9,7 @@ from quadrants_lab.backends.lower.adstacks import LowerAdstacks, depths
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1, u32
-from quadrants_lab.ir.walk import find, map_blocks
+from quadrants_lab.ir.walk import find, map_blocks, of_kind
 
 
 def lowered(kernel: N.Kernel, layout: LowerAdstacks) -> N.Kernel:
@@ -17,7 +17,7 @@ def lowered(kernel: N.Kernel, layout: LowerAdstacks) -> N.Kernel:
     body: list[N.Stmt] = []
     number = 0
     for task in kernel.tasks:
-        if any(isinstance(s, N.AdStackAlloca) for s in task.body):
+        if any(of_kind(task.body, N.AdStackAlloca)):
             t = Task(replace(layout, lanes=layout.lanes or task.lanes > 0), next_id, task, number)
             task = replace(task, body=_block(t, task.body))
             number, next_id = number + len(t.stacks), t.b.next_id

@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1, u32
-from quadrants_lab.ir.walk import find, types_of
+from quadrants_lab.ir.walk import find, of_kind, types_of
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class Task:
     def __init__(self, layout: LowerAdstacks, next_id: int, task: N.Offload, first: int) -> None:
         """``first``: the number of the task's first stack."""
         body = task.body
-        allocas = [s for s in body if isinstance(s, N.AdStackAlloca)]
+        allocas = list(of_kind(body, N.AdStackAlloca))
         self.layout = layout
         self.b = Builder(next_id, types_of((task,)))
         self.guarded = False

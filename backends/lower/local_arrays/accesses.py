@@ -15,7 +15,7 @@ from math import prod
 from quadrants_lab.backends.lower.local_arrays import FEWEST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import find, uses, walk
+from quadrants_lab.ir.walk import find, of_kind, uses, walk
 
 _LONG = 64  # the most selects of an access
 Place = tuple[int, ...]  # an index along each axis
@@ -77,12 +77,12 @@ def accesses(body: N.Block) -> list[Group]:
     while todo:
         block = todo.pop()
         todo += [inner for s in block for inner in s.blocks()]
-        selects = [s for s in block if isinstance(s, N.Op) and s.prim == "select" and s.args[0] in equal]
+        selects = [s for s in of_kind(block, N.Op) if s.prim == "select" and s.args[0] in equal]
         if not selects:
             continue
         here = _Here(block, selects, equal, used, zeros)
-        for of_kind in (_sums, _adds, _writes, _reads):
-            for g in of_kind(here):
+        for pattern in (_sums, _adds, _writes, _reads):
+            for g in pattern(here):
                 ids = {s.id for s in g.parts}
                 if here.left.issuperset(ids):
                     here.left -= ids
@@ -101,7 +101,7 @@ class _Here:
         self.selects, self.equal, self.used, self.zeros = selects, equal, used, zeros
         self.block = block
         self.left = {s.id for s in block}  # statements that belong to no access
-        self.ops = {s.id: s for s in block if isinstance(s, N.Op)}
+        self.ops = {s.id: s for s in of_kind(block, N.Op)}
         self.position = {s.id: n for n, s in enumerate(block)}
 
     def at_once(self, g: Group) -> bool:

@@ -10,7 +10,7 @@ from quadrants_lab.backends.lower.local_arrays.accesses import Group, Place
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import find, reached, walk
+from quadrants_lab.ir.walk import find, of_kind, reached, walk
 
 # the least elements of a table: lanes that gather from 16 elements take twice the time of selects, from 64 half of it
 LEAST_TABLE = 32
@@ -104,7 +104,7 @@ def arrays_of(
                 classes.join(value, other)
     beside: dict[Group, list[Group]] = {g: [] for g in groups}  # groups that share elements with each group
     for places in (classes.places.get(r, {}) for r in {classes.root(v) for v in own}):
-        for g, h in pairwise(g for g in places if isinstance(g, Group)):
+        for g, h in pairwise(of_kind(places, Group)):
             beside[g].append(h)
             beside[h].append(g)
     loops = [*find(body, N.Loop)]
@@ -156,7 +156,7 @@ def tables_of(
         if (g := reads.get(s.id)) is None:
             continue
         most = max(depth.get(v, 0) for v in g.elements.values())
-        loop = next((x for x in around[most:] if isinstance(x, N.Loop)), None)
+        loop = next(of_kind(around[most:], N.Loop), None)
         if loop is None:
             continue
         g.first, g.steps = 0, tuple(prod(g.shape[k + 1 :]) for k in range(len(g.shape)))

@@ -18,7 +18,7 @@ from quadrants_lab.autodiff.unroll import unrolled_loops
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
-from quadrants_lab.ir.walk import types_of
+from quadrants_lab.ir.walk import of_kind, types_of
 from quadrants_lab.runtime.compile.compile import forward_ir
 from quadrants_lab.runtime.compile.compiled import Compiled, NaiveStacks
 
@@ -41,7 +41,7 @@ def bytes_before(compiled: Compiled, depths: Sequence[int], live: Live) -> int |
     for nbytes, size, key in naive.stacks:
         depth = known.get(key)
         if depth is None:
-            if any(isinstance(part, S.SizeCounted) for part in subexpressions(size)):
+            if any(of_kind(subexpressions(size), S.SizeCounted)):
                 return None
             try:
                 depth = evaluate(size, live)

@@ -19,6 +19,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
@@ -236,7 +237,7 @@ class StackSizes:
         by_device = not self.forced and getattr(plan.session.device, "remote", False)
         work = DR.device_reduction(self.sizes) if by_device else None
         self.device_sizes = None if work is None else DeviceSizes(plan, replays, work)
-        fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
+        fixed = [s.value for s in of_kind(self.sizes, SE.SizeConst)]
         self.vary = len(fixed) < len(self.sizes) or (bool(fixed) and self.compacted.wanted(plan.frame, fixed))
         if self.vary:
             self._find_dependencies()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeError
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
 from quadrants_lab.ir.text import print_kernel
+from quadrants_lab.ir.walk import all_are
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.slots import ScalarSlot
 from quadrants_lab.runtime.backend import all_stages, backend
@@ -78,7 +79,7 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
         dispatcher.enter(now)
         if dispatcher.last is not None:
             return dispatcher.last
-        if all(isinstance(slot, ScalarSlot) for slot in dispatcher.slots):
+        if all_are(dispatcher.slots, ScalarSlot):
             return dispatcher.plan(now, [None] * len(dispatcher.slots))
     what = "its gradient" if dispatcher.mode == "reverse" else "it"
     raise QuadrantsRuntimeError(

@@ -19,7 +19,7 @@ from quadrants_lab.adstack.report import kept_rows, report
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.failures import failure
@@ -358,7 +358,7 @@ class _Repetition:
         given = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if not isinstance(slot, TemplateSlot)]
         arrays = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)]
         number, depths, standing = map(head.place, ("number", "depths", "standing"))
-        draws = number and any(isinstance(s, N.Random) for s in walk(plan.kernel.body))
+        draws = number and any(find(plan.kernel.body, N.Random))
 
         def launch(at: int) -> bool:
             if standing and events[at + standing]:

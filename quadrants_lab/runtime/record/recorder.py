@@ -25,6 +25,7 @@ from weakref import ref
 
 import numpy as np
 
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.call.signature import Launch
 from quadrants_lab.runtime.compile.compiled import WATCHED
@@ -421,7 +422,7 @@ def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) ->
     """Whether the closure of the plan can note launches with these arguments."""
     if hiding() or plan.closures[0] is refuse or plan.scratch.marks:
         return False
-    of_args = {slot.name for slot in plan.slots if isinstance(slot, ArraySlot)}
+    of_args = {slot.name for slot in of_kind(plan.slots, ArraySlot)}
     foreign = {name for name, memory in memories.items() if memory.foreign}
     foreign |= {s.name for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
     distinct = not plan.compiled.options.aliases  # otherwise copies of overlapping arrays would be distinct
