@@ -156,7 +156,7 @@ class Accesses:
                 at = tuple(self.form(i) for i in s.index)
                 access = Access(s, self._task, self._number, len(self.of), loops, arms, at, self._in_body)
                 self.of[s.id] = access
-                if not isinstance(s, N.Load):
+                if not s.loads:
                     self.writes.setdefault(s.buffer, []).append(access)
             if isinstance(s, N.Value):
                 self.defs[s.id] = s
@@ -291,7 +291,7 @@ def overwritten(info: Accesses) -> dict[str, list[int]]:
         entries: dict[tuple[int, tuple[int, ...]], set[tuple[int, ...]]] = {}  # by task and by axes with an index
         buffer = info.kernel.buffers[name]
         for a in writes:
-            if isinstance(a.stmt, N.Store) and not a.arms:
+            if a.stmt.stores and not a.arms:
                 fixed = [axis for axis, form in enumerate(a.at) if not form.terms]
                 if _loops_cover(info, a, [axis for axis in range(buffer.ndim) if axis not in fixed]):
                     constants = tuple(a.at[axis].const for axis in fixed)

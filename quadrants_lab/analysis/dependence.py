@@ -111,7 +111,7 @@ def _without_later(d: Form, low: bool) -> Form:
 
 def may_repeat(s: N.Access) -> bool:
     """Whether a gradient may read what this statement read."""
-    return isinstance(s, N.Load) or s.atomic in N.MINMAX
+    return s.loads or s.atomic in N.MINMAX
 
 
 def may_be_lost(info: Accesses, read: Access, write: Access) -> bool:

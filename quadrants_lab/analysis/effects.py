@@ -24,7 +24,7 @@ def touched(block: N.Block, by: type[N.Access] = N.Access) -> set[str]:
 def value_reads(kernel: N.Kernel) -> Iterator[N.Access]:
     """The statements that read a value for more than adding to it: loads, and the exchanges by which one of several
     iterations takes an adjoint."""
-    return (s for s in find(kernel.body, N.Access) if isinstance(s, N.Load) or s.atomic == "exchange")
+    return (s for s in find(kernel.body, N.Access) if s.loads or s.atomic == "exchange")
 
 
 def places(block: N.Block, by: type[N.Access] = N.Access) -> dict[str, set[tuple[int, ...]]]:

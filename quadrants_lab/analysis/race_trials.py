@@ -108,7 +108,7 @@ def error(race: Race) -> QuadrantsCompilationError:
         return ", ".join(named)
 
     at = f"{race.write.buffer}[{', '.join(map(str, race.element)) or 'None'}]"
-    does = "read" if isinstance(race.other, N.Load) else "written"
+    does = "read" if race.other.loads else "written"
     labels = [Label(race.write.span, f"{at} is written here where {of(race.first)}")]
     if race.other is race.write:
         labels.append(Label(race.write.span, f"and where {of(race.second)}"))

@@ -74,10 +74,10 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
 
 def _pairs(accesses: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
     """Each store with each access, and each atomic with each load. Of two stores only one order counts."""
-    loads = [a for a in accesses if isinstance(a.stmt, N.Load)]
+    loads = [a for a in accesses if a.stmt.loads]
     for w in accesses:
-        for a in accesses if isinstance(w.stmt, N.Store) else loads if isinstance(w.stmt, N.Atomic) else ():
-            if not isinstance(a.stmt, N.Store) or w.order <= a.order:
+        for a in accesses if w.stmt.stores else loads if w.stmt.atomic else ():
+            if not a.stmt.stores or w.order <= a.order:
                 yield w, a
 
 

@@ -56,7 +56,7 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
                 continue
             buffer, number = c.write.stmt.buffer, c.write.number
             saved.setdefault((buffer, number), c)
-            if number == c.read.number and isinstance(c.read.stmt, N.Load):
+            if number == c.read.number and c.read.stmt.loads:
                 _check_extremes_apart(info, c)
                 before.add((number, buffer))
         for _, read in repeated_reads(info, made, _adjoints(info)):

@@ -126,7 +126,7 @@ def stash_plan(
     def sources_of(v: int) -> tuple[int, ...] | None:
         """The values from which v can be computed again, or None where that is impossible."""
         stmt = scopes.defs[v]
-        if isinstance(stmt, N.Op) or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
+        if stmt.prim or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
             return stmt.operands()
         return None
 

@@ -74,7 +74,7 @@ def _choice(v: int, scopes: Scopes, plan: StashPlan) -> str:
     if plan.graph.get(v) is None:
         if isinstance(scopes.defs[v], N.Loop):
             return "its loop hands it on from trip to trip, so only the whole loop could compute it again"
-        if isinstance(scopes.defs[v], N.Load):
+        if scopes.defs[v].loads:
             return "it is read from memory that the kernel writes, so it may not be there any more"
         return "what made it, a branch, the check of an index or an atomic operation, is not run again"
     cone = reached([v], lambda a: [x for x in plan.graph[a] or () if x in plan.graph])

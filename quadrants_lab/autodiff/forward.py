@@ -79,7 +79,7 @@ def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
     late = {
         read.number for _, read in repeated_reads(info, replays, tangents)
         for w in info.writes.get(read.stmt.buffer, ())
-        if isinstance(read.stmt, N.Load) and w.number == read.number and may_follow(info, w, read)
+        if read.stmt.loads and w.number == read.number and may_follow(info, w, read)
     }  # fmt: skip
     used = uses(kernel.body)
     for a in info.of.values():

@@ -78,7 +78,7 @@ def _without_effects(s: N.While) -> N.While:
     def one(i: N.Stmt) -> N.Stmt | tuple[N.Stmt, ...]:
         if isinstance(i, (N.Write, N.Assert, N.Print)):
             return ()
-        return replace(i, adjoint_of=i.id) if isinstance(i, N.Load) else i
+        return replace(i, adjoint_of=i.id) if i.loads else i
 
     return rewrite_in(s, one)
 

@@ -68,7 +68,7 @@ def segments_of(
 
 def pruned(block: N.Block, live: set[int]) -> N.Block:
     """The block reduced to the live values and statements, without effects. Loads name the loads that they repeat."""
-    return rewrite(only(block, live), lambda s: replace(s, adjoint_of=s.id) if isinstance(s, N.Load) else s)
+    return rewrite(only(block, live), lambda s: replace(s, adjoint_of=s.id) if s.loads else s)
 
 
 @dataclass(slots=True)

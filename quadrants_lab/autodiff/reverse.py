@@ -259,7 +259,7 @@ def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
     groups: dict[tuple[int, str], list[Access]] = {}
     for a in info.of.values():
         parallel = a.in_body and a.task.kind != "serial"
-        if parallel and isinstance(a.stmt, N.Store) and kernel.buffers[a.stmt.buffer].grad:
+        if parallel and a.stmt.stores and kernel.buffers[a.stmt.buffer].grad:
             groups.setdefault((a.number, a.stmt.buffer), []).append(a)
     for stores in groups.values():
         for n, a in enumerate(stores):

@@ -88,12 +88,14 @@ class Builtin(Value):
 class Load(Read, Value):
     """The value is the element."""
     form = "load {buffer}[{index}]"
+    loads = True
 
 
 @dataclass(slots=True)
 class Store(Write):
     """The element becomes ``value``."""
     form = "store {buffer}[{index}], {value}"
+    stores = True
 
 
 @dataclass(slots=True)

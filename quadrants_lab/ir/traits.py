@@ -56,6 +56,8 @@ class Stmt:
     adjoint_of: int = field(default=NO_ID, kw_only=True)
     form: ClassVar[str] = ""
     nests: ClassVar[bool] = False  # whether the statement has blocks
+    loads: ClassVar[bool] = False  # whether it is a `Load`
+    stores: ClassVar[bool] = False  # whether it is a `Store`
     lane_safe: ClassVar[bool] = True  # whether iterations in the lanes of a vector can run it at the same time
 
     @property

@@ -243,7 +243,7 @@ class Program:
             array = self.arrays[bind[s.buffer]]
             if bind[s.buffer] not in self.touched:
                 self.touched.add(bind[s.buffer])
-                array["input"] = isinstance(s, N.Load)
+                array["input"] = s.loads
                 if not array["input"] and not array["known"]:
                     array["values"] = 0  # what it was before the launch does not matter, or is not known
             array["output"] |= isinstance(s, N.Write)

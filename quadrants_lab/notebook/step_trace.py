@@ -50,7 +50,7 @@ def wanted(where: str, file: str, stacks: Sequence[int]) -> Wanted:
 
 
 def _lost(e: Event) -> bool:
-    value = e.operands[0] if isinstance(e.stmt, N.Atomic) else e.value
+    value = e.operands[0] if e.stmt.atomic else e.value
     values = value.carried if isinstance(value, Trip) else value if isinstance(value, tuple) else (value,)
     return any(not math.isfinite(v) for v in values if v is not None and not isinstance(v, str))
 
@@ -149,7 +149,7 @@ def _read(e: Event) -> str:
     """The operands or the element from which the value was computed or read."""
     if isinstance(e.stmt, N.Load):
         return element(e.stmt.buffer, e.at)
-    return ", ".join(map(number, e.operands)) if isinstance(e.stmt, N.Op) else ""
+    return ", ".join(map(number, e.operands)) if e.stmt.prim else ""
 
 
 def element(buffer: str, at: Sequence[int]) -> str:

@@ -44,7 +44,7 @@ class _Checker:
         b = self.b
         b.span = s.span
         oks = {a: self.inside(s, a) for a in axes}
-        if isinstance(s, N.Load) and self.buffers[s.buffer].kind != "ndarray":
+        if s.loads and self.buffers[s.buffer].kind != "ndarray":
             index = list(s.index)
             for a, ok in oks.items():
                 index[a] = b.op("select", ok, index[a], b.const(0, b.types[index[a]]))

@@ -120,8 +120,8 @@ def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[i
     for a in own:
         near.setdefault(classes[a.stmt.buffer], []).append(a)
     for group in near.values():
-        loads = [a for a in group if isinstance(a.stmt, N.Load)]
-        if any(may_follow(info, a, load) for load in loads for a in group if not isinstance(a.stmt, N.Load)):
+        loads = [a for a in group if a.stmt.loads]
+        if any(may_follow(info, a, load) for load in loads for a in group if not a.stmt.loads):
             return {}  # one loop may have written what another one reads
     found: dict[int, int] = {}
     for a in sums:

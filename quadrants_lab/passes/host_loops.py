@@ -140,7 +140,7 @@ def narrowed(b: Builder, loop: N.For) -> None:
         return
     varying = {loop.index.id}  # values that may differ between threads
     for s in before:
-        varying |= {s.id} if isinstance(s, N.Load) or varying.intersection(s.operands()) else set()
+        varying |= {s.id} if s.loads or varying.intersection(s.operands()) else set()
     n, known = test.args[1], made.get(test.args[1])
     begin, end = loop.begin, loop.end
     exact = test.prim == "eq" and isinstance(known, N.Const) and known.value >= 0

@@ -49,7 +49,7 @@ class Suspecting:
         self.task = task
         self.counter = counter
         self.marks, self.mark, self.slice = marks, mark, slice
-        stores = [w for w in found if isinstance(w.access.stmt, N.Store) and WRITTEN in w.against]
+        stores = [w for w in found if w.access.stmt.stores and WRITTEN in w.against]
         self.counted = tuple(dict.fromkeys(w.access.stmt.buffer for w in stores))
         self.covered = covered(task.body, {w.access.stmt.id for w in stores})
 
@@ -78,9 +78,9 @@ class Suspecting:
         return some if dense is None else b.op("or", some, b.op("not", dense))
 
     def _leave(self, s: Place, w: Watched) -> None:
-        if isinstance(s, N.Load) or s.id in self.covered:
+        if s.loads or s.id in self.covered:
             return
-        stores = isinstance(s, N.Store)
+        stores = s.stores
         self.b.store(self.marks(s.buffer, WRITTEN if stores else CHANGED), s.index, self.mark())
         if stores and s.buffer in self.counted:
             self.b.atomic("add", self.counter, (), self.b.const(1, i32))
@@ -90,7 +90,7 @@ class Suspecting:
         test, since the number of marks shows them. Where a store and an atomic go to one element, the store tests for
         the mark."""
         for what in w.against:
-            if what == CHANGED or (what == WRITTEN and isinstance(s, N.Load) and s.id not in self.covered):
+            if what == CHANGED or (what == WRITTEN and s.loads and s.id not in self.covered):
                 self._add("add", self.marks(s.buffer, what), s.index)
 
     def _add(self, op: str, marks: N.Buffer, index: tuple[int, ...]) -> None:

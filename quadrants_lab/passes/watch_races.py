@@ -70,7 +70,7 @@ def _note(watched: dict[int, Watched], pairs: Sequence[tuple[Access, Access]]) -
 
 
 def _kind(a: Access) -> str:
-    return READ if isinstance(a.stmt, N.Load) else WRITTEN if isinstance(a.stmt, N.Store) else CHANGED
+    return READ if a.stmt.loads else WRITTEN if a.stmt.stores else CHANGED
 
 
 def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
@@ -107,8 +107,8 @@ class _Watcher:
         if not found:
             return [task]
         self.indices = _placed(task)
-        self.counted = any(not isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
-        several_store = any(isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
+        self.counted = any(not w.access.stmt.stores and WRITTEN in w.against for w in found)
+        several_store = any(w.access.stmt.stores and WRITTEN in w.against for w in found)
         for self.hashed in (True, False) if several_store else (False,):
             looking = self._with_mark(number, task, lambda: self._sliced(task.body, self._look))
             if self._is_repeatable(task, looking):
@@ -193,7 +193,7 @@ class _Watcher:
             self._count(s, WRITTEN, self._mark(s))
         elif isinstance(s, N.Store):
             self.b.store(self._marks(s.buffer, WRITTEN), s.index, self._mark(s))
-        elif isinstance(s, N.Atomic):
+        elif s.atomic:
             self._count(s, CHANGED, self.me)
 
     def _look(self, s: Place, w: Watched) -> None:

@@ -350,7 +350,7 @@ class _Iteration:
             self.lane = lane_of(s, value)
         if isinstance(s, N.Op) and s.type.is_float and s.adjoint_of != N.NO_ID:
             self.derivatives.setdefault(s.adjoint_of, []).append(float(value))
-        if isinstance(s, N.Load) and s.span is not None:
+        if s.loads and s.span is not None:
             self.loads[written(s.span)] = s.span.line, value
         if isinstance(s, N.Write) and s.buffer == self.buffer and self._first(s):
             self._write(s)
@@ -369,6 +369,6 @@ class _Iteration:
         of = self.defined.get(s.adjoint_of, s)
         line = of.span.line if of.span else 0
         read = [(text, value) for text, (at, value) in self.loads.items() if at == line and text]
-        adds = "it adds" if isinstance(s, N.Atomic) else "it writes"
+        adds = "it adds" if s.atomic else "it writes"
         self.event = Event(of, self.kernel.name, 0, self.lane, (*read, (adds, self.env[s.value])))
 

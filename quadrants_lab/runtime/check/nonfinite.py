@@ -82,7 +82,6 @@ def why_nonfinite(record: LaunchRecord, launch: int, backwards: bool) -> Cause:
         says = f"{way}kernel {name} is the first to leave a NaN or an infinity"
         return Cause("nonfinite", says, kernel=name, launch=launch)
     op = event.stmt
-    assert isinstance(op, N.Op)
     why, help = _WHY.get(op.prim, (f"{op.prim} has no finite value or slope of these operands", ""))
     way = "on the way back, through the derivative" if backwards else "on the way forwards"
     made = event.values[-1][1]

@@ -21,7 +21,7 @@ def why_zero(trace: Trace, name: str) -> Cause:
         return cause("decision", f"{name} decides what is computed, and nothing else of it gets to the loss", at,
                      "decided here", "a smooth blend instead of a comparison has a derivative")  # fmt: skip
     if trace.over:
-        if trace.reached is None and not trace.partial and isinstance(trace.over[0].stmt, N.Store):
+        if trace.reached is None and not trace.partial and trace.over[0].stmt.stores:
             return cause("overwritten", f"{name} is written over before anything reads it: what it held has no effect",
                          trace.over[0], "written over here", "if it is an input, set it after this")  # fmt: skip
         return cause("overwritten", f"what came from {name} is written over before the loss reads it", trace.over[0],

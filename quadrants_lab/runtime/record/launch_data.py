@@ -48,7 +48,7 @@ def _data(record: LaunchRecord) -> tuple[dict[str, Any], dict[str, Any]]:
     if inputs is not None and sum(a.nbytes for a in inputs.values()) <= MOST_BYTES:
         return zeros | inputs, dict(record.outputs or {})
     first = record.first_elements if inputs is None else first_elements(plan, inputs, record.memories.keys())
-    read = {n for n in zeros if any(isinstance(s, N.Load) for s in plan.facts.of(statements).get(n, ()))}
+    read = {n for n in zeros if any(s.loads for s in plan.facts.of(statements).get(n, ()))}
     now = {name: CurrentValues(name, *where) for name, where in record.memories.items()}
     before = {n: FirstElements(n, first[n], a.shape) if n in first else now[n] for n, a in zeros.items() if n in read}
     return zeros | before, {n: now[n] for n in plan.writes & now.keys()}

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.analysis.facts import statements
-from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.observe.observers import Observer
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str], none:
     """The first elements, flat, of the arrays that a launch reads and that cannot be read after it, because it writes
     them too or because they are in none of the ``memories``. All elements of an array if they are equal; of each array
     ``none`` where there is no time to copy any."""
-    read = {n for n in arrays if any(isinstance(s, N.Load) for s in plan.facts.of(statements).get(n, ()))}
+    read = {n for n in arrays if any(s.loads for s in plan.facts.of(statements).get(n, ()))}
     names = {n for n in read if n in plan.writes or n not in memories}
     each, found = 0 if none else HEAD_BYTES // max(len(names), 1), {}
     for n in names:
