@@ -39,4 +39,5 @@ def lazily(module: str, name: str) -> Callable[..., Any]:
                 found.append(import_module(f"quadrants_lab.{module}"))
         return getattr(found[0], name)(*args, **named)
 
+    call.__name__ = name
     return call

@@ -2,11 +2,11 @@
 imports what only derivatives need, nor passes that few kernels need."""
 
 from quadrants_lab.ir.buffers import Buffer
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Pass, Store, While
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import where
 from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
-from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce, drop_unused_gradients
 from quadrants_lab.passes.distances import mark_distances
@@ -17,6 +17,10 @@ from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.trust_bounds import trust_bounds
 
 Passes = tuple[Pass, ...]
+
+# passes of debug builds
+check_bounds = lazily("passes.check_bounds", "check_bounds")
+check_division = lazily("passes.check_bounds", "check_division")
 
 split_blocks = where(lambda s: isinstance(s, Offload) and s.block_dim > 0, "passes.split_blocks", "split_blocks")
 structure_exits = where(lambda s: isinstance(s, Exit), "passes.structure_exits", "structure_exits")

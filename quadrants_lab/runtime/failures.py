@@ -22,7 +22,7 @@ def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
 
 def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
     """The exception of a failed assert or check, with values in its message."""
-    from quadrants_lab.analysis.races import RACE_CURE
+    from quadrants_lab.analysis.race_trials import RACE_CURE
     from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
 
     stmt = failed.stmt

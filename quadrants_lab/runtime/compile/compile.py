@@ -22,7 +22,6 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find
 from quadrants_lab.passes import pipeline
-from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.pipelines.launch import TASKS, for_host, front, primal
 from quadrants_lab.runtime.backend import Backend
 from quadrants_lab.runtime.compile import compiled as C
@@ -34,6 +33,7 @@ _counting_ir = lazily("runtime.compile.derivatives", "counting_ir")
 _decided_alike = lazily("runtime.compile.derivatives", "decided_alike")
 _depth_counter = lazily("runtime.compile.derivatives", "depth_counter")
 _to_be_second = lazily("runtime.compile.derivatives", "to_be_second")
+_check_bounds = lazily("passes.check_bounds", "check_bounds")
 
 
 Traced = pipeline.Trace | None  # where passes are recorded
@@ -217,7 +217,7 @@ def elsewhere(compiled: C.Compiled, able: Capabilities) -> Elsewhere:
 def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
     """The kernel with a check of every index that may be out of bounds; the same object if there is no such index."""
     kernel = compiled.lowered.kernel
-    if compiled.options.check_out_of_bound or check_bounds(kernel) is kernel:
+    if compiled.options.check_out_of_bound or _check_bounds(kernel) is kernel:
         return compiled
     options = replace(compiled.options, check_out_of_bound=True)
     made = make_ir(kernel, compiled.mode, options)
