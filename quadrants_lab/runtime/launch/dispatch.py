@@ -15,7 +15,6 @@ from quadrants_lab.frontend.names import Names, recalling
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing, lazily
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments import slots as A
@@ -473,7 +472,7 @@ class ValueAndGrad(Dispatcher):
                     self.here.last_plan = plan.weak
                     self._install(plan, args)
                     return self.launch(plan, args)
-                if not any(of_kind(self.slots, TemplateSlot)):
+                if not any(isinstance(s, TemplateSlot) for s in self.slots):
                     self.here.install(self.launch_both)
         return self.launch_both(*args)
 
