@@ -8,7 +8,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import all_are
 
-GROUP = 64  # threads of a GPU that access neighbouring elements; the number of threads is a multiple of it
+GROUP = 64  # a GPU's number of threads is a multiple of this; so many threads access neighbouring elements
 MOST = (1 << 63) - 1  # iterations of a task: their number and its multiples by short strides fit in 64 bits
 _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
@@ -48,6 +48,6 @@ def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[st
 
 
 def fixed_total(task: N.Offload) -> int | None:
-    """How many iterations the task has, where that is the same in every launch; 1 for a serial task."""
+    """How many iterations the task has, if all launches have the same number; 1 for a serial task."""
     fixed = all_are(task.bounds, (N.Const, N.Op, N.Yield))
     return inline_total(task, lambda name: 0, lambda name, axis: 0) if fixed else None

@@ -1,8 +1,8 @@
-"""What things cost: rough cycles, by which devices schedule their tasks, and the size of blocks.
+"""What statements cost: rough cycles, by which devices schedule their tasks, and the size of blocks.
 
-`PRICES` has a row for each kind of thing. A sentence with figures says what an AMD EPYC of 2022 (Zen 4, AVX-512) took
-on one thread, in loops of 32 trips. Where the price is higher, it is an older estimate, for slower processors. The rows
-without figures are estimates, which no benchmark has measured by themselves.
+`PRICES` has a row for each kind of statement. A sentence with figures says what an AMD EPYC of 2022 (Zen 4, AVX-512)
+took on one thread, in loops of 32 trips. A price above that figure is an older estimate, for slower processors. Rows
+without figures are estimates that no benchmark has measured separately.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,9 @@ _LARGE = 1000  # statements
 
 
 class Price(NamedTuple):
-    """``alone``: the cycles of one iteration by itself. The iterations of all lanes of a vector take ``vector`` cycles
-    or ``lane`` cycles for each lane, whichever is more. An operation takes so many times its `Primitive.cost`.
-    ``measured``: what the figures stand for."""
+    """``alone``: the cycles of one iteration outside of lanes. The iterations of all lanes of a vector take ``vector``
+    cycles, or ``lane`` cycles for each lane, whichever is more. The price of an operation is multiplied by its
+    `Primitive.cost`. ``measured``: where the figures come from."""
 
     alone: float
     vector: float
@@ -47,9 +47,9 @@ PRICES: dict[str, Price] = {
     "control": Price(2, 4, 0, "An estimate: a branch; in lanes a mask, and a branch past what no lane runs."),
     "print": Price(500, 0, 500, "An estimate: a call of the runtime."),
 }
-TRIPS = 16  # assumed of a loop whose trip count is not known
-# The trips of a group's longest iteration, for which the group waits, over the mean, by what decides about them. The
-# sentences have what groups of 64 had.
+TRIPS = 16  # assumed for a loop whose trip count is not known
+# A group of lanes waits for its longest iteration. Its trips over the mean trips, by what determines the trips. The
+# sentences say what groups of 64 had.
 LONGEST: dict[str, tuple[float, str]] = {
     "known": (1.0, "All iterations make as many trips, or one more than the iteration before."),
     "data": (2.0, "The bounds are data: 0 to 64 trips, evenly, have 2.0; a geometric distribution has 4.7."),
@@ -83,6 +83,6 @@ def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, 
 
 
 def large(block: N.Block) -> bool:
-    """Whether a loop over the block would take LLVM too long: the time of its vectoriser grows with the square of the
-    statements, and so does the time to choose registers for all the constants that it hoists out of the loop."""
+    """Whether a loop over the block would take LLVM too long. The time of its vectoriser grows with the square of the
+    statements; so does the time to allocate registers for all constants that LLVM hoists out of the loop."""
     return sum(1 for _ in walk(block)) > _LARGE

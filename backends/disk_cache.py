@@ -1,7 +1,7 @@
 """A cache on disk that the processes of one user share: object code, drivers' pipelines, compiled simulations.
 
-An entry is a file that is named by a hash of everything that its content depends on (`key`). It begins with that key,
-its length and a checksum, so a damaged or misplaced file counts as absent. Because code is run from here, a folder or
+An entry is a file whose name is a hash of everything that its content depends on (`key`). It begins with that key, its
+length and a checksum, so a damaged or misplaced file counts as absent. Because code from here is executed, a folder or
 file that another user owns or can write to counts as absent, too.
 
 Writers replace whole files, so processes may share a folder. A failure of the cache is not an error of the program:
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 else:
     from _blake2 import blake2b  # hashlib loads OpenSSL, which takes 3 ms
 
-Keep = Callable[[bytes], None]  # keeps what was compiled for later processes
+Keep = Callable[[bytes], None]  # keeps compiled code for later processes
 
 STARTED = time.time_ns()  # before most of this package was imported
 MOST_BYTES = 100 << 20
 SUFFIX = ".qlc"
 TEMPORARY = ".qlc-new"
-ABANDONED = 600.0  # seconds after which a temporary file was left behind by a process that ended
+ABANDONED = 600.0  # after so many seconds, the process that wrote a temporary file is assumed to have ended
 _MAGIC, _VERSION = b"QLC\n", 4
-_HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; then comes a checksum of it all
+_HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; a checksum of head and content follows
 _HASH_BYTES = 32
 BEGIN = _HEAD.size + _HASH_BYTES
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device does not block
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # with these flags a FIFO or a device does not block
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def hashed(data: bytes = b"") -> "blake2b":
-    """A hash of the bytes, and of those that are added to it."""
+    """A hash of the bytes, to which more bytes can be added."""
     return blake2b(data, digest_size=_HASH_BYTES)
 
 
@@ -64,7 +64,7 @@ def forget(code: bytes) -> None:
 
 def default_path(asked: str | os.PathLike[str] = "") -> str | None:
     """The folder that the argument or QD_OFFLINE_CACHE_FILE_PATH names, else quadrants_lab in the user's cache folder.
-    None, with a warning, where there is none."""
+    If there is none, warns and returns None."""
     path = os.path.expanduser(asked or os.environ.get("QD_OFFLINE_CACHE_FILE_PATH", ""))
     shared, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser(os.environ.get("HOME", "~"))
     if path.startswith("~"):
@@ -95,7 +95,7 @@ def beside_bytecode(source: str) -> "DiskCache | None":
 
 
 class DiskCache:
-    """At most ``max_bytes`` of files in ``folder``, or in the folder ``below`` it; the least recently used files are
+    """At most ``max_bytes`` of files in ``folder``, or in its folder ``below``; the least recently used files are
     removed first. Without a folder it is always empty. Folders have the mode 0700, files 0600, whatever the umask."""
 
     def __init__(
@@ -106,7 +106,7 @@ class DiskCache:
         self.below = below
 
     def get(self, name: str) -> bytes | None:
-        """The content of the entry with that `key`; None where there is none, or none that can be trusted."""
+        """The content of the entry with that `key`; None if there is none, or if it cannot be trusted."""
         if self.folder is None:
             return None
         try:
@@ -127,7 +127,7 @@ class DiskCache:
         if self.folder is None or BEGIN + len(content) > self.max_bytes:
             return
         try:
-            with self._opened(make=True) as folder, suppress(FileNotFoundError):  # the folder was removed meanwhile
+            with self._opened(make=True) as folder, suppress(FileNotFoundError):  # another process removed the folder
                 self._write(folder, name, entry(name, content))
                 self._trim(folder)
         except _NotOurs as e:
@@ -174,7 +174,7 @@ class DiskCache:
             return content
 
     def _write(self, folder: int, name: str, made: bytes) -> None:
-        """Writes an entry atomically; a failure leaves nothing behind."""
+        """Writes an entry atomically; after a failure no file remains."""
         with suppress(FileNotFoundError):
             before = os.stat(name + SUFFIX, dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISLNK(before.st_mode):
@@ -196,8 +196,8 @@ class DiskCache:
             raise
 
     def _trim(self, folder: int) -> None:
-        """Removes abandoned temporary files and, where the others take too much, the least recently used ones until a
-        quarter of the room is free."""
+        """Removes abandoned temporary files. If the other files take too much room, removes the least recently used
+        ones until a quarter of the room is free."""
         abandoned = time.time() - ABANDONED
         total, entries = 0, []
         with os.scandir(folder) as found:
@@ -230,7 +230,7 @@ def entry(name: str, content: bytes) -> bytes:
 
 
 def _removed(folder: int, name: str) -> bool:
-    """Tries to remove a file; whether it is gone."""
+    """Tries to remove a file; returns whether it is gone."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -241,7 +241,7 @@ def _removed(folder: int, name: str) -> bool:
 
 
 def _made(path: str) -> str:
-    """Makes the folder and those that it lies in, as far as they do not exist."""
+    """Makes the folder, and the folders around it, unless they exist."""
     missing = []
     while not os.path.isdir(path) and path != os.path.dirname(path):
         missing.append(path)
@@ -259,7 +259,7 @@ _warned: dict[str, object] = {}  # codes of warnings that this process has shown
 
 
 class _NotOurs(OSError):
-    """Another user owns what lies there, or can write to it."""
+    """Another user owns the file or folder, or can write to it."""
 
     def __init__(self, path: str, owned: bool) -> None:
         super().__init__(path)
@@ -296,5 +296,5 @@ def _warn_unusable(why: str) -> None:
 
 def _warn_once(text: str, code: str, help: str) -> None:
     me = object()
-    if _warned.setdefault(code, me) is me:  # one thread alone finds no entry
+    if _warned.setdefault(code, me) is me:  # only the thread whose entry this is warns
         warn(render(code, text, help=help, kind="warning"))

@@ -1,10 +1,10 @@
 """What a fork does to locks, threads and devices.
 
-Only the thread that forked runs in the child. A lock that another thread held would be held there for ever, so the
-locks that `lock` makes are free again in the child. Work that other threads had begun is never finished there. Where
-that would do harm, the fork waits for them: for code inside `deferred`, for LLVM, and for threads that `start`
-started. A driver's threads are gone in the child, so a GPU that was opened before the fork cannot be used there, not
-even to free its memory (`finalize`).
+Only the thread that forked runs in the child. If another thread holds a lock during the fork, nobody in the child would
+ever release it, so the locks that `lock` makes are free again in the child. Nobody there finishes work that other
+threads had begun. If that would do harm, the fork waits for them: for code inside `deferred`, for LLVM, and for threads
+that `start` started. A driver's threads are gone in the child, so a GPU that was opened before the fork cannot be used
+there, not even to free its memory (`finalize`).
 """
 
 import os
@@ -20,14 +20,15 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import deep_recursion
 
 T = TypeVar("T")
-_PATIENCE = 60.0  # seconds that a fork waits for other threads before it goes on, whatever that does to the child
+# the longest time that a fork waits for other threads, in seconds; then it goes on, whatever the child loses
+_PATIENCE = 60.0
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet([deep_recursion.lock])
-_inside: dict[int, int] = {}  # threads inside `deferred` -> how many of its blocks they are in
+_inside: dict[int, int] = {}  # threads inside `deferred` -> how deeply nested they are
 _gate = threading.RLock()  # held by a thread that enters `deferred`, and during a fork
 _threads: list[threading.Thread] = []
 _children: list[Callable[[], None]] = []
-_held = threading.local()  # locks that the thread holds while it forks
+_held = threading.local()  # locks that this thread holds while it forks
 
 
 def lock() -> Any:
@@ -42,8 +43,8 @@ llvm = lock()  # held in every call of LLVM, so that a fork waits for it
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """For work that a child must not find half done, such as importing a module: a fork in another thread waits until
-    the block has ended, or happens before it begins."""
+    """Work inside is never half done in a child, for instance the import of a module: a fork in another thread waits
+    until the block has ended, or happens before it begins."""
     me = threading.get_ident()
     if me not in _inside:
         with _gate:
@@ -66,8 +67,9 @@ class lazy(cached_property[T]):
 
 
 def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread | None:
-    """Runs ``work`` on a new thread, whose end a fork waits for; None where the system has no thread left."""
-    # Freeing a thread runs callbacks of weak references, which swallow a Ctrl-C: it is done before the new one starts.
+    """Runs ``work`` on a new thread; a fork waits for its end. None if the system has no thread left."""
+    # Freeing a thread runs callbacks of weak references, which swallow a Ctrl-C: so old threads go before a new one
+    # starts.
     _threads[:] = [t for t in _threads if t.is_alive()]
     thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
     try:
@@ -107,7 +109,7 @@ class Home:
 
 
 def forked(what: str) -> QuadrantsRuntimeError:
-    """The error for using something of a driver in a child of the process that opened the driver."""
+    """The error for using a driver's object in a child of the process that opened the driver."""
     return QuadrantsRuntimeError(
         f"{what} was opened before this process was forked, and cannot be used in the child",
         code="QL2002",
@@ -152,7 +154,7 @@ def _in_child() -> None:
         del _inside[thread]
     for made in (*_locks, _gate):
         if not made._is_owned():
-            made._at_fork_reinit()  # what Python's own modules call for their locks
+            made._at_fork_reinit()  # Python's own modules call this for their locks
     _threads.clear()
     for act in _children:
         act()

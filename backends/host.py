@@ -39,7 +39,7 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """As `zeros`, with arbitrary content."""
+    """Like `zeros`, with arbitrary content."""
     return _aligned(np.empty, shape, np.dtype(dtype))
 
 

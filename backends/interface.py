@@ -1,5 +1,5 @@
-"""What every backend hands to the runtime and to the workbench: the differences between devices that the runtime takes
-into account, and the stages of code generation."""
+"""What every backend hands to the runtime and to the workbench: the differences between devices that matter to the
+runtime, and the stages of code generation."""
 
 from quadrants_lab.ir.record import dataclass
 
@@ -11,10 +11,10 @@ class Capabilities:
     are threads. ``suspects_races``: see `CompileOptions.suspect_races`. ``dlpack``: DLPack's number of the kind of
     device whose arrays kernels use in place, 0 for none. ``many``: there may be several devices, and `open_device`
     takes the number of one. ``blocks``: the threads of a block run at once, with shared memory of 32 KiB.
-    ``checks_bounds``: every kernel is compiled with `CompileOptions.check_out_of_bound`. ``pages``: the device's
-    memory is the host's, in pages that the operating system makes where they are written to (`backends.pages`).
-    ``slots``: other memory that is zero and comes into being where it is used, so that a sparse layout takes little
-    where it has a table (`ir.cell_order`)."""
+    ``checks_bounds``: every kernel is compiled with `CompileOptions.check_out_of_bound`. ``pages``: the device's memory
+    is the host's, and the operating system makes a page when it is first written (`backends.pages`). ``slots``: the
+    device has other memory that is zero and takes room only where it is used, so that a sparse layout with a table
+    takes little (`ir.cell_order`)."""
 
     ad_unroll: tuple[int, int] = (1, 1)
     on_host: bool = False
@@ -31,10 +31,10 @@ class Capabilities:
 class Stage:
     """The output of one stage of code generation, as every backend's ``stages`` returns it.
 
-    ``ids`` holds, for each line of ``text``, the id of the IR statement that it came from, or -1. ``code_bytes`` is
-    the size of the machine code (0 in other stages). ``instructions`` does not count labels, directives, comments and
-    declarations; ``phis`` are those of them that merge values. ``registers``: the most registers of each kind that a
-    program takes, where the stage knows."""
+    ``ids`` holds, for each line of ``text``, the id of the IR statement that it came from, or -1. ``code_bytes`` is the
+    size of the machine code (0 in other stages). ``instructions`` does not count labels, directives, comments and
+    declarations; ``phis`` counts the instructions that merge values. ``registers``: for each kind, the most registers
+    that a program takes, if the stage knows."""
 
     name: str
     text: str

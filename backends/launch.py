@@ -1,7 +1,7 @@
 """How the runtime launches a kernel on any backend: devices, loaded kernels and their launch frames.
 
     device = open_device(...)                   # a Device, one for each session
-    exe = load(kernel, options, cached, keep)   # an Executable; a later process gets as cached what keep got
+    exe = load(kernel, options, cached, keep)   # an Executable; what keep gets is cached in a later process
     frame = exe.frame(device)                   # a Frame, reusable, but not by two threads at once
     frame.set_buffer("x", address)              # each field and ndarray buffer, before the first launch
     frame.set_extents("a", (1024, 8))           # each ndarray buffer
@@ -16,12 +16,12 @@ What holds on every backend:
 - Everything that was set stays set until it is set again. A frame keeps addresses, not objects: the caller keeps the
   memory alive. Addresses are the device's (`Memory.address`).
 - "temp" and "ret" buffers live in the frame and are zero at the start of each launch.
-- `launch` runs all tasks in order. It returns when they are done. Where nothing comes back it may return earlier: later
-  launches, `Memory.read` and `Memory.write` still come after it, and `Device.finish` waits. Ctrl-C on the main thread
-  ends the waiting.
+- `launch` runs all tasks in order. It returns when they are done; if nothing comes back to the host, it may return
+  earlier. Later launches, `Memory.read` and `Memory.write` still come after it, and `Device.finish` waits for it.
+  Ctrl-C on the main thread ends the wait.
 - The caller serialises launches on one device, because they share the device's adstack heap.
 - Status.PRINTED: `take_prints()` returns the printed texts. Status.ASSERT or Status.OVERFLOW: `failure()` says what
-  failed. After a failed assert the tasks that follow do not run; after an overflow they do.
+  failed. After a failed assert the tasks that follow do not run; after an overflow they run.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """The adstack that overflowed first, its capacity, and the depth that the iteration would have needed."""
+    """The adstack that overflowed first, its capacity, and the depth that the iteration needs."""
 
     stack: N.AdStackAlloca
     capacity: int
@@ -94,9 +94,9 @@ Param = ScalarParam | ArrayParam | ConstParam
 class Memory(Protocol):
     """Device memory of an array, freed with the object. ``address`` is what `Frame.set_buffer` takes.
 
-    ``array`` is a numpy view of the memory itself where the host can see it, else None. Memory whose ``late`` is true
-    must not be ``busy`` when the host reads the view (`Device.finish`). `read` and `write` copy and work everywhere.
-    A launch takes memory without an ``array`` as an argument itself (`runtime.memory.memory`).
+    ``array`` is a numpy view of the memory itself if the host can see it, else None. If ``late`` is true, the memory
+    must not be ``busy`` when the host reads the view (`Device.finish`). `read` and `write` copy, and always work.
+    Memory without an ``array`` is itself the argument of a launch (`runtime.memory.memory`).
     """
 
     @property
@@ -112,7 +112,7 @@ class Memory(Protocol):
 
 class Device(ABC):
     """A device with the adstack heap of its launches: ``heap_bytes`` at ``heap_address``, which only grow.
-    ``read_beyond``: so many bytes behind the heap may be read, too."""
+    ``read_beyond``: so many bytes after the heap may be read, too."""
 
     read_beyond = 0
 
@@ -131,23 +131,23 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
-        """Zeroed memory of a C-contiguous array; MemoryError where there is not enough."""
+        """Zeroed memory of a C-contiguous array, or MemoryError."""
 
     @abstractmethod
     def forked(self) -> bool:
-        """Call this in the child of a fork: whether the device can be used there. If not, nothing may be launched on it
-        from then on."""
+        """Whether the device can be used in the child of a fork. Call this in the child; if the result is false,
+        nothing may be launched on the device from then on."""
 
     def session_ended(self) -> None:
-        """Drops the heap, because nothing will be launched any more: its memory may hold the device."""
+        """Drops the heap, whose memory may hold the device: nothing will be launched any more."""
         self._heap = None
 
     def need_heap(self, nbytes: int, most: int) -> None:
-        """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) only for that. Do
-        not call it while a launch runs on this device.
+        """Grows the heap to at least ``nbytes``. It usually doubles; doubling stops at ``most`` (0: no limit). Do not
+        call it while a launch runs on this device.
 
-        Raises MemoryError where there is not that much memory. The heap is then as large as before, because launches
-        have been planned for that size.
+        Raises MemoryError if memory is lacking. The heap then keeps its size, because launches have been planned for
+        it.
         """
         had = self.heap_bytes
         if nbytes > had:
@@ -159,7 +159,7 @@ class Device(ABC):
                 raise
 
     def _make_heap(self, nbytes: int) -> None:
-        self._heap = None  # nothing in it outlives a launch
+        self._heap = None  # the content of the old heap is not needed
         self.heap_bytes = self.heap_address = 0
         self._heap = self.allocate((-(-(nbytes + self.read_beyond) // 4),), np.uint32)
         self.heap_bytes, self.heap_address = nbytes, self._heap.address
@@ -178,7 +178,7 @@ class Executable(ABC):
     def frame(self, device: Any) -> Frame: ...
 
     def unload(self) -> None:  # noqa: B027  # most devices take the code itself
-        """Drops what devices have made of the code, when no frame of it will be launched any more."""
+        """Drops what devices have made from the code. Call this when no frame of it will be launched any more."""
 
     @forks.lazy
     def types(self) -> dict[int, DType]:
@@ -189,9 +189,9 @@ class Executable(ABC):
 class Frame(ABC):
     """A launch frame; the docstring of this module says how it is used.
 
-    ``view`` is the memory of its words as programs see it, or what is copied to them and back around a launch;
-    ``words`` says where in it everything is. ``forms`` are the formats of `struct` for a scalar of each dtype, and
-    ``failed_at`` is where the words of a failure begin. ``launch_number``: that of the last launch on its device;
+    ``view`` is the memory of its words, which programs read, or which is copied to them and back around a launch;
+    ``words`` says where everything is in it. ``forms``: for each dtype, the format of a scalar for `struct`.
+    ``failed_at``: where the words of a failure begin. ``launch_number``: the number of the last launch on the device;
     random draws depend on it and on the device's seed.
     """
 
@@ -227,10 +227,10 @@ class Frame(ABC):
     @abstractmethod
     def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
         """Binds an array, the host's or the ``array`` of a `Memory`, to an ndarray buffer for the next launch. Returns
-        None, or a function to call after the launch, which gives the array what the kernel wrote."""
+        None, or a function to call after the launch, which copies what the kernel wrote to the array."""
 
     def set_arg(self, name: str, value: Any) -> None:
-        """``value`` must fit the argument's dtype (`struct.error` where an integer does not)."""
+        """Sets a scalar argument. ``value`` must fit its dtype (`struct.error` if an integer does not)."""
         form, at = self._args[name]
         form.pack_into(self.view, at, value)
 
@@ -241,8 +241,8 @@ class Frame(ABC):
 
     @abstractmethod
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
-        """Sets the capacities of adstacks, in slots, and grows the device's heap as needed; MemoryError where it
-        cannot. ``budget``: bytes that the heap must not exceed unless `least_heap` needs more (0: the device chooses).
+        """Sets the capacities of adstacks, in slots, and grows the device's heap as needed, or raises MemoryError.
+        ``budget``: bytes that the heap must not exceed unless `least_heap` needs more (0: the device chooses).
         ``passing``: by the number of a task, how many of its iterations push at all."""
 
     @abstractmethod
@@ -251,7 +251,8 @@ class Frame(ABC):
 
     @abstractmethod
     def least_heap(self, caps: list[int]) -> tuple[int, int]:
-        """The fewest iterations in flight with which such a launch can run, and the bytes that they take."""
+        """The fewest iterations in flight with which a launch with these capacities can run, and the bytes that they
+        need."""
 
     @abstractmethod
     def stack_bytes(self) -> int:
@@ -264,15 +265,15 @@ class Frame(ABC):
 
     @abstractmethod
     def replay(self, launch_number: int) -> None:
-        """Launches from now on repeat the draws of the launch with that number; 0 ends this."""
+        """All later launches repeat the draws of the launch with that number; 0 ends this."""
 
     def as_graph(self) -> None:  # noqa: B027  # most devices have no graphs
-        """On devices that have graphs, all that a launch starts runs as one graph from now on. Arrays of the host are
-        then refused, and a kernel that returns a value raises an error."""
+        """On devices that have graphs, all that a launch starts runs as one graph from now on. Launches then refuse
+        arrays of the host, and a kernel that returns a value raises an error."""
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:  # noqa: B027  # others wait anyway
-        """The capacities are computed to suffice, so launches need not wait to learn whether they did. Where they did
-        not, `Device.finish` raises what ``report`` returns."""
+        """The capacities are computed to suffice, so launches need not wait to learn whether they do. If they do not,
+        `Device.finish` raises what ``report`` returns."""
 
     @abstractmethod
     def launch(self) -> int: ...
@@ -280,13 +281,13 @@ class Frame(ABC):
     @abstractmethod
     def entry(self, params: list[Param], returns: str = "") -> Any:
         """A callable that takes one positional argument for each `Param`, launches, and returns None or the value of
-        ``returns``. It returns NotImplemented, without launching, where an argument does not match, and Ellipsis where
-        the status of the launch is not 0. An array with an axis of 2**31 elements or more does not match, nor does
-        anything where a buffer is wide: the caller chooses the code that such arrays need."""
+        ``returns``. It returns NotImplemented, without launching, if an argument does not match, and Ellipsis if the
+        status of the launch is not 0. An array with an axis of 2**31 elements or more does not match, and if a buffer
+        is wide, nothing matches: the caller chooses the code that such arrays need."""
 
     def place_stacks(self, caps: Sequence[int], at: Mapping[int, int]) -> None:
-        """Sets the capacities of the stacks, and where their slots begin in the heap, by the id of the stack. Where
-        pushes are only counted there are no words for that."""
+        """Sets the capacities of the stacks, and by the id of a stack, where its slots begin in the heap. A stack whose
+        pushes are only counted has no word for that."""
         for stack, capacity in zip(self.words.stacks, caps, strict=True):
             if not stack.count_only:
                 first = self.words.stack_at[stack.id]
@@ -326,8 +327,8 @@ def value_of(t: DType, word: int) -> Any:
 
 
 def format_prints(stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int) -> list[str]:
-    """A text for each record in ``data``, which is the number of its Print statement and then its values, a word each.
-    A record at the end that is not whole is left out; ``lost`` counts it already."""
+    """A text for each record in ``data``: the number of its Print statement and then its values, a word each. An
+    incomplete record at the end is left out; ``lost`` counts it already."""
     out: list[str] = []
     words = memoryview(data).cast("q")
     at = 0

@@ -1,6 +1,7 @@
 """The launch frame: a block of 64-bit words from which compiled code reads everything. Offsets are in bytes.
 
-A frame begins with a head that differs between devices. The part behind it depends on the kernel and is laid out here.
+A frame begins with a head that differs between devices. The part after the head depends on the kernel; this file lays
+it out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from quadrants_lab.ir.walk import walk
 WORD = 8
 VALUES = 8  # raw 64-bit values that a failed assert reports
 
-# words of one adstack: slots; max(slots, 1) - 1; where its slots begin in the heap
+# the words of one adstack: slots; max(slots, 1) - 1; where its slots begin in the heap
 STACK_CAPACITY, STACK_LAST, STACK_AT = 0, 8, 16
 STACK_WORDS = 3
 STACK_ARGS = {"capacity": STACK_CAPACITY, "last": STACK_LAST}  # words that are arguments of a lowered kernel
@@ -28,7 +29,8 @@ class FrameLayout:
     """Offsets in a kernel's frame, by name. ``stacks`` are the kernel's AdStackAllocas in order. In a kernel whose
     adstacks are lowered (`lower.adstacks`) the words of a stack are in ``buffers`` and ``args`` instead."""
 
-    buffers: dict[str, int] = field(default_factory=dict)  # address, or place in the heap; of temp and ret the value
+    # address, or place in the heap; for temp and ret buffers the value
+    buffers: dict[str, int] = field(default_factory=dict)
     extents: dict[str, int] = field(default_factory=dict)  # ndim words
     args: dict[str, int] = field(default_factory=dict)
     stacks: list[N.AdStackAlloca] = field(default_factory=list)
@@ -36,10 +38,11 @@ class FrameLayout:
     task_of: dict[int, int] = field(default_factory=dict)  # id of a stack -> number of its task
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
-    numbers: dict[int, int] = field(default_factory=dict)  # id of an assert or print -> its number among these
+    # id of an assert or print -> its number among the asserts or prints
+    numbers: dict[int, int] = field(default_factory=dict)
     bounds: list[int] = field(default_factory=list)  # by task: begin and extent of each axis
-    stacks_at: int = 0  # the words of all stacks, which end at zero_at
-    zero_at: int = 0  # what a launch sets to 0 first
+    stacks_at: int = 0  # the words of all stacks begin here and end at zero_at
+    zero_at: int = 0  # what a launch sets to 0 first begins here
     zero_bytes: int = 0
     size: int = 0
 
@@ -51,12 +54,12 @@ class FrameLayout:
 
 def box_words(kernel: N.Kernel, number: int) -> int:
     """How many words the box of a task takes: begin and extent of each axis."""
-    task, kept = kernel.tasks[number], kernel.buffers.get(f"$begins{number}")  # of `lower.tasks`
+    task, kept = kernel.tasks[number], kernel.buffers.get(f"$begins{number}")  # `lower.tasks` makes this buffer
     return len(task.indices) * (1 if task.kind == "threads" else 2) if kept is None else 2 * prod(kept.shape or ())
 
 
 def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
-    """The layout, which depends on nothing but the kernel. ``head``: bytes at the start that are the device's own."""
+    """The layout; it depends on nothing but the kernel. ``head``: how many bytes at the start belong to the device."""
     out = FrameLayout()
     at = head
 
@@ -105,7 +108,8 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
 
 
 def elements(t: DType, slots: int) -> int:
-    """Elements that a stack with so many slots, at least one, takes for each thread: values, or words of 32 flags."""
+    """How many elements a stack with so many slots takes for each thread: values, or words of 32 flags; at least
+    one."""
     return (max(slots, 1) + 31) // 32 if t.kind == "b" else max(slots, 1)
 
 
@@ -116,9 +120,9 @@ def element_bytes(t: DType) -> int:
 def slab(
     tasks: Iterable[Sequence[N.AdStackAlloca]], caps: Mapping[int, int], unit: int = 1
 ) -> tuple[dict[int, int], int]:
-    """Where in the adstacks of one iteration the slots of each stack begin, at multiples of ``unit`` bytes, and how
-    many bytes these adstacks take. Tasks use the same memory one after the other. ``tasks``: the stacks of each, in
-    order; ``caps``: the slots of each stack, by its id, as the places are."""
+    """Where the slots of each stack begin in the adstacks of one iteration, by the stack's id, in multiples of ``unit``
+    bytes, and how many bytes these adstacks take. Tasks use the same memory one after the other. ``tasks``: the stacks
+    of each task, in order; ``caps``: the slots of each stack, by its id."""
     places: dict[int, int] = {}
     size = 0
     for stacks in tasks:

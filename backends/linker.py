@@ -1,5 +1,5 @@
 """Links an x86-64 ELF object into the memory of this process, so that a process which gets all its code from the disk
-cache does not load LLVM's 100 MB. The format and the relocations are those of the System V ABI."""
+cache does not load LLVM's 100 MB. Format and relocations follow the System V ABI."""
 
 import ctypes
 import mmap
@@ -13,17 +13,17 @@ from typing import Any
 from quadrants_lab.ir.record import dataclass
 
 _WRITE, _ALLOC, _TLS = 1, 2, 0x400  # flags of sections
-_EMPTY = 8  # the kind of a section of zeros
-_ABSOLUTE, _FAR, _CALL = 1, (9, 41, 42), 4  # relocations: an address, one by way of a table, a call
-_NEAR = (2, _CALL, *_FAR)  # those that write a distance in 32 bits
-_JUMP = b"\xff\x25\0\0\0\0"  # to the address that follows it
+_EMPTY = 8  # the kind of a section that holds only zeros
+_ABSOLUTE, _FAR, _CALL = 1, (9, 41, 42), 4  # relocations: an address, an address through a table, a call
+_NEAR = (2, _CALL, *_FAR)  # relocations that write a distance in 32 bits
+_JUMP = b"\xff\x25\0\0\0\0"  # a jump to the address that follows the instruction
 _STUB = 16
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 _RELOCATION = struct.Struct("<QIIq")
 
 
 def require(holds: object, what: str) -> None:
-    """Raises ValueError, which says what is wrong in an object file, unless ``holds``."""
+    """Raises ValueError, which names what is wrong in an object file, unless ``holds``."""
     if not holds:
         raise ValueError(f"an object file is wrong about {what}")
 
@@ -44,9 +44,9 @@ class Mapped:
 
 
 def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> tuple[Mapped, dict[str, int]]:
-    """The memory that the code is in, and the address of each export. Symbols that the object does not define are
+    """The memory that holds the code, and the address of each export. Symbols that the object does not define are
     looked up in ``imports``, then in the process. Raises ValueError, LookupError or struct.error for an object that is
-    damaged or not supported; LLVM may still link it."""
+    damaged or not supported; LLVM may still link such an object."""
     require(len(obj) >= 64, "its header")
     (table,) = struct.unpack_from("<Q", obj, 40)
     sections = [Section(*row) for row in SECTION.iter_unpack(obj[table:])]
@@ -62,7 +62,7 @@ def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> 
         at = symbols[symbol][0]
         return texts[at : texts.index(b"\0", at)].decode()
 
-    # first what is executed and read, with a stub for each symbol; then, on new pages, what is written
+    # first executed and read-only sections, with a stub for each symbol; then, on new pages, writable sections
     places: dict[int, int] = {}
     size = 0
     for writable in (0, _WRITE):

@@ -1,8 +1,8 @@
-"""LLVM, by the functions of llvmlite's library, used so that a process which compiles for days does not grow.
+"""LLVM, through the functions of llvmlite's library, used so that a process which compiles for days does not grow.
 
-The functions are called without llvmlite's own Python modules: to import these takes twice as long as to load LLVM, and
-three times as long as to compile a small kernel. A module has an LLVM context of its own, because a context never
-forgets a type or a constant. Of a pass builder LLVM keeps 1.5 KB; the last texts that were compiled are not compiled
+The functions are called without llvmlite's own Python modules: importing those takes twice as long as loading LLVM, and
+three times as long as compiling a small kernel. Each module has its own LLVM context, because a context never forgets a
+type or a constant. LLVM keeps 1.5 KB of every pass builder; so the last texts that were compiled are not compiled
 again.
 """
 
@@ -32,7 +32,7 @@ _TUNING = {
     "slp_vectorization": "SLPVectorization", "loop_unrolling": "LoopUnrolling",
 }  # fmt: skip
 
-# Functions by their names without the prefix LLVMPY_, in words of the letters of `_KINDS`: the result and each argument
+# by function name without the prefix LLVMPY_: the result and each argument, as letters of `_KINDS`
 SIGNATURES = {
     "GetVersionInfo": "u", "SetCommandLine": "-ss", "DisposeString": "-p",
     "InitializeNativeTarget": "-", "InitializeNativeAsmPrinter": "-", "InitializeNativeAsmParser": "-",
@@ -59,7 +59,8 @@ SIGNATURES = {
     "module_AddLoopRotatePass": "-p", "module_AddSROAPass": "-p", "module_AddSimplifyCFGPass": "-p",
 }  # fmt: skip
 
-# nothing, a pointer, text or bytes, the place for a text that LLVM makes, an int, an unsigned int, a bool, a size
+# in order: nothing, a pointer, text or bytes, the place for a text that LLVM makes, an int, an unsigned int, a bool, a
+# size
 _KINDS = {
     "-": None, "p": ctypes.c_void_p, "s": ctypes.c_char_p, "t": ctypes.POINTER(ctypes.c_void_p), "i": ctypes.c_int,
     "u": ctypes.c_uint, "b": ctypes.c_bool, "n": ctypes.c_size_t,
@@ -68,7 +69,7 @@ _KINDS = {
 
 @cache
 def library_path() -> str:
-    """Where llvmlite has LLVM."""
+    """The path of LLVM's library in llvmlite."""
     package = find_spec("llvmlite")
     assert package is not None
     assert package.origin is not None
@@ -77,7 +78,7 @@ def library_path() -> str:
 
 
 class _Functions:
-    """LLVM's functions as attributes. The first use of one loads LLVM."""
+    """LLVM's functions as attributes. Using the first one loads LLVM."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         result, *arguments = (_KINDS[letter] for letter in SIGNATURES[name])
@@ -99,12 +100,13 @@ def _library() -> Any:
 
 @cache
 def load_soon() -> None:
-    """Loads LLVM on another thread, which does not hold Python up. The first function that is called waits for that."""
+    """Loads LLVM on another thread, which does not hold Python up. The first call of a function waits for that
+    thread."""
     forks.start(_open, library_path().encode(), name="LLVM")
 
 
 def _open(path: bytes) -> None:
-    """As `_library`, but without Python's lock."""
+    """Like `_library`, but without Python's lock."""
     ctypes.CDLL(None).dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
 
 
@@ -112,14 +114,14 @@ llvm: Any = _Functions()
 
 
 def text_of(name: str, *args: Any) -> tuple[Any, str]:
-    """What the function returns, and the text that it makes."""
+    """The function's result, and the text that it makes."""
     place = ctypes.c_void_p()
     result = getattr(llvm, name)(*args, ctypes.byref(place))
     return result, _taken(place.value)
 
 
 def _taken(pointer: int | None) -> str:
-    """A text of LLVM's, which is freed."""
+    """A text that LLVM allocated; frees it."""
     if pointer is None:
         return ""
     text = ctypes.string_at(pointer).decode()
@@ -128,25 +130,25 @@ def _taken(pointer: int | None) -> str:
 
 
 def _freed(owner: object, end: Callable[..., None], *pointers: int) -> None:
-    """Frees what belongs to an object together with it, but not when the process ends."""
+    """Frees what belongs to an object when the object is freed, but not when the process ends."""
     weakref.finalize(owner, end, *pointers).atexit = False
 
 
 @cache
 def version() -> tuple[int, ...]:
-    """LLVM's."""
+    """LLVM's version."""
     return tuple(llvm.GetVersionInfo().to_bytes(4, "big").lstrip(b"\0"))
 
 
 @cache
 def initialise_all() -> None:
-    """Makes the processors of all systems known, instead of this one's alone."""
+    """Makes the processors of all systems known, instead of only this system's."""
     for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
         getattr(llvm, f"InitializeAll{part}")()
 
 
 class Machine:
-    """LLVM's target machine: what makes the code of a processor. ``triple``: the system, by default this one."""
+    """LLVM's target machine, which makes code for a processor. ``triple``: the system, by default this one."""
 
     def __init__(
         self, triple: str = "", processor: str = "", features: str = "", level: int = 2, relocation: str = "default",
@@ -163,7 +165,7 @@ class Machine:
 
     @property
     def layout(self) -> str:
-        """Sizes and alignments of types, as LLVM writes them."""
+        """The data layout: sizes and alignments of types, in LLVM's notation."""
         data = llvm.CreateTargetMachineData(self.pointer)
         try:
             return text_of("CopyStringRepOfTargetData", data)[1]
@@ -171,11 +173,11 @@ class Machine:
             llvm.DisposeTargetData(data)
 
     def object_code(self, module: Module) -> bytes:
-        """Changes the module."""
+        """The object code of the module, which this changes."""
         return self._emitted(module, True)
 
     def assembly(self, module: Module) -> str:
-        """Changes the module."""
+        """The assembly of the module, which this changes."""
         return self._emitted(module, False).decode()
 
     def _emitted(self, module: Module, as_object: bool) -> bytes:
@@ -189,7 +191,8 @@ class Machine:
 
 
 class Module:
-    """LLVM IR in a context, which ends with its modules. ``source``: the text or bitcode that it was made from."""
+    """LLVM IR in a context, which ends with its modules. ``source``: the text or bitcode that the module was made
+    from."""
 
     def __init__(self, pointer: int, context: _Context, source: str | bytes) -> None:
         self.pointer = pointer
@@ -200,7 +203,7 @@ class Module:
         return text_of("PrintModuleToString", self.pointer)[1]
 
     def verify(self) -> None:
-        """Raises RuntimeError where it is not valid."""
+        """Raises RuntimeError if the module is not valid."""
         wrong, why = text_of("VerifyModule", self.pointer)
         if wrong:
             raise RuntimeError(why)
@@ -225,11 +228,11 @@ class Module:
         return _taken(llvm.PrintType(llvm.GlobalGetValueType(llvm.GetNamedFunction(self.pointer, name.encode()))))
 
     def parsed(self, text: str | bytes) -> Module:
-        """The module of another text, in the same context."""
+        """The module of another text, in the same context as this module."""
         return self._context.parsed(text)
 
     def link(self, other: Module) -> None:
-        """Links another module of its context into it, which ends the other one."""
+        """Links another module of this module's context into this one. The other module cannot be used any more."""
         failed, why = text_of("LinkModules", self.pointer, other.pointer)
         if failed:
             raise RuntimeError(why)
@@ -269,8 +272,8 @@ class _Context:
 
 
 def parse(*texts: str | bytes, library: Mapping[str, str] = NOTHING) -> Module:
-    """The module of a text, or of bitcode; others are linked into it. ``library``: so are the texts of these functions,
-    which it calls. Raises TypeError where it declares one of these with other types."""
+    """The module of the first text, or bitcode; the others are linked into it. ``library``: texts of functions; those
+    that the module calls are linked too. Raises TypeError if the module declares one of them with other types."""
     module = _Context().parsed(texts[0])
     for text in texts[1:]:
         module.link(module.parsed(text))
@@ -284,12 +287,14 @@ def parse(*texts: str | bytes, library: Mapping[str, str] = NOTHING) -> Module:
 
 
 def optimise(module: Module, machine: Machine, passes: Sequence[str] = (), level: int = 2, **options: bool) -> None:
-    """Optimises in place by these passes or, without any, by LLVM's pipeline of a level with these tuning options."""
+    """Optimises in place, by these passes or, if there are none, by LLVM's pipeline of a level with tuning
+    ``options``."""
     tuning = llvm.CreatePipelineTuningOptions()
     for name, value in options.items():
         getattr(llvm, f"PTOSet{_TUNING[name]}")(tuning, value)
-    builder = llvm.CreatePassBuilder(machine.pointer, tuning)  # for one module: it refers to what a run leaves
-    # LLVM before 21 has an argument more, a level for size, which others ignore
+    # each module needs its own: a builder refers to what its last run leaves
+    builder = llvm.CreatePassBuilder(machine.pointer, tuning)
+    # LLVM before 21 takes one more argument, a level for size, which other versions ignore
     manager = llvm.CreateNewModulePassManager() if passes else llvm.buildPerModuleDefaultPipeline(builder, level, 0)
     try:
         for name in passes:
@@ -302,7 +307,7 @@ def optimise(module: Module, machine: Machine, passes: Sequence[str] = (), level
 
 
 def remembered(make: Callable[P, R]) -> Callable[P, R]:
-    """The function, which keeps its last results. They depend on its arguments, texts and numbers, alone."""
+    """Makes a function keep its last results. They must depend only on its arguments, which are texts and numbers."""
     known: OrderedDict[bytes, R] = OrderedDict()
 
     @wraps(make)

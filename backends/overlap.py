@@ -1,4 +1,4 @@
-"""Which arrays of a launch share memory. The cost of a search grows with n log n for n arrays."""
+"""Which arrays of a launch share memory. For n arrays the search takes time proportional to n log n."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 READ, WRITTEN, READ_FIELD, WRITTEN_FIELD = range(4)  # what a kernel does with an array, or a field
-# by such a kind, the kinds of memory that must be apart from it; two fields always are
+# by kind of use: the kinds whose memory must not overlap with it; two fields never overlap
 _MUST_DIFFER = (WRITTEN, WRITTEN_FIELD), (READ, WRITTEN, READ_FIELD, WRITTEN_FIELD), (WRITTEN,), (READ, WRITTEN)
 Span = tuple[int, int, int, int]  # the space of an array's addresses, where it begins and ends, and its number
 
 
 def spans(arrays: Sequence[Any]) -> Iterator[Span]:
-    """Those of arrays of the host and memory of a device, in C order; none for what is empty, or neither of them."""
+    """The spans of host arrays and of memory of a device, in C order; empty arrays and all other objects have none."""
     for n, x in enumerate(arrays):
         of_host = isinstance(x, np.ndarray)
         begin = x.__array_interface__["data"][0] if of_host else getattr(x, "address", None)
@@ -22,9 +22,9 @@ def spans(arrays: Sequence[Any]) -> Iterator[Span]:
 
 
 def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The numbers of two arrays that overlap and must not; the first one does not begin later. What overlaps several
-    arrays is the second one at least once."""
-    last = [(-1, 0, 0)] * 4  # by kind: the space, the end and the number of the array that reaches furthest
+    """The numbers of two arrays that overlap and must not; the first one does not begin later. An array that overlaps
+    several others is the second one at least once."""
+    last = [(-1, 0, 0)] * 4  # by kind: the space, end and number of the array that ends last
     for space, begin, end, n in sorted(spans):
         kind = kinds[n]
         for k in _MUST_DIFFER[kind]:
@@ -37,7 +37,7 @@ def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[i
 
 
 def merged(arrays: Iterable[npt.NDArray[Any]]) -> list[tuple[int, int]]:
-    """The address ranges (begin, end) of arrays of the host; ranges that overlap are merged."""
+    """The address ranges (begin, end) of arrays of the host; overlapping ranges are merged."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((a.ctypes.data, a.ctypes.data + max(a.nbytes, 1)) for a in arrays):
         if found and begin < found[-1][1]:

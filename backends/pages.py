@@ -1,8 +1,8 @@
-"""Memory of the host in pages: a page takes memory once something other than 0 was written to it.
+"""Memory of the host in pages: a page takes memory only after something other than 0 was written to it.
 
-The operating system reserves addresses for all elements, and makes a page when it is first written to. Linux says
-which pages there are in /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html). Where it does not,
-every page counts as one that was written to.
+The operating system reserves addresses for all elements, and makes a page when it is first written to. Linux lists the
+existing pages in /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html). Without that list, every
+page counts as written.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
-ON_DEMAND = sys.platform == "linux"  # elsewhere memory that is given back is not zero at once
-MOST_BYTES = 2**37 if ON_DEMAND else 2**33  # of addresses for one array
-_FEW = 1 << 20  # pages that are looked at together
-_THERE = np.uint64(3 << 62)  # of a page's word: it is in memory, or was swapped out
-_OWN = np.uint64(1 << 56 | 1 << 62)  # it takes memory, unlike the page of zeros that all share which were only read
+ON_DEMAND = sys.platform == "linux"  # elsewhere, memory that is given back does not become zero at once
+MOST_BYTES = 2**37 if ON_DEMAND else 2**33  # the most address space for one array
+_FEW = 1 << 20  # how many pages are examined together
+_THERE = np.uint64(3 << 62)  # bits of a page's word: it is in memory, or was swapped out
+# it takes memory, unlike the page of zeros that all pages share which were only read
+_OWN = np.uint64(1 << 56 | 1 << 62)
 _NORESERVE = 0x4000 if ON_DEMAND else 0x40
 
 
 class Pages:
-    """``nbytes`` zeroed bytes at ``address``, which begin a page, and end one. ``bytes``: these as an array."""
+    """``nbytes`` zeroed bytes at ``address``, in whole pages. ``bytes``: the same as an array."""
 
     def __init__(self, nbytes: int) -> None:
         if nbytes > MOST_BYTES:
@@ -39,7 +40,7 @@ class Pages:
         except (OSError, OverflowError) as e:
             raise MemoryError(str(e)) from None
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            with suppress(OSError):  # a kernel without large pages, of which one would take 2 MiB for one element
+            with suppress(OSError):  # the Linux kernel has no large pages; one would take 2 MiB for one element
                 self._map.madvise(mmap.MADV_NOHUGEPAGE)
         self.bytes: npt.NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         self.address: int = self.bytes.ctypes.data
@@ -52,7 +53,7 @@ class Pages:
             self.bytes[...] = 0
 
     def taken(self) -> int:
-        """The bytes of memory that the pages take."""
+        """How many bytes of memory the pages take."""
         return PAGE * sum(int(np.count_nonzero(words & _OWN)) for _, words in self._words())
 
     def written(self) -> Iterator[npt.NDArray[np.intp]]:
@@ -78,7 +79,7 @@ class Pages:
         return any(bool(words[pages].any()) for pages in self.written())
 
     def assign(self, other: Pages) -> None:
-        """Copies bytes of the same number. A page of zeros is not made."""
+        """Copies all bytes of ``other``, which has as many. Pages of zeros stay unwritten."""
         self.clear()
         mine, theirs = (of.bytes.view(np.uint64).reshape(-1, PAGE // 8) for of in (self, other))
         for pages in other.written():
@@ -87,7 +88,7 @@ class Pages:
             mine[pages[some]] = values[some]
 
     def trim(self) -> None:
-        """Gives back the pages in which all bytes are 0. Nothing may write to them meanwhile."""
+        """Gives back the pages in which all bytes are 0. Nothing may write to the pages at the same time."""
         words = self.bytes.view(np.uint64).reshape(-1, PAGE // 8)
         for pages in self.written() if ON_DEMAND else ():
             empty = pages[~words[pages].any(axis=1)]

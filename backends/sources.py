@@ -1,4 +1,4 @@
-"""Keys for the source text of the compiler, on which compiled code depends besides its kernel."""
+"""Keys for the source text of the compiler: compiled code depends on it, besides its kernel."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from quadrants_lab.backends.disk_cache import STARTED, hashed
 
 _HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
 _LOWER = tuple(_HERE / "lower" / name for name in ("", "adstacks", "local_arrays"))
-# the folders of the package whose code handles a kernel before it gets to a backend
+# the folders of the package whose code handles a kernel before a backend gets it
 _OF_IR = (
     "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
     "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments", "types",
@@ -18,8 +18,8 @@ _OF_IR = (
 
 
 def digest(*folders: str, also: bytes = b"") -> str:
-    """A hash of what identifies the sources of this folder, of the ``folders`` within it, of lowerings, of the analyses
-    and the tables of the IR that they use, and of ``also``: their `_stamp`, or their text where they have none."""
+    """A hash for the sources of this folder, its ``folders``, the lowerings, and the analyses and tables of the IR that
+    they use, and for ``also``. A folder counts by its `_stamp`, or by its text if it has none."""
     made = hashed(also)
     for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", _PACKAGE / "ir", *(_HERE / name for name in folders)):
         made.update((_stamp(folder) or _text(folder)).encode())
@@ -33,8 +33,8 @@ def _text(folder: Path) -> str:
 
 @cache
 def _stamp(folder: Path) -> str:
-    """The size and times of each source in the folder, because reading them takes longer. "" where there are no
-    sources, or they changed while this process runs, which may have imported the old ones."""
+    """The size and times of each source in the folder, because reading the texts takes longer. "" if there are no
+    sources, or if they changed while this process runs: it may have imported the old ones."""
     found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
     if any(status.st_mtime_ns >= STARTED for _, status in found):
         return ""
@@ -43,8 +43,8 @@ def _stamp(folder: Path) -> str:
 
 @cache
 def of_ir() -> str:
-    """A text that differs where Python, numpy or the sources that make the IR do; "" where one of their folders has no
-    `_stamp`."""
+    """A text that changes with Python, numpy or the sources that make the IR; "" if one of their folders has no
+    `_stamp`. """
     stamps = [_stamp(folder) for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR))]
     parts = (sys.version, sys.modules["numpy"].__version__, str(_PACKAGE), *stamps)
     return "\n".join(parts) if all(stamps) else ""

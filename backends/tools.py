@@ -13,8 +13,8 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
-    """Runs a program with ``given`` as its input; returns its status and output. The program and all that it starts
-    have ended when this call returns. Raises TimeoutExpired where it takes more than ``seconds``."""
+    """Runs a program with ``given`` as its input; returns its status and output. The program and all processes that it
+    starts have ended when this call returns. Raises TimeoutExpired after ``seconds``."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
         try:
@@ -27,8 +27,8 @@ def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.Co
 
 
 def made(program: str, given: bytes, refusal: str, *options: str) -> tuple[bytes, str]:
-    """The file that a program makes of one with the bytes ``given``, and the program's words. Raises
-    QuadrantsRuntimeError with these behind ``refusal`` where it makes none."""
+    """The file that a program makes from a file with the bytes ``given``, and the program's output. If it makes no
+    file, raises QuadrantsRuntimeError with ``refusal`` and the output."""
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "given", Path(folder) / "made"
         source.write_bytes(given)
@@ -47,7 +47,7 @@ def listed(program: str, given: bytes, *options: str) -> subprocess.CompletedPro
 
 
 def package_folders(*names: str) -> Iterator[Path]:
-    """The folders of those of these packages that are installed, without importing them."""
+    """The folders of the given packages that are installed, without importing them."""
     for name in names:
         spec = find_spec(name) if name not in sys.modules else sys.modules[name].__spec__
         if spec is not None and spec.submodule_search_locations:

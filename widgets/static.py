@@ -78,8 +78,8 @@ LIMITS = (
     Limits(0, 0, 0, 0, pictures=False, plain=True),
 )
 ELSEWHERE = "too large for the copy in the notebook: run the cell, or export the view"
-# the order in which panes get more room: what is open first, then by use
-_GROW = ("run", "source", "tape", "sizes", "steps", "stacks", "cfg", "code", "passes")
+# the order in which the panes that are not open get more room
+_GROW = ("source", "stacks", "run", "tape", "sizes", "steps", "cfg", "code", "passes")
 _FRAME = f"border:1px solid {GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
@@ -232,7 +232,8 @@ def static_html(view: CellView, uid: str = "") -> str:
     body = Static().write(verdict.verdict(checked[0])) if checked and view.open != "steps" else ""
     parts = {(n, p): folded(n, p, LIMITS[-1]) for n in range(len(view.kernels)) for p in shown}
     left = MOST_TEXT - len(body) - sum(map(len, parts.values()))
-    growing = [(n, p) for p in sorted(shown, key=_GROW.index) for n in range(len(view.kernels))]
+    order = sorted(shown, key=lambda pane: (pane != opened, _GROW.index(pane)))
+    growing = [(n, p) for p in order for n in range(len(view.kernels))]
     for limits in reversed(LIMITS[:-1]):
         for n, p in list(growing):
             html = folded(n, p, limits)

@@ -1,8 +1,9 @@
 """From statements to lines of source. Each language has a table of handlers, one for each class of statements.
 
-A value that is read once, in the block that defines it, becomes part of the line that reads it, if both come from one
-line of the user's source or the reading line consists of nothing else, as where a loop takes an initial value. Every
-other value becomes a variable. An expression that reads memory becomes one at the latest before memory is written.
+A value that is read once, in the block that defines it, becomes part of the line that reads it. Both must come from one
+line of the user's source, or the reading line must do nothing else, for instance set a loop's initial value. Every
+other value becomes a variable. An expression that reads memory becomes a variable at the latest before memory is
+written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import end_of, uses
 
-LONGEST = 80  # the most characters of an expression that becomes part of another
+LONGEST = 80  # the most characters of an expression that becomes part of another expression
 _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow, N.ThreadExit)
 
 
@@ -45,9 +46,11 @@ class Body:
         self.types: dict[int, DType] = {}
         self._uses = uses(block)
         self.variables = Variables(block)
-        self.exits: dict[int, str] = {}  # how to leave the function behind a statement, where nothing is left to do
-        self._waiting: dict[int, bool] = {}  # ids read once, in the open block -> whether by a line of nothing else
-        self._pending: dict[int, N.Stmt] = {}  # those of them that read memory and have no variable yet
+        # by id of a statement: how to leave the function after it, if nothing remains to do
+        self.exits: dict[int, str] = {}
+        # ids read once, in the open block -> whether the reading line does nothing else
+        self._waiting: dict[int, bool] = {}
+        self._pending: dict[int, N.Stmt] = {}  # the waiting values that read memory and have no variable yet
         self._writes: dict[int, bool] = {}
 
     # --- the language -----------------------------------------------------------------------------------------------
@@ -60,7 +63,7 @@ class Body:
         return self.values[id]
 
     def inner(self, block: N.Block, out: Source) -> Body:
-        """Emits a function that this one calls."""
+        """A body for a function that this one calls; it emits into ``out``."""
         raise NotImplementedError
 
     def poll(self) -> None:
@@ -73,7 +76,7 @@ class Body:
         self.types[id] = t
 
     def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """Sets the value of a statement; ``at_once``: it gets a variable of its own here in any case."""
+        """Sets the value of a statement; ``at_once``: the value gets its own variable here in any case."""
         self.types[s.id] = s.type
         if not at_once and not self.read(s.id):
             return
@@ -92,8 +95,8 @@ class Body:
         return bool(self._uses.get(id))
 
     def assign(self, s: N.Stmt, fresh: bool = False) -> None:
-        """Assigns the value of a statement to a variable: a ``fresh`` one, or one whose old value nothing reads any
-        more."""
+        """Assigns the value of a statement to a variable: a ``fresh`` one, or one whose old value is never read
+        again."""
         self._pending.pop(s.id, None)
         e, label, t = self.values[s.id], getattr(s, "name", ""), self.type_name(self.types[s.id])
         name = "" if fresh else self._reusable(s)
@@ -111,20 +114,20 @@ class Body:
             self.hold(name, s.id, label, t)
 
     def hold(self, name: str, id: int, label: str, t: str) -> None:
-        """Notes that the variable has that value from here on."""
+        """Notes that the variable has the value ``id`` from here on."""
         self.values[id] = X.variable(name, t, assigned=True)
         self.variables.hold(name, id, label, t)
 
     def _reusable(self, s: N.Stmt) -> str:
-        """An existing variable for a value: the one that must hold it in the end, or one of the same name that it is
-        computed from; else ""."""
+        """An existing variable for a value, else "". It is the variable that must hold the value in the end, or one of
+        the same name from which the value is computed."""
         reads, label, t = self.variables.reads(s), getattr(s, "name", ""), self.type_name(self.types[s.id])
         home = self.variables.homes.get(s.id)
         names = [home] if home else sorted(self.values[s.id].reads)
         return next((n for n in names if (home or self.variables.called(n, label, t)) and self.free(n, reads)), "")
 
     def free(self, name: str, reads: Counter[int]) -> bool:
-        """Whether a variable may be overwritten once those reads are done."""
+        """Whether a variable may be overwritten once the given reads are done."""
         return self.variables.free(name, reads)
 
     @contextmanager
@@ -145,14 +148,14 @@ class Body:
 
     @contextmanager
     def braces(self) -> Iterator[None]:
-        """Lines made inside are in braces and have a scope of names."""
+        """Puts the lines made inside into braces, with a scope of names."""
         with self.names.scope(), self.out.nest():
             yield
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
-        """Emits a block; returns the values of its Yield. ``lines``: each of its values gets a line of its own."""
+        """Emits a block; returns the values of its Yield. ``lines``: each yielded value gets its own line."""
         outer = self._waiting, self._pending
         self._waiting, self._pending = self._read_once_here(block, lines), {}
         out = self.out
@@ -161,7 +164,7 @@ class Body:
             out.stmt, out.span = stmt.id, stmt.span or span
             if self.writes(stmt):
                 self._assign_others(stmt)
-            for i in stmt.operands():  # they are part of another expression from here on
+            for i in stmt.operands():  # from here on they are part of another expression
                 self._pending.pop(i, None)
             if stmt.blocks():
                 self.variables.written(stmt)
@@ -174,8 +177,7 @@ class Body:
         return values
 
     def _read_once_here(self, block: N.Block, lines: bool) -> dict[int, bool]:
-        """The values that become part of the line that reads them, see the docstring of this module. A line of output
-        must come from one line of the user's source."""
+        """The values that become part of the line that reads them, see the docstring of this module."""
         readers: dict[int, list[N.Stmt]] = {}
         for s in block:
             for i in s.operands():
@@ -204,15 +206,15 @@ class Body:
                 self.assign(other)
 
     def _on_one_line(self, a: N.Stmt, b: N.Stmt) -> bool:
-        """Whether both come from one source line; constants and values from adstacks fit in any."""
+        """Whether both come from one source line; constants and values from adstacks may join any line."""
         kept = isinstance(a, N.Load) and self.kernel.buffers[a.buffer].kind in ("heap", "local")
         if isinstance(a, N.Const) or kept or a.span is None or b.span is None:
             return True
         return (a.span.file, a.span.line) == (b.span.file, b.span.line)
 
     def changed(self, s: N.Stmt) -> str | None:
-        """The variable that a statement writes, if it writes nothing else; "" where it writes nothing; None where it
-        writes memory."""
+        """The variable that a statement writes, if it writes nothing else; "" if it writes nothing; None if it writes
+        memory."""
         return None
 
 

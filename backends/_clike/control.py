@@ -1,4 +1,5 @@
-"""Control flow: ifs and loops of the IR become those of the language; carried values and results are variables."""
+"""Control flow: ifs and loops of the IR become ifs and loops of the language; carried values and results are variables.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _FEW = 1 << 10  # the most trips of a loop that does not poll
 
 
 def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], block: N.Block) -> None:
-    """Emits a block and assigns the values that it yields as if at the same time: an assignment that reads a variable
-    comes before the one that changes it."""
+    """Emits a block and assigns the values that it yields as if at the same time: a variable is read before it is
+    changed."""
     ids = block[-1].operands()
     b.variables.homes.update(zip(ids, variables, strict=True))
     values = zip(params, variables, b.block(block, lines=True), ids, strict=True)
@@ -45,7 +46,7 @@ def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], block: N
 def if_(b: Body, s: N.If) -> None:
     out = b.out
     cond = b.values[s.cond]
-    inside = Counter(uses(s.then + s.orelse))  # the condition has been read
+    inside = Counter(uses(s.then + s.orelse))  # the condition has been read before
     found = [_home(b, s, n, inside) for n in range(len(s.results))]
     found = [v if v not in found[:n] else "" for n, v in enumerate(found)]
     variables = [v or b.names.local(r.name) for r, v in zip(s.results, found, strict=True)]
@@ -75,8 +76,8 @@ def if_(b: Body, s: N.If) -> None:
 
 
 def _home(b: Body, s: N.If, n: int, inside: Counter[int]) -> str:
-    """An existing variable for a result: the one that must hold it in the end, or one whose value an arm returns
-    unchanged; else ""."""
+    """An existing variable for a result, else "": the variable that must hold the result in the end, or one whose value
+    an arm returns unchanged."""
     r = s.results[n]
     kept = [i for block in s.blocks() if (i := block[-1].operands()[n]) in b.values]
     names = [b.variables.homes.get(r.id, ""), *(b.values[i].text for i in kept)]
@@ -126,8 +127,8 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def for_(b: Body, s: N.For) -> None:
-    """A loop. In a backward one the variable is one more than the index until the body begins, so that an unsigned one
-    does not wrap."""
+    """A loop. In a backward loop the variable is one more than the index until the body begins, so that an unsigned
+    variable does not wrap."""
     out, t = b.out, b.type_name(s.index.type)
     begin, end = b.typed(s.begin), b.typed(s.end)
     variables = _carry(b, s, begin.reads | end.reads)

@@ -19,10 +19,9 @@ _CHAINS = (MUL, ADD, BOTH, EITHER)  # levels whose left operand takes no parenth
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """``level``: its precedence; ``type``: its type in the language; ``known``: its value where it is a constant;
-    ``reads``: the variables in it that may be assigned more than once; ``memory``: it reads global memory; ``step``:
-    left operand, operator and right operand, as text; ``source``: what it is converted from, where it is a
-    conversion."""
+    """``level``: its precedence; ``type``: its type in the language; ``known``: its value if it is a constant;
+    ``reads``: the variables in it that may be assigned more than once; ``memory``: whether it reads global memory;
+    ``step``: left operand, operator and right operand, as text; ``source``: the operand of a conversion."""
 
     text: str
     level: int
@@ -34,13 +33,12 @@ class Expr:
     source: Expr | None = None
 
     def within(self, level: int) -> str:
-        """The text as an operand where that precedence is needed."""
+        """The text as an operand in a place that needs at least this precedence."""
         return self.text if self.level >= level else f"({self.text})"
 
     def assigned(self, t: str) -> str:
-        """The text of this expression where it is assigned to a variable of type ``t``. A cast to ``t`` is left out,
-        since the assignment converts. A cast to or from half is kept, because half is a class where Metal is
-        simulated."""
+        """The text of this expression for an assignment to a variable of type ``t``. A cast to ``t`` is left out, since
+        the assignment converts. A cast to or from half is kept, because half is a class in the simulation of Metal."""
         half = "half" in (t, self.source and self.source.type)
         cast = self.level == PRIMARY and not half and self.text.startswith(f"{t}(")
         return self.text[len(t) + 1 : -1] if cast else self.text
@@ -52,7 +50,7 @@ def variable(text: str, t: str, assigned: bool = False) -> Expr:
 
 
 def made(text: str, level: int, t: str, *parts: Expr) -> Expr:
-    """An expression that is made of others."""
+    """An expression made of the expressions ``parts``."""
     reads: frozenset[str] = frozenset()
     for p in parts:
         reads |= p.reads
@@ -74,13 +72,13 @@ def binary(op: str, t: str, a: Expr, b: Expr) -> Expr:
 
 
 def assignment(name: str, e: Expr) -> str:
-    """The line that gives a variable a value."""
+    """The line that assigns a value to a variable."""
     left, op, right = e.step
     return f"{name} {op}= {right};" if left == name and op in _IN_PLACE else f"{name} = {e.text};"
 
 
 def digits(x: Any, suffix: str) -> str:
-    """A literal of a float, which has a type of numpy."""
+    """The literal of a float, which is a number of a numpy type."""
     if np.isfinite(x):
         text = str(x)
         return f"{text}{'' if '.' in text or 'e' in text else '.0'}{suffix}"

@@ -14,7 +14,7 @@ _LINE = 100  # about the most characters of a line that declares several variabl
 
 class Source:
     """``stmt`` and ``span``: the statement and the place in the user's source that the next lines come from.
-    ``directives``: put a #line in front of lines that come from another source line than the one before."""
+    ``directives``: insert a #line before lines that come from another source line than the line above."""
 
     def __init__(self, directives: bool = False) -> None:
         self.lines: list[str] = []
@@ -24,7 +24,7 @@ class Source:
         self.span: Span | None = None
         self.directives = directives
         self._at: tuple[str, int] | None = None
-        self._declared: tuple[object, ...] = ()  # of the last line, where it declares variables
+        self._declared: tuple[object, ...] = ()  # of the last line, if it declares variables
 
     def put(self, text: str) -> None:
         """Appends a line."""
@@ -36,10 +36,10 @@ class Source:
         self.lines.append("  " * self.depth + text)
         self.ids.append(self.stmt)
         if self._at is not None:
-            self._at = (self._at[0], self._at[1] + 1)  # as the compiler counts
+            self._at = (self._at[0], self._at[1] + 1)  # the compiler counts the same way
 
     def declare(self, type: str, text: str) -> None:
-        """Declares a variable, in the line before if that declares one of the same type and source line."""
+        """Declares a variable, in the line above if it declares variables of the same type and source line."""
         source = (self.span.file, self.span.line) if self.span else self.stmt
         before = self.lines[-1] if self.lines else ""
         if self._declared == (type, source, self.depth, before) and len(before) + len(text) <= _LINE:
@@ -50,14 +50,14 @@ class Source:
 
     @contextmanager
     def nest(self) -> Iterator[None]:
-        """Lines made inside are indented one step more."""
+        """Indents the lines made inside one step more."""
         self.depth += 1
         yield
         self.depth -= 1
 
     @contextmanager
     def separate(self) -> Iterator[Source]:
-        """Lines made inside go to a source of their own, which is the value of the `with`."""
+        """Puts the lines made inside into a source of their own, which is the value of the `with`."""
         part = Source(self.directives)
         part.lines, self.lines = self.lines, part.lines
         part.ids, self.ids = self.ids, part.ids
@@ -78,7 +78,7 @@ class Source:
 
 
 def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
-    """The lines inside a struct. ``members``: declaration and bytes, by offset; arrays of ``byte`` fill the gaps."""
+    """The lines of a struct. ``members``: declaration and bytes, by offset; arrays of ``byte`` fill the gaps."""
     out, at = Source(), 0
     for offset, (text, nbytes) in sorted(members.items()):
         if offset > at:
@@ -89,7 +89,7 @@ def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
 
 
 def commented(lines: Iterable[tuple[str, int]], spans: Mapping[int, Span | None]) -> list[tuple[str, int]]:
-    """The lines, each with its statement, and a comment in front of the lines that a line of the user's source became.
+    """The lines, each with its statement; a comment with the user's source line stands before the lines made from it.
     ``spans``: the place in the source of each statement."""
     out, last = [], ""
     for line, id in lines:

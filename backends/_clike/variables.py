@@ -10,9 +10,9 @@ from quadrants_lab.ir.walk import uses, walk
 
 
 class Variables:
-    """``waiting``: values whose expressions become part of later lines. ``homes``: for a value that a block yields, the
-    variable that must hold it in the end. ``holds``: the value of each variable. ``left``: how often later lines read
-    each value."""
+    """``waiting``: values whose expressions become part of later lines. ``homes``: by value that a block yields, the
+    variable that must hold the value in the end. ``holds``: the value of each variable. ``left``: how often later lines
+    read each value."""
 
     def __init__(self, block: N.Block) -> None:
         self.stmts = {s.id: s for s in walk(block)}
@@ -27,7 +27,7 @@ class Variables:
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """What is emitted inside is a loop, each trip of which reads the values from outside again."""
+        """Marks what is emitted inside as a loop: each of its trips reads the values from outside again."""
         self._loops += 1
         outer, self._level = self._level, self._loops
         yield
@@ -35,7 +35,7 @@ class Variables:
 
     @contextmanager
     def beside(self, other: N.Block) -> Iterator[None]:
-        """What is emitted inside runs instead of the ``other`` block, which is emitted afterwards."""
+        """Marks what is emitted inside as an alternative to the ``other`` block, which is emitted afterwards."""
         reads, holds = uses(other), dict(self.holds)
         self.left.subtract(reads)
         yield
@@ -65,12 +65,12 @@ class Variables:
         self._levels[id] = self._level
 
     def free(self, name: str, reads: Counter[int]) -> bool:
-        """Whether no reads of its value are left but ``reads``, and no later trip of a loop reads it again."""
+        """Whether only ``reads`` are left of the variable's value, and no later trip of a loop reads it again."""
         id = self.holds.get(name)
         return id is None or (self.left[id] <= reads[id] and self._levels[id] == self._level)
 
     def called(self, name: str, label: str, type: str) -> bool:
-        """Whether the variable is for values of that name in the user's program and of that type."""
+        """Whether the variable is for values with that name in the user's program and with that type."""
         return self._labels.get(name) == (label, type)
 
 
@@ -81,8 +81,8 @@ register return short signed sizeof static struct switch true typedef union unsi
 
 
 class Names:
-    """Gives out identifiers that are unique in their scope and do not match ``avoid``. None ends in an underscore, as
-    those of `_clike.control` do."""
+    """Gives out identifiers that are unique in their scope and do not match ``avoid``. None ends in an underscore,
+    since `_clike.control` makes names with one."""
 
     def __init__(self, avoid: re.Pattern[str]) -> None:
         self.known: dict[object, str] = {}
@@ -90,13 +90,13 @@ class Names:
         self._taken: dict[str, int] = {}  # name -> how often it was wanted
 
     def of(self, key: object, wanted: str) -> str:
-        """The name of something that is visible everywhere."""
+        """The name of an object that is visible everywhere."""
         if key not in self.known:
             self.known[key] = self.local(wanted)
         return self.known[key]
 
     def local(self, wanted: str) -> str:
-        """A new name for something that is visible until the end of the open `scope`."""
+        """A new name that is visible until the end of the open `scope`."""
         base = re.sub(r"[\W_]+", "_", wanted, flags=re.ASCII).strip("_")
         unnamed = not base
         name = base = "t" if unnamed else f"v_{base}" if self._avoid.fullmatch(base) or base[0].isdigit() else base

@@ -24,10 +24,10 @@ class NoMemory:
 class GpuDevice(Device):
     """A GPU of one session. Random draws depend on ``seed`` and on the number of ``launches``.
 
-    ``threads``: the most threads of a launch; ``stack_threads``: the most where each has adstacks;
-    ``reducing_threads``: the most where each sums its share of a reduction. ``heap_budget``: the bytes of adstacks
-    beyond which a launch runs with fewer threads. ``loop_limit``: the trips of loops after which the driver stops a
-    thread, 0 for no limit. ``memory``: the class of device memory that launches take as arguments.
+    ``threads``: the most threads of a launch; ``stack_threads``: the most threads if each has adstacks;
+    ``reducing_threads``: the most threads if each sums its share of a reduction. ``heap_budget``: if adstacks need more
+    bytes than this, a launch runs with fewer threads. ``loop_limit``: the driver stops a thread after so many trips of
+    loops, 0: never. ``memory``: the class of device memory that launches take as arguments.
     """
 
     memory: type[Any] = NoMemory
@@ -46,7 +46,7 @@ class GpuDevice(Device):
         self._prints: Memory | None = None
 
     def least_threads(self, iterations: int, trips: int) -> int:
-        """The threads that a task needs for none to reach the loop limit, given the loop trips of one iteration."""
+        """The threads that a task needs so that none reaches the loop limit, if one iteration takes ``trips``."""
         wanted = iterations * trips // self.loop_limit + 1 if self.loop_limit else 1
         return min(-(-wanted // GROUP) * GROUP, self.threads)
 
@@ -95,10 +95,10 @@ class GpuDevice(Device):
 
 # --- launches in flight -----------------------------------------------------------------------------------------
 #
-# Ctrl-C ends the host's wait but not the work of the device, so a launch blocks while `MOST` launches are in flight, or
-# fewer where they are known to take long.
+# Ctrl-C ends the host's wait but not the work of the device. So a launch blocks while `MOST` launches are in flight, or
+# fewer if they are known to take long.
 
-PART = 75_000_000  # nanoseconds of launches that are waited for together; two such parts may be in flight
+PART = 75_000_000  # nanoseconds of a part: the launches that the host waits for together; two parts may be in flight
 MOST = 128  # launches of a part
 LEAST = PART // MOST
 

@@ -20,7 +20,7 @@ Built = TypeVar("Built")
 
 
 def _is_steady(stack: N.AdStackAlloca) -> bool:
-    """Whether the stack has values of f64, and a depth that no iteration's own data decide."""
+    """Whether the stack has values of f64, and the same depth in each iteration."""
     return stack.type is f64 and stack.size is not None and not _varies(stack.size)
 
 
@@ -32,12 +32,12 @@ class GpuExecutable(Executable):
     """A kernel whose code, ``object``, is ``cached`` from an earlier process or else compiled by ``make`` and passed to
     ``keep``.
 
-    For each task: ``stacks``: its adstacks in heap order; ``totals``: its number of iterations, None where that differs
-    from launch to launch; ``stacked``: whether it stores values on adstacks; ``reducing``: whether it reduces into a
-    scalar; ``looping``: whether it has loops in its iterations; ``in_step``: the number of iterations that a thread
-    runs at once. The kernel has its schedule.
+    For each task: ``stacks``: its adstacks in heap order; ``totals``: its number of iterations, None if launches
+    differ in it; ``stacked``: whether it stores values on adstacks; ``reducing``: whether it reduces into a scalar;
+    ``looping``: whether its iterations have loops; ``in_step``: the number of iterations that a thread runs at once.
+    The kernel has its schedule.
 
-    ``steady``: whether its adstacks have values of f64 alone, and one depth in all iterations. ``sizing_args``: the
+    ``steady``: whether all its adstacks have values of f64 and the same depth in each iteration. ``sizing_args``: the
     scalar arguments on which group counts depend. ``draws``: whether it draws random numbers.
     """
 
@@ -79,7 +79,8 @@ class GpuExecutable(Executable):
         self._once.clear()
 
     def built(self, build: Callable[[bytes], Built]) -> Built:
-        """What ``build``, a device's compiler, makes of the code. Cached code that it refuses is compiled anew."""
+        """The result of ``build``, a device's compiler, for the code. Cached code that ``build`` refuses is compiled
+        anew."""
         try:
             return build(self.object)
         except Exception:

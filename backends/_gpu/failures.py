@@ -8,8 +8,8 @@ where the host finds them (`layout`).
                                              thread_exit
                                            }
 
-A program behind one with asserts leaves at once where one of them failed. A parallel task that threads do not share is
-left to its emitter.
+If an assert fails in one program, the programs after it return at once. A parallel task whose iterations threads do not
+share is left to its emitter.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _HEAD = N.Buffer("$prints.head", "words", u32, 1, None, of=_PRINTS.name)
 
 
 def lower_failures(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no assert, overflow or print: threads record them for the host, and leave after a failed
+    """The kernel without asserts, overflows and prints: threads record them for the host, and leave after a failed
     assert."""
     if not any(find(kernel.body, (N.Assert, N.Print, N.Overflow))):
         return kernel
@@ -65,7 +65,7 @@ def _leave_after_a_failure(b: Builder) -> None:
 
 
 def _unless(b: Builder, cond: int, report: Callable[[], None], id: int = N.NO_ID) -> None:
-    """Reports and leaves where the condition does not hold. ``id``: of the If, a new one by default."""
+    """Reports and leaves if the condition does not hold. ``id``: the id of the If, a new one by default."""
     with b.block() as bad:
         report()
         b.add(N.ThreadExit(b.fresh()))
@@ -93,7 +93,7 @@ def _assert(b: Builder, s: N.Assert, number: int) -> None:
 
 
 def _print(b: Builder, s: N.Print, number: int) -> None:
-    """Reserves a record in the print block and writes it; counts the print as lost where there is no room."""
+    """Reserves a record in the print block and writes it; counts the print as lost if there is no room."""
     b.atomic("or", _STATUS, (), b.const(Status.PRINTED, u32))
     used, lost, room = (b.const(at // 4, i32) for at in (L.PRINT_USED, L.PRINT_LOST, L.PRINT_ROOM))
     words = [b.const(number, u64), *(_raw(b, i) for i in s.operands())]

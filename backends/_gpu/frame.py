@@ -1,8 +1,8 @@
 """The part of a GPU's launch frame that does not depend on the API: setting arguments, planning the heap and the group
 counts, reading results, and the fast entry of a launch.
 
-A subclass of `GpuFrame` provides the words of the frame (``view``, a writable memoryview of what programs read, or of
-what is copied to the device and back around a launch) and runs the programs in order, each over `groups` groups.
+A subclass of `GpuFrame` provides the words of the frame and runs the programs in order, each over `groups` groups. The
+words are ``view``, a writable memoryview: programs read it, or it is copied to the device and back around a launch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WORD_FORM = struct.Struct("=Q")
 _DRAWS = struct.Struct("=QQ")  # seed and number of the launch
 _GRID = struct.Struct("=III")
-_FEW = 8  # arrays of which each pair is compared
+_FEW = 8  # up to so many arrays, all pairs are compared
 
 
 class LongAxis(Exception):
@@ -46,7 +46,7 @@ class GpuFrame(Frame):
 
     forms: ClassVar[Mapping[str, str]] = {**Frame.forms, "u1": "=I"}
     failed_at = L.FAILED
-    stack_threads = 0  # a plain attribute here
+    stack_threads = 0  # a plain attribute in this class
     exe: GpuExecutable
     device: GpuDevice
 
@@ -87,8 +87,8 @@ class GpuFrame(Frame):
         super().set_arg(name, value)
 
     def place(self, name: str) -> tuple[Callable[[Any, int, Any], None], int]:
-        """The function that packs a scalar argument into the view, and the offset there. Only for arguments on which no
-        group count depends."""
+        """The function that packs a scalar argument into the view, and its offset. The argument must not determine a
+        group count."""
         form, at = self._args[name]
         return form.pack_into, at
 
@@ -116,7 +116,7 @@ class GpuFrame(Frame):
                 iterations = device.threads if total is None else total
                 iterations = min(iterations, passing.get(n, iterations))
                 wanted = max(wanted, min(iterations, device.stack_threads))
-                depth = max(by_id[s.id] for s in stacks)  # about the trips of the loop that pushes, and of its reverse
+                depth = max(by_id[s.id] for s in stacks)  # about the trips of the loop that pushes and of its reverse
                 fewest = max(fewest, device.least_threads(iterations, 2 * depth + 4))
         limit = device.heap_budget
         return heap_plan(tasks, by_id, fewest, wanted, limit, budget or limit)
@@ -141,7 +141,7 @@ class GpuFrame(Frame):
         """Numbers the launch and sets the words that differ from launch to launch."""
         device, view = self.device, self.view
         if self._grid_is_old:
-            self._set_grid()  # which also refuses loops that never end
+            self._set_grid()  # raises for loops that never end
         device.launches += 1
         self.launch_number = self._replay or device.launches
         if self.exe.draws:
@@ -150,7 +150,7 @@ class GpuFrame(Frame):
             WORD_FORM.pack_into(view, L.HEAP, device.heap_address)
 
     def _clear(self) -> None:
-        """Zeroes what a launch finds zero."""
+        """Zeroes the words that must be 0 when a launch begins."""
         self.view[: L.FAIL_VALUES] = self._head_zeros
         self.view[self._zero] = self._zeros
 
@@ -163,7 +163,7 @@ class GpuFrame(Frame):
         self._grid_is_old = False
 
     def _group_count(self, program: Program, group: int, most: int) -> int:
-        """The number of groups of ``group`` threads that a program has iterations for, but not more than ``most``."""
+        """The number of groups of ``group`` threads that the program's iterations fill, at most ``most``."""
         if program.kind != "range":
             return 1
         if not program.inline:
@@ -179,7 +179,7 @@ class GpuFrame(Frame):
         return (device.reducing_threads if few else device.threads) // GROUP
 
     def groups(self, number: int) -> int:
-        """The group count of a task that is set in the frame."""
+        """The group count of a task, as the frame holds it."""
         return int(_GRID.unpack_from(self.view, self.exe.layout.grid[number])[0])
 
     def _total(self, number: int) -> int:
@@ -201,8 +201,8 @@ class GpuFrame(Frame):
         return make_entry(self, params, returns)
 
     def bind_temp(self, name: str, array: np.ndarray[Any, Any] | RemoteMemory) -> Callable[[], None] | None:
-        """Binds an array to an ndarray buffer for the next launch. An array outside of device memory is copied there;
-        if the kernel writes it, the result is the function to call after the launch, which copies it back."""
+        """Binds an array to an ndarray buffer for the next launch. An array outside of device memory is copied there.
+        If the kernel writes the array, the result is a function that copies it back; call it after the launch."""
         self.set_extents(name, array.shape)
         if isinstance(array, RemoteMemory):
             self.set_buffer(name, array.address)
@@ -221,19 +221,19 @@ class GpuFrame(Frame):
         return lambda: np.copyto(array, memory[1].read())
 
 
-# --- the fast entry: a function that is made for the kernel's parameters, and checks arguments as the CPU's does -----
+# --- the fast entry: a function made for the kernel's parameters, which checks arguments like the CPU's entry --------
 
 
 def meet(a: Any, b: Any) -> bool:
-    """Whether two arrays of the host, or two of the device, share memory."""
+    """Whether two arrays share memory, if both are the host's or both are the device's."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a.__class__ is b.__class__ and np.may_share_memory(a, b)
     return bool(a.address < b.address + b.nbytes and b.address < a.address + a.nbytes)
 
 
 def fits(t: DType, x: str) -> str:
-    """A Python expression that says whether the variable ``x`` converts to the dtype without a loss that the caller
-    would have to decide about."""
+    """A Python expression: whether the variable ``x`` converts to the dtype, without a loss that the caller should
+    decide about."""
     if t.kind == "b":
         return f"{x}.__class__ is bool"
     if t.is_float:
@@ -301,8 +301,8 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
 
 
 def _overlaps(frame: GpuFrame, params: list[Param], space: dict[str, Any]) -> list[str]:
-    """Lines that refuse arrays which overlap if the kernel writes to one of them. An ``aliased`` kernel takes them, but
-    not those of the host: each would be copied by itself (`frames.launch_slowly`)."""
+    """Lines that refuse overlapping arrays if the kernel writes to one of them. An ``aliased`` kernel takes overlapping
+    arrays of the device; arrays of the host would each be copied separately (`frames.launch_slowly`)."""
     arrays = [(n, p.buffer) for n, p in enumerate(params) if isinstance(p, ArrayParam)]
     written, aliased = frame.exe.written, frame.exe.kernel.aliased
     if len(arrays) > _FEW and not written.isdisjoint(name for _, name in arrays):

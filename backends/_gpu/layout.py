@@ -10,17 +10,17 @@ from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, box_words, 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1, u8, u32
 
-CUT = 1 << 16  # a bit of STATUS beside launch.Status: the driver ended a loop too early
+CUT = 1 << 16  # a bit of STATUS that `launch.Status` lacks: the driver ended a loop too early
 
 # the head
 STATUS = 0  # u32: bits of launch.Status, set by atomic or
 FAILED = 8  # u32: 0, or the Status bit of the recorded failure; the thread that changes it from 0 records the rest
 FAIL_WHAT = 16  # the number of the assert or of the adstack
-FAIL_COUNT = 24  # the number of values, or the depth that the adstack would have needed
-FAIL_VALUES = 32  # one word a value, as `launch.value_of` reads it
+FAIL_COUNT = 24  # the number of values, or the depth that the adstack needs
+FAIL_VALUES = 32  # one word for each value, which `launch.value_of` reads
 SEED = FAIL_VALUES + VALUES * WORD
 LAUNCH = SEED + 8  # the number of the launch, for random draws
-THREADS = LAUNCH + 8  # u32: the threads for which each adstack has room; slot s of thread t is element s * THREADS + t
+THREADS = LAUNCH + 8  # u32: each adstack has room for so many threads; slot s of thread t is element s * THREADS + t
 LANES = THREADS + 8  # u32: the most threads of a task without adstacks
 HEAP = LANES + 8  # the address of the adstack heap, to which STACK_AT is relative
 PRINTS = HEAP + 8  # the address of the print block
@@ -36,7 +36,7 @@ GRID_WORDS = 2  # three u32: the groups of a task's program in x, y and z
 
 
 def stored(b: N.Buffer) -> DType:
-    """The dtype of an element in memory: a u1 takes one byte, or 32 bits where the buffer lies in the frame."""
+    """The dtype of an element in memory: a u1 takes one byte, or 32 bits if the buffer lies in the frame."""
     if b.dtype is not u1:
         return b.dtype
     return u32 if b.kind in ("temp", "ret") else u8
@@ -52,7 +52,7 @@ class GpuLayout:
 
 
 def gpu_layout(kernel: N.Kernel) -> GpuLayout:
-    """The layout, which depends on the kernel alone."""
+    """The layout of the kernel's frame; it depends on nothing but the kernel."""
     frame = frame_layout(kernel, HEAD_BYTES)
     frame.buffers |= {"$status": STATUS, "$failed": FAILED, "$failure": FAIL_WHAT, "$prints": PRINTS}
     frame.buffers |= {"$threads": THREADS, "$lanes": LANES}

@@ -1,9 +1,9 @@
 """The programs of a kernel, which the device runs one after the other; each sees what the ones before have written.
 
 A serial task is a program of one thread. A parallel task is a program whose threads stride over the row-major box of
-iterations: thread t of n threads runs iterations t, t + n, t + 2n, ... Where the bounds are made of constants,
-arguments and shapes, every thread computes them, and the host does too, to start no more threads than there are
-iterations. Otherwise a program of one thread runs first, which writes the begin and extent of each axis and the number
+iterations: thread t of n threads runs iterations t, t + n, t + 2n, ... If the bounds depend only on constants,
+arguments and shapes, every thread computes them; the host computes them too, so as not to start more threads than there
+are iterations. Otherwise a program of one thread runs first. It writes the begin and extent of each axis and the number
 of groups to the frame.
 """
 
@@ -18,8 +18,8 @@ from quadrants_lab.ir.walk import find
 class Program:
     """``kind``: "serial", "bounds" or "range"; ``number``: the index of its task; ``group``: the threads of a group.
 
-    ``inline``: every thread computes the task's bounds. ``checked``: an earlier program may fail an assert, after which
-    this one does nothing.
+    ``inline``: every thread computes the task's bounds. ``checked``: if an earlier program fails an assert, this
+    program does nothing.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Program:
 
     @property
     def block(self) -> N.Block:
-        """What the program runs."""
+        """The statements that the program runs."""
         return self.task.bounds if self.kind == "bounds" else self.task.body
 
 
@@ -60,6 +60,6 @@ def _asserts(block: N.Block) -> bool:
 
 
 def returns_or_fails(kernel: N.Kernel) -> bool:
-    """Whether a launch returns or prints something, or can fail for another reason than a too small adstack."""
+    """Whether a launch returns or prints something, or can fail for another reason than a full adstack."""
     rets = any(b.kind == "ret" for b in kernel.buffers.values())
     return rets or any(find(kernel.body, (N.Assert, N.Print)))

@@ -1,5 +1,5 @@
-"""Device memory that the host cannot access: copies to it, from it and within it, as far as they do not depend on the
-API."""
+"""Device memory that the host cannot access: the parts of copies to, from and within it that do not depend on the API.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class RemoteMemory(ABC):
     # --- the host ------------------------------------------------------------------------------------------------
 
     def read(self) -> np.ndarray[Any, Any]:
-        """A copy, after all launches so far."""
+        """A copy of the memory after all launches so far."""
         out: np.ndarray[Any, Any] = np.empty(self.shape, self.dtype)
         self.read_into(out)
         return out
@@ -93,19 +93,19 @@ class RemoteMemory(ABC):
     # --- copies on the device ------------------------------------------------------------------------------------
 
     def save(self, at: int, size: int) -> Any:
-        """A copy on the device of ``size`` elements, the first of which has the flat index ``at``, after all launches
-        so far. A copy of all elements has their shape."""
+        """A copy on the device, after all launches so far, of ``size`` elements from flat index ``at`` on. A copy of
+        all elements has their shape."""
         made = type(self).__new__(type(self))
         made._describe(self.device, self.shape if size == self.size else (size,), self.dtype)
         spare = self.device.spare.setdefault(made.nbytes, [])
         storage = spare.pop() if spare else self.device.allocate_storage(made.nbytes)
         made._use(storage)
-        forks.finalize(made, spare.append, storage)  # the next owner uses it after all that is launched until then
+        forks.finalize(made, spare.append, storage)  # a later owner uses it in launch order, after all earlier uses
         self.save_into(at, made)
         return made
 
     def save_into(self, at: int, copy: Any) -> None:
-        """Repeats `save`, into memory that it returned before."""
+        """Copies the same elements as `save` into ``copy``, which `save` returned earlier."""
         copy._copy(0, self, at * self.dtype.itemsize, copy.nbytes)
 
     def restore(self, at: int, copy: Any) -> None:
@@ -114,9 +114,9 @@ class RemoteMemory(ABC):
 
 
 class RemoteDevice:
-    """A device whose memory the host cannot access. ``ahead``: weak references to objects with a method ``upload``,
-    whose copy on the host was changed since the last launch; the next launch uploads them. ``spare``: the unused
-    storage of earlier copies (`RemoteMemory.save`) and arrays, by size in bytes."""
+    """A device whose memory the host cannot access. ``ahead``: weak references to objects whose copy on the host was
+    changed since the last launch; the next launch calls their method ``upload``. ``spare``: the unused storage of
+    earlier copies (`RemoteMemory.save`) and arrays, by size in bytes."""
 
     remote = True  # the host cannot access its memory
 
@@ -125,14 +125,14 @@ class RemoteDevice:
         self.spare: dict[int, list[Any]] = {}
 
     def send(self) -> None:
-        """Copies to the device what the host changed."""
+        """Copies to the device what the host has changed."""
         ahead, self.ahead = self.ahead, []
         for of in ahead:
             if (memory := of()) is not None:
                 memory.upload()
 
     def allocate_storage(self, nbytes: int) -> Any:
-        """Allocates memory; MemoryError where there is not enough."""
+        """Allocates memory, or raises MemoryError."""
         raise NotImplementedError
 
     def drop_spare(self) -> None:
@@ -140,7 +140,7 @@ class RemoteDevice:
         raise NotImplementedError
 
     def without_spare(self, make: Callable[[], T]) -> T:
-        """Allocates memory by ``make``; where there is not enough, frees the spare memory and tries again."""
+        """Allocates memory by ``make``; after a MemoryError, frees the spare memory and tries again."""
         try:
             return make()
         except MemoryError:

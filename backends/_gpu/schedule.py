@@ -17,9 +17,9 @@ _PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 
 @dataclass(frozen=True, slots=True)
 class GpuSchedule(Parametrised):
-    """Decides what a GPU does with each task, and writes it on the task. ``in_step``: short iterations that a thread
-    runs in step, 0 where none are. ``subgroup``: how many neighbouring threads run together and may share a long sum, a
-    power of two; 1: sums keep their order. ``near_sines``: the device has an accurate sine near zero, which may be
+    """Decides what a GPU does with each task, and writes it on the task. ``in_step``: how many short iterations a
+    thread runs in step, 0 for none. ``subgroup``: how many neighbouring threads run together and may share a long sum,
+    a power of two; 1: sums keep their order. ``near_sines``: the device has an accurate sine near zero, which may be
     used."""
 
     in_step: int = 4
@@ -43,8 +43,8 @@ class GpuSchedule(Parametrised):
 
 
 def short(task: N.Offload) -> bool:
-    """Whether a thread should run iterations of the task in step, so that their loads overlap: they are short, straight
-    code that reads memory."""
+    """Whether a thread should run iterations of the task in step, so that their loads overlap. This pays if the
+    iterations are short, straight code that reads memory."""
     block = task.body
     plain = task.kind != "serial" and all_are(block[:-1], _PLAIN)
     loads = sum(isinstance(s, (N.Load, N.Atomic)) for s in block)

@@ -1,7 +1,7 @@
 """The layout of a GPU's adstacks in the heap: [slot][thread], so that neighbouring threads touch adjacent addresses.
 
-Flags are packed 32 to a word. Stacks in lockstep are adjacent, so that an emitter may interleave them in an order of
-its own (`chunks`, `_spirv.heap`). Stacks of different tasks share the heap, because none outlives its task.
+Flags are packed 32 to a word. Stacks in lockstep are adjacent, so that an emitter may interleave them in its own order
+(`chunks`, `_spirv.heap`). Stacks of different tasks share the heap, because none outlives its task.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from quadrants_lab.backends.lower.adstacks import lockstep
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
 
-MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs index with 32 bits
+MOST_ELEMENTS = (1 << 31) - 1  # the elements of one stack of all threads: programs index with 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class HeapPlan:
 def heap_plan(
     tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], fewest: int, wanted: int, limit: int, budget: int
 ) -> HeapPlan:
-    """Plans room for ``wanted`` threads within ``budget`` bytes, or for ``fewest`` within ``limit`` where that is more,
-    and for at least one group.
+    """Plans room for ``wanted`` threads within ``budget`` bytes, or for ``fewest`` threads within ``limit`` bytes if
+    that is more; and in any case for one group.
 
     ``tasks``: the stacks of each task in heap order; ``caps``: the slots of each stack, by its id.
     """
@@ -57,10 +57,10 @@ def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The ``buffers`` of slots in lockstep of which one access moves the values at one index.
+    """The ``buffers`` of slots in lockstep whose values at one index move in one access.
 
     Chunks of the same width and dtype are adjacent: this one is the ``number``-th of ``count``, and the first of them
-    begins with the buffer ``first``. ``lead``: the slots of the stack whose capacity all of them have.
+    begins with the buffer ``first``. ``lead``: the slots of a stack; all stacks here have its capacity.
     """
 
     buffers: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Atomics: by one iteration or by all lanes, as atomic steps, as plain reads and writes, or into a variable."""
+"""Atomics of one iteration or of all lanes: as atomic steps, as plain reads and writes, or into a variable."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,14 +15,14 @@ from quadrants_lab.ir.types import DType
 def combine(
     b: Body, op: str, t: DType, old: str, value: str, flags: str | None = None, lanes: int = 1
 ) -> str:
-    """The new element of ``buffer op= value``."""
+    """The new element after ``buffer op= value``."""
     if op == "exchange":
         return value
     return b.operate(op, t, old, value, flags, lanes)
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    """A task that uses the old value does not run in lanes."""
+    """Emits an atomic. A task that uses the old value does not run in lanes."""
     if s.op == "slot":
         _slot(b, s)
         return
@@ -56,10 +56,10 @@ def atomic(b: Body, s: N.Atomic) -> None:
 
 # --- one element ------------------------------------------------------------------------------------------------
 
-# the operation of atomicrmw for (float, signed, unsigned and u1); "": it takes a loop of compare and exchange
+# the operation of atomicrmw for (float, signed, unsigned and u1); "": a loop of compare and exchange is needed
 _RMW: dict[str, tuple[str, str, str]] = {
     "add": ("fadd", "add", "add"),
-    "sub": ("fadd", "sub", "sub"),  # floats: the negated value is added, since no device subtracts atomically
+    "sub": ("fadd", "sub", "sub"),  # floats: the negated value is added, since no device has an atomic subtraction
     "mul": ("", "", ""),
     "min": ("fmin", "min", "umin"),
     "max": ("fmax", "max", "umax"),
@@ -71,7 +71,8 @@ _RMW: dict[str, tuple[str, str, str]] = {
 
 
 def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
-    """As `modify`, by a plain read and write where the i1 ``alone`` says that no other thread changes the element."""
+    """Like `modify`, but by a plain read and write if the i1 ``alone`` says that no other thread changes the
+    element."""
 
     def plainly() -> str:
         old = b.fn.read(t, ptr, tag)
@@ -98,7 +99,7 @@ def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> s
 
 
 def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
-    """As `modify`, by compare and exchange until no other thread has changed the element in between."""
+    """Like `modify`, by compare and exchange until no other thread has changed the element in between."""
     fn = b.fn
     word, element = f"i{t.bits}", ty(t).text
     first = fn.let(f"load {word}, ptr {ptr}")
@@ -118,7 +119,7 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
 
 
 def _slot(b: Body, s: N.Atomic) -> None:
-    """Gives a stretch of elements, or that of each lane, a slot; see `backends.lower.atomics`."""
+    """Gives a stretch of elements, or each lane's stretch, a slot; see `backends.lower.atomics`."""
     buffer = b.kernel.buffers[s.buffer]
     base, tag = b.pointer(buffer.name), b.tag(buffer)
 
@@ -151,7 +152,7 @@ def _slot(b: Body, s: N.Atomic) -> None:
 
 
 def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, base: str) -> None:
-    """The change at divergent indices. ``alone`` and ``base``: see `Body.sums`."""
+    """Changes elements at divergent indices. ``alone`` and ``base``: see `Body.sums`."""
     t, tag = s.type, b.tag(buffer)
     at, row = memory.addresses(b, buffer, s.index, base)
 
@@ -174,7 +175,7 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
         if row:
             memory.prefetch(b, buffer, at, written=True)
         together()
-    elif row and alone:  # the elements of a row differ
+    elif row and alone:  # the elements of a row differ from each other
         b.either(alone, ("together", together), ("each", partial(each, "")))
     elif row:
         each(alone)
@@ -194,7 +195,7 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
 
 
 def _first_place(b: Body, t: DType, places: str) -> str:
-    """The place of the first lane, any place if that lane takes no part."""
+    """The place of the first lane; if that lane takes no part, it may be any place."""
     return b.fn.let(f"freeze {ty(t).text} {b.fn.let(f'extractelement {ty(t, b.width).text} {places}, i64 0')}")
 
 

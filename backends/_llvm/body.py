@@ -1,4 +1,4 @@
-"""The state of a function that is emitted as LLVM instructions, which the handlers of its statements share."""
+"""The state of a function under construction as LLVM instructions; the handlers of statements share it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -19,16 +19,17 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import end_of, walk
 
-Change = tuple[str, Callable[[], str | None]]  # a hint for a label; what emits the change and returns its value
+# a hint for a label, and a function that emits the change and returns its value
+Change = tuple[str, Callable[[], str | None]]
 
 
 class Scopes:
     """Alias scopes of a module. A field, a launch temporary, a returned value and an adstack are each disjoint from
     everything else. Ndarrays that may be one array (`shared_arrays`) are one memory. A local needs none.
 
-    The numbers of two memories differ in a bit. So there is a domain for each bit, with a scope for each of its values:
-    an access is in the scope of its memory's bit and does not alias the other one. Lists of all other memories, one for
-    each memory, would grow with the square of their number."""
+    The numbers of two memories differ in at least one bit. So there is a domain for each bit, with a scope for each of
+    its two values: an access is in the scope of its memory's bit and does not alias the other scope. The alternative, a
+    list of all other memories for each memory, would grow with the square of their number."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         shared = shared_arrays(kernel)
@@ -59,8 +60,8 @@ class Scopes:
 
 @dataclass(slots=True)
 class Partial:
-    """A function's partial result of a reduction into a 0-d buffer, at ``ptr``. It starts at the operation's identity
-    and goes into the buffer once, when the function ends."""
+    """A function's partial result of a reduction into a 0-d buffer, at ``ptr``. It starts at the operation's identity,
+    and the function adds it to the buffer when it ends."""
 
     op: str
     dtype: DType
@@ -68,7 +69,7 @@ class Partial:
 
 
 class Unit:
-    """What the functions of one module share. ``frame`` says where a launch frame keeps what."""
+    """What the functions of one module share. ``frame``: the layout of the launch frame."""
 
     def __init__(self, kernel: N.Kernel, options: CompileOptions, frame: FrameLayout) -> None:
         self.kernel = kernel
@@ -82,11 +83,11 @@ class Body(Lanes, ABC):
     """Emits blocks into the function ``fn``, whose parameter %frame is the launch frame. A device's subclass says where
     buffers and stacks are.
 
-    ``parallel``: other iterations of the task may run at the same time. ``width``: how many run in the lanes of this
-    function, where ``found`` tells what differs.
+    ``parallel``: other iterations of the task may run at the same time. ``width``: how many iterations run in the lanes
+    of this function; ``found`` says what differs between them.
     """
 
-    handlers: Mapping[type, Callable[[Any, Any], None]]  # by the class of a statement, what emits it
+    handlers: Mapping[type, Callable[[Any, Any], None]]  # by class of statements: the function that emits them
     polls = True  # whether long loops look at a cancel flag
     thread = "0"  # the number of the thread that runs this iteration
 
@@ -100,15 +101,15 @@ class Body(Lanes, ABC):
         self.ranges = unit.ranges
         self.fast = ops.FAST if unit.options.fast_math else ""
         self.parallel = parallel
-        self.stride = str(width)  # elements from one slot of an adstack to the next, with lanes an i64
-        self.whole = "true"  # an i1: there are as many of these elements as lanes
+        self.stride = str(width)  # elements from one slot of an adstack to the next, an i64 if there are several lanes
+        self.whole = "true"  # an i1: this group has as many elements as lanes
         self._opened: dict[object, str] = {}
-        self.splits: Splits = {}  # of indices in cells
-        self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are a variable of this function
+        self.splits: Splits = {}  # how indices split in an order of cells
+        self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are variables of this function
         self.partials: dict[str, Partial] = {}
-        self.exit = ""  # the label that ends the task's function early
+        self.exit = ""  # the label at which the task's function ends early
         self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
-        self.scattered: str | None = None  # the label for a group whose sums go to several elements
+        self.scattered: str | None = None  # the label for a group of lanes whose sums go to several elements
 
     # --- what a device provides ---------------------------------------------------------------------------------
 
@@ -122,21 +123,21 @@ class Body(Lanes, ABC):
 
     @abstractmethod
     def poll(self) -> None:
-        """Leaves the task when the launch was cancelled. It is emitted on the back edges of loops."""
+        """Leaves the task if the launch was cancelled. Loops emit this on their back edges."""
 
     @abstractmethod
     def builtin(self, what: str) -> str:
         """The value of an `N.Builtin`, an i64."""
 
     def sums(self, buffer: str) -> tuple[str, str]:
-        """How an atomic on the buffer runs: an i1 that is true where no other thread changes the element meanwhile ("":
-        not known), and the address of element 0 ("": the buffer's own)."""
+        """How an atomic on the buffer runs: an i1 that is true if no other thread changes the element meanwhile ("":
+        not known), and the address of element 0 ("": the buffer's usual address)."""
         return "", ""
 
     # --- what the function reads from the frame once, in its entry block ----------------------------------------
 
     def opened(self, key: object, make: Callable[[], str]) -> str:
-        """The value of that key, which the first call makes."""
+        """The value for the key; the first call makes it."""
         if key not in self._opened:
             self._opened[key] = make()
         return self._opened[key]
@@ -157,7 +158,7 @@ class Body(Lanes, ABC):
             self.arg(s.arg, s.type)
 
     def reach(self, buffer: str, rank: int) -> None:
-        """Reads what an access to the buffer with ``rank`` indices needs."""
+        """Reads what an access to the buffer with ``rank`` indices needs from the frame."""
         self.pointer(buffer)
         if buffer in self.frame.extents:
             for axis in range(1, rank):
@@ -232,7 +233,8 @@ class Body(Lanes, ABC):
         return values
 
     def either(self, condition: str, then: Change, orelse: Change, type: str = "") -> str:
-        """Makes the first change where the i1 holds, else the second; returns their value, of that LLVM type."""
+        """Makes the first change if the i1 holds, else the second; returns their value, which has the given LLVM
+        type."""
         fn, outer, arms = self.fn, self.offsets, (then, orelse)
         labels, done = [fn.label(name) for name, _ in arms], fn.label("done")
         fn.branch(condition, *labels)

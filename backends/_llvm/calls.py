@@ -1,4 +1,4 @@
-"""Functions of a module: those of the kernel, also as ones on vectors and a mask, and those of the C library, which are
+"""Functions of a module: the kernel's functions, also on vectors with a mask, and functions of the C library, which are
 called lane by lane."""
 
 from copy import copy
@@ -13,7 +13,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 _INLINED = 24  # the most statements of a function that is inlined, since a call costs about as much
-_EXACT = ("pow",)  # relies on what rounding lost; in others on vectors a product and a sum may be rounded once
+# pow relies on what rounding lost; in other functions on vectors, a product and a sum may be rounded once
+_EXACT = ("pow",)
 
 
 def call(b: Body, s: N.Call) -> None:
@@ -27,8 +28,8 @@ def call(b: Body, s: N.Call) -> None:
 
 
 def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
-    """Makes a function of the kernel one of the module, without the user's fast-math flags: some of its sums compute
-    the rounding errors of other sums."""
+    """Adds a function of the kernel to the module, without the user's fast-math flags: some of its sums compute the
+    rounding errors of other sums."""
     b, out, wide = copy(caller), ty(f.type, lanes).text, lanes > 1
     names = [f"%p{n}" for n in range(len(f.params))]
     params = [f"{ty(p.type, lanes).text} {x}" for p, x in zip(f.params, names, strict=True)]
@@ -61,8 +62,8 @@ def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
 
 
 def _each(name: str, t: Ty, arity: int) -> str:
-    """Calls any function of so many arguments. It reads and writes lanes in memory, because LLVM takes longer for
-    elements of a vector whose number is not known, and so does the processor."""
+    """The helper that calls any function with ``arity`` arguments lane by lane. It reads and writes lanes in memory:
+    both LLVM and the processor take longer for elements of a vector whose number is not known."""
     one, v, w = ty(t.dtype).text, t.text, t.lanes
     params = ", ".join(f"{v} %x{n}" for n in range(arity))
     copied = "\n".join(f"  %in{n} = alloca {v}\n  store {v} %x{n}, ptr %in{n}" for n in range(arity))

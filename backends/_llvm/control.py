@@ -1,5 +1,5 @@
-"""Structured control flow as branches and phis. Where lanes part, arms and trips run under a mask, and only where at
-least one lane takes part."""
+"""Structured control flow as branches and phis. If lanes diverge, arms and trips run under a mask, and only if at least
+one lane takes part."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from quadrants_lab.ir.walk import find
 
 Values = tuple[str, ...]  # the texts of values
 STRIP = 16384  # iterations of an innermost loop between two polls of the cancel flag
-_CHEAP = 24  # cycles of an arm that runs without asking whether a lane takes it
+_CHEAP = 24  # an arm of so few cycles runs without a test whether any lane takes it
 
 
 # --- if ---------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def if_(b: Body, s: N.If) -> None:
     fn = b.fn
     then, orelse, join = fn.label("then"), fn.label("else"), fn.label("join")
     fn.branch(b.values[s.cond], then, orelse)
-    arms: list[list[tuple[str, str]]] = []  # of each, its values, with the block that they come from
+    arms: list[list[tuple[str, str]]] = []  # for each arm: its values, with the block that they come from
     for label, block in ((then, s.then), (orelse, s.orelse)):
         fn.start(label)
         arms.append([(v, fn.block) for v in b.block(block, s.results)])
@@ -53,7 +53,7 @@ def _if_in_lanes(b: Body, s: N.If) -> None:
 
 
 def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
-    """The values of an arm that runs where a lane takes it."""
+    """The values of an arm that runs if any lane takes it."""
     fn = b.fn
     before = fn.block
     with fn.when(b.any(b.mask), "lanes", "join"):
@@ -64,7 +64,7 @@ def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
 
 
 def _plain(block: N.Block) -> bool:
-    """Whether a block costs next to nothing and has no effect, so that it may run where no lane takes part."""
+    """Whether a block is cheap and has no effect, so that it may run even if no lane takes part."""
     cost = 0
     for s in block[:-1]:
         if s.prim and "@math" not in PRIMS[s.prim].llvm:
@@ -78,13 +78,14 @@ def _plain(block: N.Block) -> bool:
 
 
 def while_(b: Body, s: N.While) -> None:
-    """An innermost loop polls the cancel flag once in `STRIP` trips, since to count trips is cheaper than a poll."""
+    """An innermost loop polls the cancel flag once in `STRIP` trips, since counting trips is cheaper than a poll."""
     fn, outer = b.fn, b.mask
     owner = s.cond[-1].operands()[0]
-    together = b.uniform(owner)  # all lanes leave in the same trip
+    together = b.uniform(owner)  # all lanes leave the loop in the same trip
     rarely = together and b.polls and not any(find((*s.cond, *s.body), N.Loop))
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
-    first = [("i32", str(STRIP))] if rarely else [] if together else [(b.truth, outer)]  # trips left, or who goes on
+    # trips left, or the mask of the lanes that go on
+    first = [("i32", str(STRIP))] if rarely else [] if together else [(b.truth, outer)]
     phis, again = fn.cycle(head, *_carried(b, s.carried, b.given(s.carried, s.inits)), *first)
     b.bind(s.carried, phis[: len(s.carried)])
     if not together:
@@ -107,14 +108,14 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
-    """The next carried values in the lanes that take part, the present ones in the others."""
+    """The next carried values in lanes that take part, and the present values in other lanes."""
     if together:
         return nexts
     return tuple(b.select(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
 
 
 def _poll_rarely(b: Body, left: str) -> str:
-    """Polls where ``left`` trips are the last one of a strip; the number of trips that are left then."""
+    """Polls if the last trip of a strip is done; returns how many trips of the strip are left then."""
     fn = b.fn
     fewer, counted = fn.let(f"sub i32 {left}, 1"), fn.block
     with fn.when(fn.let(f"icmp eq i32 {fewer}, 0"), "look"):
@@ -128,9 +129,9 @@ def _poll_rarely(b: Body, left: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions.
-    ``takes_part``: where lanes have bounds of their own, what returns the mask of those that make a trip, and defines
-    their index if that differs."""
+    """The range of a loop. ``sign``: "s" or "u", for comparisons of its numbers; ``wraps``: flags of its additions.
+    ``takes_part``: if lanes have their own bounds, a function that returns the mask of the lanes that make a trip, and
+    defines their index if the lanes' indices differ."""
 
     begin: str
     end: str
@@ -142,9 +143,9 @@ class Range:
 
 
 def for_(b: Body, s: N.For) -> None:
-    """A loop that may run long polls the cancel flag. An innermost loop with the same bounds in all lanes polls behind
-    each strip of trips, so that LLVM sees a plain inner loop; any other polls on each trip. A short loop does not poll,
-    since LLVM does not unroll a loop that does.
+    """A loop that may run long polls the cancel flag. An innermost loop with the same bounds in all lanes polls after
+    each strip of trips, so that LLVM sees a plain inner loop; any other long loop polls on each trip. A short loop does
+    not poll, since LLVM does not unroll a loop that polls.
 
     If the bounds differ between lanes but one bound is the same, the lanes share the index. The loop then runs from the
     least begin to the greatest end, and masks a lane out in trips that are not the lane's own. If both bounds differ,
@@ -177,7 +178,7 @@ def for_(b: Body, s: N.For) -> None:
 
 
 def _most_trips(b: Body, s: N.Stmt) -> float:
-    """The most trips that a loop and the loops in it make together, as far as the ranges of their indices tell."""
+    """The most trips that a loop and its inner loops make together, as far as the ranges of their indices tell."""
     inner = sum(_most_trips(b, x) for block in s.blocks() for x in block)
     known = b.ranges.range(s.index.id) if isinstance(s, N.For) else None
     if isinstance(s, N.Loop):
@@ -186,8 +187,8 @@ def _most_trips(b: Body, s: N.Stmt) -> float:
 
 
 def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) -> tuple[Values, str]:
-    """A loop with its test at the bottom over a range that is not empty. Jumps to the label ``done``; returns the
-    carried values then, and the label of the last block."""
+    """A loop over a range that is not empty, with the test at the bottom. Jumps to the label ``done``; returns the
+    last carried values, and the label of the last block."""
     fn, t = b.fn, ty(s.index.type).text
     begin, end, sign, reverse, wraps = over.begin, over.end, over.sign, over.reverse, over.wraps
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
@@ -208,7 +209,7 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
 
 
 def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[Values, str]:
-    """As `_loop`, in strips of at most `STRIP` iterations, with a poll behind each strip."""
+    """Like `_loop`, in strips of at most `STRIP` iterations, with a poll after each strip."""
     fn, t = b.fn, ty(s.index.type).text
     begin, end, sign, reverse, wraps = over.begin, over.end, over.sign, over.reverse, over.wraps
     strip, latch = fn.label("strip"), fn.label("latch")
@@ -270,5 +271,5 @@ def _trips(b: Body, s: N.For) -> Range:
 
 
 def _carried(b: Body, params: tuple[N.Param, ...], inits: Values) -> list[tuple[str, str]]:
-    """The types of what a loop carries, with the first values, for `Function.cycle`."""
+    """The types and first values of what a loop carries, for `Function.cycle`."""
     return [*zip(map(b.type_of_param, params), inits, strict=True)]

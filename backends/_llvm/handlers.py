@@ -1,13 +1,14 @@
-"""What emits each kind of statement of a task as LLVM instructions: the table, and the smallest of its handlers."""
+"""The table of handlers that emit statements as LLVM instructions, and the smallest handlers."""
 
 from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.analysis.divergence import counts_up
-from quadrants_lab.backends._llvm import atomics, calls, control, memory, ops
+from quadrants_lab.backends._llvm import calls, control, memory, ops
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import constant, ty
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import lazily
 
 _DIVIDES = ("quot", "rem")
 
@@ -17,7 +18,7 @@ def _op(b: Body, s: N.Op) -> None:
     lanes = 1 if counts else b.lanes(s.id)
     types = tuple(ty(b.types[i], lanes) for i in s.args)
     args = tuple(b.value(i, lanes) for i in s.args)
-    # where it counts up, the first lane may take no part, so the ranges of the operands do not hold for it
+    # a value that counts up is stored for the first lane, which may take no part: then the operands' ranges do not hold
     known = tuple(None if counts else b.ranges.range(i) for i in s.args)
     if lanes > 1 and s.prim in _DIVIDES and not b.uniform(s.args[1]):
         # a lane that takes no part may hold 0 or poison
@@ -51,13 +52,13 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Builtin: _builtin,
     N.Load: memory.load,
     N.Store: memory.store,
-    N.Atomic: atomics.atomic,
+    N.Atomic: lazily("backends._llvm.atomics", "atomic"),
     N.ThreadExit: lambda b, s: None,  # `control.if_` emits the jump
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.thread if b.uniform(s.id) else b.numbers(s.type)),
-    # on a GPU lowerings leave none of these
+    # the passes for GPUs remove these two
     N.Assert: lambda b, s: b.check(s),
     N.Print: lambda b, s: b.print(s),
     N.Overflow: lambda b, s: b.overflow(s),

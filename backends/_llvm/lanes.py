@@ -1,9 +1,9 @@
 """Values over lanes: iterations of a parallel task that run side by side in vector registers (SPMD on SIMD).
 
-A value that all lanes share is uniform, and a scalar. A divergent one is a vector or, where it grows by one from lane
-to lane, the scalar of the first lane until somebody needs the vector. In a function of one lane all values are uniform.
-Where control flow diverges, a mask says which lanes take part. Loads and stores obey it; arithmetic runs in all lanes,
-and its results in the other lanes, which may be poison, are never used.
+A value that all lanes share is uniform, and a scalar. A divergent value is a vector. If it grows by one from lane to
+lane, it is the scalar of the first lane until the vector is needed. In a function of one lane all values are uniform.
+Where control flow diverges, a mask says which lanes take part. Loads and stores obey the mask. Arithmetic runs in all
+lanes; results in lanes that take no part may be poison and are never used.
 
 After Pharr and Mark, "ispc: A SPMD compiler for high-performance CPU programming" (2012), and Karrenberg and Hack,
 "Whole-function vectorization" (2011).
@@ -30,7 +30,7 @@ class Lanes:
     """The values of the function ``fn``. ``values`` maps ids to the text of their value, ``types`` to their dtype.
 
     ``width``: the number of lanes. ``divergent``, ``per_lane``: see `Divergence`. ``mask``: a vector of u1, true in the
-    lanes that take part; wherever code runs at least one does. With one lane there is none.
+    lanes that take part, of which there is always at least one. With one lane there is no mask.
     """
 
     def __init__(self, fn: Function, width: int, found: Divergence, mask: str = "") -> None:
@@ -41,11 +41,11 @@ class Lanes:
         self.mask = mask
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}
-        self.linear: set[int] = set()  # integers that count up from lane to lane; their value is that of the first lane
+        self.linear: set[int] = set()  # integers that count up from lane to lane; their value here is the first lane's
         self.offsets: dict[tuple[Any, ...], str] = {}  # see `once`; most are offsets of elements
 
     def once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
-        """The value of that key, which the first call in this block or one around it makes."""
+        """The value for the key; the first call in this block, or in one around it, makes it."""
         made = self.offsets.get(key)
         if made is None:
             made = self.offsets[key] = make()
@@ -69,7 +69,7 @@ class Lanes:
         return self.width if id in self.divergent else 1
 
     def value(self, id: int, lanes: int) -> str:
-        """A value in the form of one with so many elements."""
+        """A value as a scalar, or as a vector if ``lanes`` > 1."""
         return self.values[id] if lanes == 1 else self.vector(id)
 
     def vector(self, id: int) -> str:
@@ -80,7 +80,7 @@ class Lanes:
         return self.values[id] if id in self.divergent else self.splat(self.values[id], t)
 
     def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
-        """Values in the form in which these parameters or results take them."""
+        """Values in the form, scalar or vector, that these parameters or results have."""
         return tuple(self.value(i, self.lanes(p.id)) for p, i in zip(takers, ids, strict=True))
 
     def type_of_param(self, p: N.Param) -> str:
@@ -107,7 +107,7 @@ class Lanes:
         return self.spread(value, ty(t).text)
 
     def spread(self, value: str, t: str) -> str:
-        """As `splat`, of a value that has a name and the LLVM type ``t``."""
+        """Like `splat`, for a value that has a name and the LLVM type ``t``."""
 
         def make() -> str:
             one = self.fn.let(f"insertelement <{self.width} x {t}> poison, {t} {value}, i64 0")
@@ -142,8 +142,9 @@ class Lanes:
         return n if self.width == 64 else self.fn.let(f"zext {t} {n} to i64")
 
     def each_lane(self, body: Callable[..., tuple[str, ...]], *first: tuple[str, str]) -> list[str]:
-        """A loop over the lanes that take part. ``first``: types and first values of what it carries. ``body`` gets the
-        number of the lane, an i64, and what is carried, and returns the next values. Returns the last ones."""
+        """A loop over the lanes that take part. ``first``: types and first values of what the loop carries. ``body``
+        gets the lane's number, an i64, and the carried values, and returns the next ones. Returns the last carried
+        values."""
         fn, t = self.fn, f"i{self.width}"
         loop, done = fn.label("lane"), fn.label("done")
         (left, *carried), again = fn.cycle(loop, (t, fn.let(f"bitcast {self.truth} {self.mask} to {t}")), *first)
@@ -163,11 +164,11 @@ class Lanes:
         return self.fn.call(ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags)
 
     def combined(self, op: str, t: DType, value: str) -> str:
-        """What all elements of ``value`` make together in ``buffer op= value``."""
+        """The combination of all elements of ``value``, for ``buffer op= value``."""
         return value if self.width == 1 else self.reduce(_REDUCE[op]["fiu".index(t.kind)], t, value)
 
     def taking_part(self, op: str, t: DType, value: str) -> str:
-        """``value`` in the lanes that take part, in the others what does not change ``buffer op= value``."""
+        """``value`` in the lanes that take part; in other lanes the identity of ``buffer op= value``."""
         if self.width == 1:
             return value
         rest = identity("add" if op == "sub" else op, t)

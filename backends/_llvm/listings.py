@@ -1,5 +1,5 @@
 """Which IR statement each line of LLVM's output comes from. Statements pass through LLVM as debug locations whose line
-number is the statement's id; the IR or assembly that comes out is shown without the locations."""
+number is the statement's id. The IR or assembly that comes out is shown without the locations."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from quadrants_lab.backends.interface import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
-FIRST = 100_000  # metadata numbers from here on are not used by the emitter
+FIRST = 100_000  # the emitter uses only smaller metadata numbers
 _DEFINE = re.compile(r"^define .*\{$")
 
 
@@ -54,7 +54,7 @@ _LOCATION = re.compile(r"^!(\d+) = !DILocation\(line: (\d+),")
 
 
 def without_locations(text: str) -> tuple[list[str], list[int]]:
-    """The text as it would be without locations, and the statement id of each line."""
+    """The text with its locations removed, and the statement id of each line."""
     where = {m[1]: int(m[2]) for m in (_LOCATION.match(line) for line in text.splitlines()) if m}
     lines: list[str] = []
     ids: list[int] = []
@@ -83,8 +83,8 @@ _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """How to read a device's assembly: which lines are an ``instruction``, which are ``noise`` that is not shown, which
-    part of a line is a ``comment``, and which lines give the number of a statement as the ``location`` of the next."""
+    """How to read a device's assembly. Patterns: ``instruction`` lines, ``noise`` lines that are not shown, the
+    ``comment`` in a line, and ``location`` lines, which give the statement of the lines after them."""
 
     instruction: re.Pattern[str]
     noise: re.Pattern[str]

@@ -1,4 +1,4 @@
-"""Memory: accesses of one iteration or of all lanes to one element, and of lanes to neighbouring elements or to any."""
+"""Memory accesses: of one iteration or all lanes to one element, and of lanes to neighbouring or any elements."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,15 +16,15 @@ from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import DType, i32, i64
 from quadrants_lab.ir.walk import find, of_kind
 
-_AHEAD = 1024  # bytes between what is accessed and what is prefetched
+_AHEAD = 1024  # the distance in bytes between what is accessed and what is prefetched
 _SHARED = 16  # the alignment of an array that the threads of a block share, in bytes
 
 # --- addresses --------------------------------------------------------------------------------------------------
 
 
 def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> str:
-    """Address of an element of the buffer, at uniform indices. ``base``: the address to use for element 0. Indices are
-    taken to be in range: only checks (`passes.check_bounds`) find those that are not."""
+    """The address of an element of the buffer, at uniform indices. ``base``: the address to use for element 0. Indices
+    are assumed to be in range; only checks (`passes.check_bounds`) find others."""
     base = base or b.pointer(buffer.name)
     if buffer.name in b.own:
         buffer, index = b.own[buffer.name], index[1:]
@@ -51,8 +51,8 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
 
 
 def _of_lanes(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> tuple[str, bool]:
-    """Where the lanes' slots or elements of local arrays are, of which each lane has its own: those of one index lie in
-    a row."""
+    """Where the slots or elements of local arrays are that each lane has for itself: for one index they lie in a
+    row."""
     if b.uniform(index[0]):
         return _slot(b, buffer, base, index), True
     t, at = places(b, buffer, index[:1])
@@ -81,8 +81,8 @@ def places(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[DType, st
 
 
 def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
-    """Address of a slot of an adstack, or of an element of local arrays in lanes; ``base`` is that of this thread's
-    first one. Devices with 32-bit slot numbers keep the offset of an element below 2**31."""
+    """The address of a slot of an adstack, or of an element of local arrays in lanes; ``base`` is the address of this
+    thread's first slot. Devices with 32-bit slot numbers keep the offset of an element below 2**31."""
     place, t = b.values[index[0]], b.types[index[0]]
     if len(index) > 1 or buffer.kind == "private":
         place = b.fn.let(f"mul nuw nsw {ty(t).text} {place}, {_stride(b, buffer)}")
@@ -98,13 +98,13 @@ def _in_a_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> bool:
 
 
 def _layout(buffer: N.Buffer) -> Any:
-    """A key: buffers that share it have elements of the same index at the same offset."""
+    """A key that buffers share if the same index means the same offset in them."""
     return (buffer.shape or buffer.name, buffer.order) if buffer.order else buffer.shape or buffer.name
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: int) -> str:
-    """Element offset, of dtype ``t``: in lanes that take no part it may wrap. In memory in an order of cells it is made
-    of the digits of the indices, outermost first."""
+    """The offset of an element, of dtype ``t``; in lanes that take no part it may wrap. In memory in an order of cells,
+    the offset is made of the digits of the indices, outermost first."""
     v, ordered = ty(t, lanes).text, not is_row_major(buffer.order)
     wraps = "" if lanes > 1 else "nuw nsw " if ordered else "nsw "
 
@@ -112,7 +112,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
         return b.fn.let(f"{op} {wraps if op in ('mul', 'shl') else ''}{v} {x}, {y if lanes == 1 else b.splat(y, t)}")
 
     def scaled(op: str, x: str, by: int) -> str:
-        """``x`` times, by or modulo a constant."""
+        """``x`` times, divided by or modulo a constant."""
         if by & (by - 1):
             return made(op, x, str(by))
         if op == "urem":
@@ -131,13 +131,13 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
 
 
 def _digits(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
-    """See `lower.cells.places`; row by row the digits are the indices, and the extents may not be known."""
+    """See `lower.cells.places`. Row by row, the digits are the indices, and the extents may not be known."""
     return [(0, i, 1, 0) for i in index] if is_row_major(buffer.order) else places_of(buffer.order, index, b.splits)
 
 
 def _row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
-    """Offset of the first lane's element, an i64. It may lie outside of the buffer where that lane takes no part, and
-    its last index may be negative, also if it is unsigned."""
+    """Offset of the first lane's element, an i64. If that lane takes no part, the offset may lie outside of the buffer,
+    and its last index may be negative, even an unsigned one."""
     if not is_row_major(buffer.order):
         return _offset(b, buffer, index, i64, 1)
     *row, last = index
@@ -162,7 +162,7 @@ def widen(b: Body, id: int) -> str:
 
 
 def _resized(b: Body, id: int, t: DType) -> str:
-    """An index as a vector of ``t``, which is wide enough for an index that is in range."""
+    """An index as a vector of ``t``; ``t`` is wide enough for any index in range."""
     source = b.types[id]
     if source.bits == t.bits:
         return b.vector(id)
@@ -176,9 +176,9 @@ def _resized(b: Body, id: int, t: DType) -> str:
 
 
 def read_lanes(b: Body, t: DType, at: str, row: bool, tag: str = "") -> str:
-    """Reads a vector in the lanes that take part, from where `addresses` says. It must not use llvm.masked.load, which
-    LLVM 22 may move past a store, to a select by the same mask. llvm.vp.load stays in place and becomes the same
-    instruction."""
+    """Reads a vector in the lanes that take part, from the place that `addresses` returns. It must not use
+    llvm.masked.load: LLVM 22 may move that past a store, to a select by the same mask. llvm.vp.load stays in place and
+    becomes the same instruction."""
     v, where, suffix = _in_memory(b, t, row)
     args = (f"{where} align {t.nbytes}", at), (b.truth, b.mask), ("i32", str(b.width))
     value = b.fn.call(v, f"llvm.vp.{'load' if row else 'gather'}.{suffix}", *args, tag=tag)
@@ -208,7 +208,8 @@ def load(b: Body, s: N.Load) -> None:
         b.define(s.id, s.type, b.fn.read(s.type, at, notes, b.lanes(s.id)))
         return
     at, row = addresses(b, buffer, s.index)
-    if row and buffer.kind in ("heap", "private"):  # without a mask, also without slots: see `Device.read_beyond`
+    # without a mask, and also beyond the slots: see `Device.read_beyond`
+    if row and buffer.kind in ("heap", "private"):
         b.define(s.id, s.type, b.fn.read(s.type, at, _slots_tag(b, buffer), b.width))
         return
     if row:
@@ -217,8 +218,8 @@ def load(b: Body, s: N.Load) -> None:
 
 
 def _alignment(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
-    """The alignment of an element whose number is known, in memory that the threads of a block share, where that is
-    better than its dtype's: LLVM then reads several elements at once."""
+    """The alignment of an element with a known number, in memory that the threads of a block share, if it is better
+    than the alignment of the dtype: LLVM then reads several elements at once."""
     of = b.own.get(buffer.name)
     places = [b.values[i] for i in index[1:]] if of is not None else []
     if of is None or not all(p.isdecimal() for p in places):
@@ -252,8 +253,8 @@ def store(b: Body, s: N.Store) -> None:
 
 
 def _fill_slots(b: Body, buffer: N.Buffer, at: str, value: str) -> None:
-    """Writes a row of slots, where each lane has slots of its own without a mask, which takes AMD's processors without
-    AVX-512 a dozen cycles. A lane that takes no part has nothing in this slot: it would have pushed it here."""
+    """Writes a row of slots without a mask: each lane has its own slots, and a masked store takes AMD's processors
+    without AVX-512 a dozen cycles. A lane that takes no part loses nothing: this slot holds none of its values."""
     t = buffer.dtype
     whole = partial(b.fn.write, t, at, value, _slots_tag(b, buffer), b.width)
     few = partial(write_lanes, b, t, at, True, value, b.tag(buffer))
@@ -265,8 +266,9 @@ def _slots_tag(b: Body, buffer: N.Buffer) -> str:
 
 
 def prefetch(b: Body, buffer: N.Buffer, at: str, written: bool) -> None:
-    """Prefetches what later groups read or write, a line of the cache at a time: accesses under a mask do not start the
-    prefetcher of every processor (Zen 5 reads four times as slowly without). An invalid address does no harm."""
+    """Prefetches what later groups read or write, one cache line at a time. Accesses under a mask do not start the
+    hardware prefetcher of every processor: Zen 5 reads four times as slowly without this. An invalid address does no
+    harm."""
     if buffer.kind in ("heap", "private"):
         return
     for line in range(_AHEAD, _AHEAD + b.width * buffer.dtype.nbytes, 64):
@@ -276,7 +278,7 @@ def prefetch(b: Body, buffer: N.Buffer, at: str, written: bool) -> None:
 
 def own_memory(kernel: N.Kernel, task: N.Offload, most: int) -> dict[str, N.Buffer]:
     """The buffers of role "block" that only this task uses, as buffers of kind "shared" with the shape of one block's
-    part; none where they take more than ``most`` bytes. Adjoints stay in global memory, because they must be 0 before a
+    part; none if they take more than ``most`` bytes. Adjoints stay in global memory, because they must be 0 before a
     block begins."""
     found = {name: x for name, x in kernel.buffers.items() if x.role == "block"}
     if not found:

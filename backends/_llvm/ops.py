@@ -23,7 +23,8 @@ _NO_WRAP = ("add", "sub", "mul")
 
 @dataclass(slots=True)
 class Ctx:
-    """What a sequence gets: the function, the operands with their types and ranges, and the type of the result."""
+    """The arguments of a sequence: the function, the operands with their types and ranges, and the type of the
+    result."""
 
     fn: Function
     prim: str
@@ -57,12 +58,12 @@ class Ctx:
 
 def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[str, ...],
          known: tuple[Range | None, ...], flags: str) -> str:  # fmt: skip
-    """Emits ``prim`` and returns the name of its result. ``known``: the ranges of those operands that are integers;
-    ``flags``: fast-math flags, each with a blank behind it."""
+    """Emits ``prim`` and returns the name of its result. ``known``: the ranges of the operands that are integers;
+    ``flags``: fast-math flags, each followed by a blank."""
     row = PRIMS[prim]
     t = types[1] if row.rule == "select" else types[0]
     if t.dtype is f16:
-        flags = ""  # f32 computes it and rounds after each operation; a fused operation would take f64
+        flags = ""  # LLVM computes f16 in f32 and rounds after each operation; a fused operation would need f64
     if fn.module.own and t.dtype.is_float and prim in fn.module.own:
         return fn.module.own[prim](Ctx(fn, prim, out, types, args, known, flags))
     spelling = row.llvm[COLUMN[t.dtype.kind]]
@@ -85,7 +86,8 @@ def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[st
 
 
 def _divide(op: str) -> Callable[[Ctx], str]:
-    """Division of signed integers. Operands that are never negative are divided as unsigned ones, which is cheaper."""
+    """Division of signed integers. Operands that are never negative are divided as unsigned integers, which is
+    cheaper."""
 
     def sequence(c: Ctx) -> str:
         natural = all(r is not None and r[0] >= 0 for r in c.ranges)
@@ -105,11 +107,11 @@ def _count(intrinsic: str, extra: tuple[tuple[str, str], ...] = ()) -> Callable[
 # --- floats -----------------------------------------------------------------------------------------------------
 
 
-_LIBRARY = {f32: "f", f64: ""}  # what C's and NVIDIA's names of functions end with
+_LIBRARY = {f32: "f", f64: ""}  # the endings of the names of C's and NVIDIA's functions
 
 
 def library(name: str, t: DType) -> str:
-    """The name of a math library's function on ``t``. Raises TypeError for f16, of which there are none."""
+    """The name of a math library's function on ``t``. Raises TypeError for f16, for which no library has functions."""
     if t not in _LIBRARY:
         raise TypeError(f"no library has {name} of {t}: `LowerMath` must run first, which computes f16 in f32")
     return name + _LIBRARY[t]
@@ -123,7 +125,7 @@ def is_library(prim: str, t: DType) -> bool:
 def _math(c: Ctx) -> str:
     """A call of the C library's function."""
     t = c.t
-    # with afn, LLVM makes powi of a pow with an integer exponent, and no C library has its __powisf2
+    # with the flag afn, LLVM turns a pow with an integer exponent into powi; no C library has the function __powisf2
     flags = "" if c.prim == "pow" else c.fast
     return c.fn.call(t.text, library(c.prim, t.dtype), *((t.text, a) for a in c.args), flags=flags, attrs="#0")
 
@@ -140,8 +142,8 @@ def _int_to_int(c: Ctx, value: str, source: Ty, target: Ty) -> str:
 
 
 def _saturated(c: Ctx, a: str, source: Ty, target: Ty) -> str:
-    """A saturating conversion of vectors: the least or greatest integer for what is beyond them, 0 for NaN. LLVM's
-    intrinsic for this would take the vectors apart."""
+    """A saturating conversion of vectors: numbers out of range become the least or greatest integer, and NaN becomes 0.
+    LLVM's intrinsic for this would take the vectors apart."""
     low, high = target.dtype.limits
     as_float = source.dtype.numpy
     most = as_float(high)
@@ -152,7 +154,7 @@ def _saturated(c: Ctx, a: str, source: Ty, target: Ty) -> str:
         return c.fn.let(f"fcmp {relation} {source.text} {x}, {y}")
 
     least, greatest = c.const(low, source), c.const(float(most), source)
-    inside = c.select(compared("ogt", a, least), a, least, source)  # of a NaN the least
+    inside = c.select(compared("ogt", a, least), a, least, source)  # for NaN: the least
     inside = c.select(compared("olt", inside, greatest), inside, greatest, source)
     value = c.convert("fptosi" if target.dtype.kind == "i" else "fptoui", inside, source, target)
     if int(most) < high:

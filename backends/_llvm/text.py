@@ -21,8 +21,8 @@ _SCALAR = {"f16": "half", "f32": "float", "f64": "double"}
 
 @dataclass(frozen=True, slots=True)
 class Ty:
-    """The LLVM type of a value: a dtype and a number of lanes. ``text`` is how LLVM writes it, ``suffix`` how the names
-    of intrinsics end for it."""
+    """The LLVM type of a value: a dtype and a number of lanes. ``text``: the type in LLVM's spelling; ``suffix``: the
+    end of an intrinsic's name for this type."""
 
     dtype: DType
     lanes: int
@@ -105,7 +105,7 @@ class Function:
         self.put(f"br label %{label}")
 
     def enter(self, label: str) -> None:
-        """Goes on in the basic block ``label``, which begins here."""
+        """Continues in the basic block ``label``, which begins here."""
         self.jump(label)
         self.start(label)
 
@@ -114,7 +114,7 @@ class Function:
 
     @contextmanager
     def when(self, cond: str, hint: str, on: str = "on") -> Iterator[None]:
-        """What is emitted inside runs where the i1 holds. ``hint`` and ``on`` name its block and the one behind it."""
+        """What is emitted inside runs if the i1 holds. ``hint`` and ``on`` name its block and the block after it."""
         there, behind = self.label(hint), self.label(on)
         self.branch(cond, there, behind)
         self.start(there)
@@ -122,15 +122,15 @@ class Function:
         self.enter(behind)
 
     def phi(self, type: str, *incoming: tuple[str, str]) -> str:
-        """``incoming``: each a value and the label of the block that it comes from."""
+        """``incoming``: pairs of a value and the label of the block that it comes from."""
         return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in incoming))
 
     def cycle(
         self, head: str, *first: tuple[str, str], entered: bool = False
     ) -> tuple[list[str], Callable[..., None]]:
-        """Goes on in the basic block ``head``, with which each trip of a loop begins, and with a phi for each type and
-        value of ``first``. Returns the names of the phis, and what is to be called in the block that jumps back, with
-        the values for the next trip. ``entered``: the block before has its jump to the head."""
+        """Continues in the basic block ``head``, which begins each trip of a loop, with a phi for each type and value
+        of ``first``. Returns the names of the phis, and a function for the block that jumps back, which takes the
+        values of the next trip. ``entered``: the block before jumps to ``head`` already."""
         if not entered:
             self.jump(head)
         before, at = self.block, len(self.lines) + 1
@@ -144,8 +144,8 @@ class Function:
         return names, again
 
     def read(self, t: DType, ptr: str, tag: str = "", lanes: int = 1) -> str:
-        """The value at an address, or of a variable with ``lanes``. A u1 is a byte in memory, and true where that is
-        not 0."""
+        """The value at an address, or the value of a variable with ``lanes``. A u1 is a byte in memory, and true if the
+        byte is not 0."""
         value = self.let(f"load {variable_type(t, lanes)}, ptr {ptr}{tag}")
         return self.let(f"icmp ne i8 {value}, 0") if t.kind == "b" and lanes == 1 else value
 
@@ -160,10 +160,10 @@ class Function:
     @contextmanager
     def loop(self, hint: str, type: str, begin: str, end: str, done: str, step: str = "1", add: str = "add",
              less: str = "slt", hoisting: bool = True) -> Iterator[str]:  # fmt: skip
-        """A loop whose index of that integer type runs from ``begin`` to before ``end``, with at least one trip; then
-        it jumps to the label ``done``. The value of the `with` is the index, what is emitted inside is the body.
-        Without ``hoisting`` LLVM hoists nothing out of it: a second entry, which is never taken, makes it irreducible.
-        """
+        """A loop whose index, of the given integer type, runs from ``begin`` to before ``end``, with at least one trip;
+        then it jumps to the label ``done``. The value of the `with` is the index; what is emitted inside is the body.
+        Without ``hoisting`` LLVM moves nothing out of the loop: a second entry, which is never taken, makes it
+        irreducible. """
         head, before = self.label(hint), self.block
         latch, last = "", ""
         if not hoisting:
@@ -180,11 +180,11 @@ class Function:
         self.branch(self.let(f"icmp {less} {type} {after}, {end}"), head, done)
 
     def at(self, offset: int | str, base: str = "%frame") -> str:
-        """The address ``offset`` bytes behind ``base``."""
+        """The address ``offset`` bytes after ``base``."""
         return self.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
     def word(self, offset: int, type: str = "i64", base: str = "%frame") -> str:
-        """What lies there."""
+        """The word at ``offset`` bytes after ``base``."""
         return self.let(f"load {type}, ptr {self.at(offset, base)}")
 
     def alloca(self, type: str) -> str:
@@ -227,7 +227,7 @@ class Function:
         return value if t.bits == 64 else self.let(f"trunc i64 {value} to {ty(t).text}")
 
     def divided_up(self, n: str, by: str) -> str:
-        """The quotient of two i64, which are not negative, rounded up."""
+        """The quotient, rounded up, of two i64 that are not negative."""
         more = self.let(f"sub i64 {by}, 1")
         return self.let(f"udiv i64 {self.let(f'add i64 {n}, {more}')}, {by}")
 
@@ -237,13 +237,13 @@ class Function:
         self.close()
 
     def close(self, library: bool = False) -> None:
-        """Ends the function. Functions of the ``library`` are printed behind all others, for readers."""
+        """Ends the function. Functions of the ``library`` are printed after all others, for readers."""
         self.lines.append("}")
         self.ids.append(NO_ID)
         (self.module.library if library else self.module.functions).append(self)
 
     def as_helper(self, name: str) -> None:
-        """Ends the function, which is a helper of the module."""
+        """Ends the function and adds it to the module as a helper."""
         self.module.helper(name, "\n".join([*self.lines, "}"]))
 
 
@@ -267,17 +267,17 @@ class Module:
         self.library: list[Function] = []
         self.declared: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
-        self.defined: dict[str, str] = {}  # the text of what the module defines, or of its first line
-        self.heads: dict[str, str] = {}  # what functions that are called take and return
+        self.defined: dict[str, str] = {}  # by name: the text of a definition of the module, or its first line
+        self.heads: dict[str, str] = {}  # by name of a called function: what it takes and returns
         self.metadata: list[str] = []
         self.private_space = 0  # LLVM's number of the address space of local variables
-        self.atomic_scope = ""  # LLVM's syncscope of atomics, with a blank behind it; "" is the whole system
+        self.atomic_scope = ""  # LLVM's syncscope for atomics, followed by a blank; "" is the whole system
         self.atomic_notes = ""  # metadata of each atomicrmw
         self.own: dict[str, Callable[[Any], str]] = {}  # the target's own sequences of float primitives, see `ops`
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
-        """Says that the function takes and returns these types, as a call of it does. Raises TypeError where it does
-        not: LLVM would compile the call nevertheless."""
+        """Declares that the function takes and returns these types. Raises TypeError if another call or its definition
+        disagrees: LLVM would compile the call nevertheless."""
         asked = f"{result} @{name}({', '.join(args)})"
         if name not in self.heads:
             self.heads[name] = _head(name, self.defined[name]) if name in self.defined else asked
@@ -287,7 +287,7 @@ class Module:
             self.declared[name] = f"declare {asked}{' ' + attrs if attrs else ''}"
 
     def helper(self, name: str, text: str) -> None:
-        """A definition that other functions use, as text. It is emitted once."""
+        """Adds a definition, as text, that other functions use. It is emitted once."""
         self.defined[name] = self.helpers[name] = text
 
     def function(self, name: str, head: str) -> Function:

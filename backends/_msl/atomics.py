@@ -1,4 +1,4 @@
-"""Functions for atomic operations: Metal's own on 32 bits. On 64 bits, where Metal has no compare and exchange, a
+"""Functions for atomic operations. Metal has its own on 32 bits. On 64 bits Metal has no compare and exchange: there a
 function takes a lock of the launch and changes the element by atomic loads and stores of its halves."""
 
 
@@ -11,7 +11,7 @@ _R = "memory_order_relaxed"
 
 
 def combine(b: Body, op: str, t: DType, old: Expr, value: Expr) -> Expr:
-    """The new value of an element that was ``old``."""
+    """The new value of an element whose value was ``old``."""
     if op == "exchange":
         return value
     if op == "cas":

@@ -25,8 +25,8 @@ class Body(body.Body):
         self.frame = frame
         self.library = library
         self.chunks = chunks(frame.kernel)
-        self.locals: dict[str, str] = {}  # buffer of kind "local" -> its variable
-        self.pending: list[Expr] = []  # values of a chunk whose store is still to come
+        self.locals: dict[str, str] = {}  # by name of a buffer of kind "local": its variable
+        self.pending: list[Expr] = []  # values of a chunk that is not stored yet
         self.loaded: dict[tuple[str, int], str] = {}  # (first buffer of a chunk, slot) -> variable with the chunk
         self.index: dict[int, str] = {}  # slot -> variable with its index in the heap
         self.lane = "0"  # the number of this thread
@@ -36,7 +36,7 @@ class Body(body.Body):
     # --- variables at the start of the program -----------------------------------------------------------------------
 
     def once(self, name: str, type: str, text: str) -> str:
-        """Declares a variable at the start of the program, the first time; returns its name."""
+        """Declares a variable at the start of the program, once; returns its name."""
         if name not in self._started:
             self._started.add(name)
             if type == "auto":

@@ -44,7 +44,7 @@ def unsigned(e: Expr) -> Expr:
 
 
 def narrow(e: Expr) -> Expr:
-    """What an integer of 64 bits was made of, in an expression that extends that again."""
+    """The 32-bit operand of a conversion to 64 bits, for an expression that extends it again; else the expression."""
     wide = e.type in ("long", "ulong")
     return e.source if wide and e.source is not None and e.source.type in ("int", "uint") else e
 
@@ -63,6 +63,7 @@ def literal(t: DType, value: Any) -> Expr:
     if t.bits < 32:
         return Expr(f"{spelled}({value})", PRIMARY, spelled, value)
     suffix = {"int": "", "uint": "u", "long": "l", "ulong": "ul"}[spelled]
-    if t.kind == "i" and value == -(1 << (t.bits - 1)):  # a literal cannot hold the digits without the sign
+    # a literal has no sign, and the digits of this one exceed the type
+    if t.kind == "i" and value == -(1 << (t.bits - 1)):
         return Expr(f"{spelled}(1{UNSIGNED[spelled][0]}{suffix} << {t.bits - 1})", PRIMARY, spelled, value)
     return Expr(f"{value}{suffix}", PRIMARY if value >= 0 else UNARY, spelled, value)

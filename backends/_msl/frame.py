@@ -33,7 +33,8 @@ def stored(b: N.Buffer) -> str:
 
 
 class FrameStruct:
-    """The struct of one kernel. Asking for a member adds it, under a name that is unique in the module."""
+    """The struct of one kernel. A method that returns a member also adds it, under a name that is unique in the
+    module."""
 
     def __init__(self, kernel: N.Kernel, layout: L.GpuLayout) -> None:
         self.kernel = kernel
@@ -75,7 +76,7 @@ class FrameStruct:
         return self._member(self.layout.frame.args[arg], kept, arg, 0, 4 if t is u1 else t.nbytes)
 
     def stack_place(self, at: int) -> int:
-        """The index in the array ``stacks`` of the adstack whose words include the offset; -1 where none does."""
+        """The index in the array ``stacks`` of the adstack whose words include the offset; -1 if no adstack has it."""
         frame = self.layout.frame
         if not frame.stacks_at <= at < frame.zero_at:
             return -1

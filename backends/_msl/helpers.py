@@ -1,4 +1,4 @@
-"""Helper functions in MSL, which a module has in front of its kernels where they are needed."""
+"""Helper functions in MSL. A module has those that it needs in front of its kernels."""
 
 from collections.abc import Callable
 
@@ -34,15 +34,15 @@ void qd_unlock(device Frame& f) {{
 
 
 class Library:
-    """The helpers of a module. ``frame`` is called with the offsets of the members of the frame that they read."""
+    """The helpers of a module. ``frame`` is called with the offset of each member of the frame that a helper reads."""
 
     def __init__(self, frame: Callable[[int], None]) -> None:
         self.texts: dict[str, str] = {}
         self._frame = frame
 
     def add(self, name: str, text: str = "") -> str:
-        """Adds a helper, by default the row of `HELPERS`, the first time; returns its name. What it calls comes
-        first."""
+        """Adds a helper, once; returns its name. By default the helper is a row of `HELPERS`. Add the functions that it
+        calls first."""
         if name not in self.texts:
             if not text:
                 text, offset = HELPERS[name]

@@ -27,8 +27,8 @@ _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_p
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """``ids``: for each line the id of its IR statement, or -1. ``instructions``: the number of lines of programs that
-    hold a statement."""
+    """``ids``: for each line the id of its IR statement, or -1. ``instructions``: how many lines of the programs hold a
+    statement."""
 
     lines: tuple[str, ...]
     ids: tuple[int, ...]
@@ -44,7 +44,8 @@ def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
 
 
 def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) -> Module:
-    """MSL of an offloaded kernel without exits. ``directives``: with #line, which names the user's source lines.
+    """MSL of an offloaded kernel without exits. ``directives``: add #line directives, which name the user's source
+    lines.
 
     Raises QuadrantsTypeError where the kernel needs f64.
     """
@@ -71,7 +72,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
 
 
 def _fails(s: N.Stmt) -> bool:
-    """Whether it is an If whose first block reports that an adstack is too small."""
+    """Whether the statement is an If whose first block reports that an adstack is too small."""
     return isinstance(s, N.If) and any(x.buffer == "$failure" for x in find(s.then, N.Store))
 
 
@@ -108,7 +109,7 @@ def _op(b: Body, s: N.Op) -> None:
 
 
 def _call(b: Body, s: N.Call) -> None:
-    """Functions whose names differ only behind the first dot, in dtypes, are overloads in MSL."""
+    """Emits a call. Functions whose names differ only after the first dot, in dtypes, are overloads in MSL."""
     name = "qd_" + s.function.partition(".")[0]
     if s.function not in b.library.texts:  # emitting it takes time
         b.library.add(s.function, clike.function(b, name, b.frame.kernel.functions[s.function]))

@@ -12,8 +12,8 @@ from quadrants_lab.ir.types import DType, u1
 
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
-    """An element of the buffer, as an expression of type `stored`. Its index is assumed to be in range (in debug mode
-    it is checked)."""
+    """An element of the buffer, as an expression of type `stored`. The index is assumed to be in range; debug mode
+    checks it."""
     if buffer.in_frame and not index:
         return X.variable(b.frame.buffer(buffer), stored(buffer))
     pointer = b.frame.buffer(buffer) if buffer.in_frame else b.pointer(buffer)

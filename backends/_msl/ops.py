@@ -1,5 +1,5 @@
-"""Scalar primitives (`ir.prims`) to MSL expressions; the passes of `lower.devices.metal` replace those that have
-no spelling here.
+"""Scalar primitives (`ir.prims`) to MSL expressions. The passes of `lower.devices.metal` replace the primitives that
+have no spelling here.
 
 MSL computes integers of less than 32 bits as int, so their results are converted back.
 """
@@ -12,7 +12,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 
 _PRECISE = ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan2", "tanh", "exp", "log", "pow")
-FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "precise::fmod"}  # of floats
+FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "precise::fmod"}  # functions on floats
 FUNCTIONS |= {name: name for name in ("floor", "ceil", "trunc", "round", "isnan", "isinf")}
 FUNCTIONS |= {name: f"precise::{name}" for name in _PRECISE}
 _MODULAR = {"add": "+", "sub": "-", "mul": "*"}  # wrap around where operands are integers
@@ -44,17 +44,17 @@ def emit(prim: str, out: DType, types: tuple[DType, ...], args: tuple[Expr, ...]
 
 
 def _call(function: str, own: str, args: tuple[Expr, ...]) -> Expr:
-    """A call on floats; a precise function exists for float alone."""
+    """A call on floats; a precise function exists only for float."""
     if not function.startswith("precise"):
         return X.call(function, own, *args)
     return X.as_type(X.call(function, "float", *(X.as_type(a, "float") for a in args)), own)
 
 
 def _modular(op: str, t: DType, a: Expr, b: Expr) -> Expr:
-    """A sum, difference or product modulo a power of two: unsigned, because signed overflow is undefined in MSL. It is
-    enough that one operand is unsigned."""
+    """A sum, difference or product modulo a power of two. It is computed unsigned, because signed overflow is undefined
+    in MSL; one unsigned operand is enough."""
     own = X.name(t)
-    if t.bits < 32:  # in int, which only a product of two ushort overflows
+    if t.bits < 32:  # computed in int, which only a product of two ushort overflows
         return X.binary(op, "uint", X.as_type(a, "uint"), b) if op == "*" else X.binary(op, "int", a, b)
     whole = X.UNSIGNED[own]
     if b.known is not None and b.known < 0 and op != "*":
@@ -88,7 +88,7 @@ def _shift(op: str, unsigned: bool) -> Callable[..., Expr]:
 
 
 def _cast(out: DType, t: DType, args: tuple[Expr, ...], typed: tuple[Expr, ...]) -> Expr:
-    """An integer that was computed unsigned is converted once."""
+    """A conversion. An integer that was computed unsigned is converted only once."""
     to = X.name(out)
     direct = t.is_int and out.is_int and t.bits == out.bits and X.UNSIGNED[to] == args[0].type
     return X.as_type(args[0] if direct else typed[0], to)

@@ -1,7 +1,7 @@
 """Lowered adstacks (`lower.adstacks`): counts are variables, and slots lie in the device's heap.
 
-A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access moves as a vector: stores are collected
-until the last value is known, and a load reads the whole chunk into a variable ``q3``, of which ``q3.x`` is one value.
+A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access moves as a vector. Stores are collected
+until the last value is known. A load reads the whole chunk into a variable such as ``q3``; ``q3.x`` is one value.
 """
 
 
@@ -71,7 +71,7 @@ def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
 
 
 def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
-    """Assigns to a count. The first store, at the start of an iteration, declares its variable."""
+    """Assigns to a count. The first store, at the start of an iteration, declares the count's variable."""
     value = b.values[s.value]
     if s.buffer not in b.locals:
         name = b.locals[s.buffer] = f"c{len(b.locals)}"

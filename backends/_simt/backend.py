@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 class SimtBackend:
-    """``name``: of the backend's folder; ``driver``: of the module there with `Device`, `current`, `probe`, `shown`
-    and `stand_in`; ``device``: the kind of device in words. Modules are imported when they are needed."""
+    """``name``: the name of the backend's folder; ``driver``: the name of the folder's module with `Device`, `current`,
+    `probe`, `shown` and `stand_in`; ``device``: the kind of device in words. Modules are imported when they are
+    needed."""
 
     def __init__(self, name: str, driver: str, device: str) -> None:
         self._name = name
@@ -32,19 +33,20 @@ class SimtBackend:
         return import_module(f"quadrants_lab.backends.{self._name}.{name}")
 
     def probe(self) -> str:
-        """Empty when kernels can run here, else the sentence why not."""
+        """Empty if kernels can run here, else a sentence that says why not."""
         if find_spec("llvmlite") is None:
             return f"The {self._name} backend needs the package llvmlite: pip install llvmlite."
         return str(self._module(self._driver).probe())
 
     def probe_simulation(self) -> str:
-        """Empty where a stand-in for a device is registered, else the sentence why not."""
+        """Empty if a stand-in for a device is registered, else a sentence that says why not."""
         there = self._module(self._driver).stand_in() is not None
         return "" if there else f"Nothing stands in for {self._device} here."
 
     def open_device(self, threads: int = 0, cache: DiskCache | None = None, number: int | None = None) -> SimtDevice:
-        """The device with this number; by default that of QD_VISIBLE_DEVICE, or the first. ``threads``: the most in
-        flight, 0 for as many as the device has room for. The driver has a cache of machine code of its own.
+        """The device with this number; by default the one that QD_VISIBLE_DEVICE names, or the first. ``threads``: the
+        most threads in flight, 0 for as many as the device has room for. ``cache`` is unused: the driver caches machine
+        code.
 
         Raises QuadrantsRuntimeError where there is no device.
         """

@@ -31,9 +31,9 @@ from quadrants_lab.ir.types import DType
 class Target(ABC):
     """A chip, ``name``, with LLVM's ``triple`` and data ``layout`` for it.
 
-    ``warp``: the threads that run in lockstep and can shuffle, 1 where none can. ``global_space``: LLVM's number of the
+    ``warp``: how many threads run in lockstep and can shuffle, 1 if none can. ``global_space``: LLVM's number of the
     address space of device memory. ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`.
-    ``prologue``: the first lines of a program whose parameters are not %state and %frame themselves.
+    ``prologue``: the first lines of a program whose parameters are not simply %state and %frame.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Target(ABC):
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
-        """The define line of a program with the parameters %state, a pointer, and %frame, a pointer to read-only
+        """The define line of a program. Its parameters are %state, a pointer, and %frame, a pointer to read-only
         memory."""
 
     @abstractmethod
@@ -74,10 +74,10 @@ class Target(ABC):
 
     @abstractmethod
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
-        """The i32 ``word`` of the thread ``distance`` lanes further in this warp."""
+        """The value that the i32 ``word`` has in the thread ``distance`` lanes further in this warp."""
 
     def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
-        """Emits a statement in a way of the target's own; emits nothing and returns False where there is none."""
+        """Emits a statement in the target's own way; if the target has none, emits nothing and returns False."""
         return False
 
     def same(self, fn: Function, number: str) -> str:
@@ -86,10 +86,10 @@ class Target(ABC):
 
     @abstractmethod
     def barrier(self, fn: Function, threads: int) -> None:
-        """Waits until all ``threads`` of the group are here and their writes are visible in it."""
+        """Waits until all ``threads`` of the group are here, and the group sees their writes."""
 
     def shared(self, mod: Module) -> str:
-        """A pointer, in address space 3, to a 64-bit word for each warp of a group."""
+        """A pointer, in address space 3, to an array with a 64-bit word for each warp of a group."""
         mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
         return "@qd.shared"
 
@@ -99,7 +99,7 @@ class Target(ABC):
 
 
 class SimtBody(Body):
-    """``thread`` is an i32; ``group``: the threads of a group."""
+    """Emits a program. ``thread`` is an i32; ``group``: the threads of a group."""
 
     polls = False
 
@@ -116,7 +116,7 @@ class SimtBody(Body):
         self.in_step: N.Block | None = None  # the block that runs several iterations at once
         self.exit = "leave"
         self.inside: N.Block = ()  # the block that is being emitted
-        self.reduced: dict[str, str] = {}  # arguments that `Target.statement` reduced, by the value
+        self.reduced: dict[str, str] = {}  # by value: the argument that `Target.statement` has reduced
 
     # --- blocks -------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class SimtBody(Body):
         return self.opened((offset, type), lambda: super(SimtBody, self).word(offset, type))
 
     def in_frame(self, at: int) -> str:
-        """The address of a word of the frame that programs write, which lies in the state."""
+        """The address of a word of the frame that programs write; it lies in the state."""
         return self.fn.let(f"getelementptr inbounds i8, ptr %state, i64 {self.state.at(at)}")
 
     def address_at(self, offset: int) -> str:
@@ -188,7 +188,7 @@ class SimtBody(Body):
 # --- reductions: the threads of a warp combine values by shuffles, the warps of a group through shared memory -----
 
 def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
-    """The reduction over the group, which its first thread gets. All threads of the group must reach this code."""
+    """The reduction over the group; its first thread gets the result. All threads of the group must reach this code."""
     fn, target = b.fn, b.target
     if target.warp == 1:
         return value
@@ -215,8 +215,8 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
 
 
 def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
-    """The reduction over the first ``lanes`` threads of a warp, which the first one gets. All threads of the warp must
-    reach this code."""
+    """The reduction over the first ``lanes`` threads of a warp; the first thread gets the result. All threads of the
+    warp must reach this code."""
     distance = lanes // 2
     while distance:
         value = atomics.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
@@ -225,7 +225,7 @@ def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
 
 
 def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
-    """The value of the thread ``distance`` lanes further in this warp."""
+    """The value in the thread ``distance`` lanes further in this warp."""
     fn, bits, text = b.fn, t.bits, ty(t).text
     if t.is_float:
         value = fn.let(f"bitcast {text} {value} to i{bits}")

@@ -20,7 +20,7 @@ _HEAP_SHARE = 4  # adstacks may take a quarter of the device's memory before few
 
 
 class MustWait(Exception):
-    """Captured code waits for a result, or differs from launch to launch."""
+    """Captured code waits for a result, or its launches differ."""
 
 
 class SimtMemory(RemoteMemory):
@@ -40,7 +40,7 @@ class SimtMemory(RemoteMemory):
 
     @classmethod
     def over(cls, device: SimtDevice, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> SimtMemory:
-        """Memory that another library owns and that ``keep`` keeps alive."""
+        """Memory that another library owns; ``keep`` keeps it alive."""
         made = cls.__new__(cls)
         made._describe(device, shape, dtype)
         made.imported = True
@@ -51,7 +51,7 @@ class SimtMemory(RemoteMemory):
     def _describe(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
         super()._describe(device, shape, dtype)
         self.keep: Any = None
-        self.stream: int | None = None  # the owner's stream, where another library owns it
+        self.stream: int | None = None  # the owner's stream, if another library owns the memory
 
     def _use(self, storage: int) -> None:
         self.address = storage
@@ -87,8 +87,8 @@ class SimtMemory(RemoteMemory):
 
 
 def _release(device: Callable[[], SimtDevice | None], driver: Any, nbytes: int, address: int) -> None:
-    """Leaves the memory to the next array of its size, which uses it after all that is launched until then: the driver
-    takes longer to allocate memory than most kernels take. Memory beyond `_MOST_SPARE` goes back to the driver."""
+    """Leaves the memory to the next array of its size, which uses it in launch order. Allocation by the driver takes
+    longer than most kernels. Memory beyond `_MOST_SPARE` goes back to the driver."""
     known = device()
     if known is not None and nbytes + sum(n * len(them) for n, them in list(known.spare.items())) <= _MOST_SPARE:
         known.spare.setdefault(nbytes, []).append(address)
@@ -103,10 +103,10 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 
 
 class SimtDevice(RemoteDevice, GpuDevice):
-    """``memory``: the class of arrays on it. ``running``: something may not be done yet; `ALONE` where that is one
+    """``memory``: the class of arrays on it. ``running``: some work may not be done yet; `ALONE` if that is only one
     launch that sets the flag ``done`` at its end. ``unchecked``: frames whose last launches may have failed; each has
-    `fetch_status`, and `check_overflow` for after the next wait. ``few_threads``: the most threads with adstacks, if
-    these take more than ``large_heap`` bytes."""
+    `fetch_status`, and `check_overflow` to call after the next wait. ``few_threads``: the most threads with adstacks,
+    if these take more than ``large_heap`` bytes."""
 
     memory: type[SimtMemory] = SimtMemory
 
@@ -121,11 +121,11 @@ class SimtDevice(RemoteDevice, GpuDevice):
         self.running: int = False
         self.flight = Flight(driver)
         self.unchecked: list[Any] = []
-        self.captured: list[Any] | None = None  # frames, while their launches are captured: `capture`
+        self.captured: list[Any] | None = None  # during a `capture`: the frames whose launches are captured
         forks.finalize(self, _free, self.driver, self.spare)
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
-        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        """Zeroed memory of a C-contiguous array, or MemoryError."""
         return self.without_spare(lambda: self.memory(self, shape, dtype))
 
     def allocate_storage(self, nbytes: int) -> int:
@@ -153,8 +153,8 @@ class SimtDevice(RemoteDevice, GpuDevice):
         return False
 
     def begin(self, signals: bool, cost: Cost) -> None:
-        """Prepares a launch, and waits where too many are in flight. ``signals``: the launch sets the flag `done`;
-        ``cost``: that of its frame."""
+        """Prepares a launch, and waits if too many are in flight. ``signals``: the launch sets the flag `done`;
+        ``cost``: the cost of its frame."""
         flight = self.flight
         if self.running:
             if flight.load >= PART:
@@ -169,7 +169,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         flight.costs.append(cost)
 
     def finish(self) -> None:
-        """Waits until no launch runs, and raises the overflows of launches that were not waited for."""
+        """Waits until no launch runs, and raises the overflows of earlier launches that nobody waited for."""
         if self.captured is not None:
             raise MustWait
         if self.running == ALONE and not self.unchecked and self.done.signaled():
@@ -185,9 +185,9 @@ class SimtDevice(RemoteDevice, GpuDevice):
                 self.unchecked.pop().check_overflow()
 
     def capture(self, run: Callable[[], None]) -> Captured | None:
-        """Captures all launches and copies of ``run``, without executing them, as one graph that starts by one call of
-        the driver; None where the driver has no graphs or ``run`` waits for a result. Call it with the session locked.
-        """
+        """Captures all launches and copies of ``run`` as one graph, without executing them; one call of the driver
+        starts the graph. None if the driver has no graphs or ``run`` waits for a result. Call it with the session
+        locked. """
         make = getattr(self.driver, "graph", None)
         if make is None:
             return None
@@ -204,7 +204,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
 
 
 class Captured:
-    """A captured graph, which ``launch()`` starts after all earlier launches, as long as `holds` is true."""
+    """A captured graph. ``launch()`` starts it after all earlier launches; call it only while `holds` is true."""
 
     def __init__(self, device: SimtDevice, start: Callable[[], None], frames: list[Any]) -> None:
         self.device = device
@@ -215,7 +215,7 @@ class Captured:
         self.count = len(frames)
 
     def holds(self) -> bool:
-        """Whether the adstack heap and the group counts are still those of the capture."""
+        """Whether the adstack heap and the group counts are unchanged since the capture."""
         same = all(f._launches is launches and not f._grid_is_old for f, launches in self.frames)
         return same and self.device.heap_address == self.heap
 

@@ -1,7 +1,7 @@
 """A GPU driver's C interface through ctypes: one device of the process, its memory, and launches on it.
 
 NVIDIA's driver and AMD's HIP have the same functions under different names. `CALLS` has their argument types; a
-subclass has their names and the functions that only its driver has.
+subclass has their names, and the functions that the other driver lacks.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class DriverError(QuadrantsRuntimeError):
 
 
 def first_library(names: Iterable[str]) -> Any:
-    """The first of these libraries that can be loaded; OSError where there is none."""
+    """The first of these libraries that can be loaded, or OSError."""
     why = "no candidates"
     for name in names:
         try:
             return C.CDLL(name)
         except OSError as e:
-            why = str(e)  # an error in a local variable would keep all callers' variables alive
+            why = str(e)  # keeping the error itself would keep all callers' variables alive
     raise OSError(why)
 
 
@@ -85,17 +85,18 @@ class _Here(threading.local):
 
 
 class Driver(ABC):
-    """The device with number ``ordinal``, of which a process has one driver object. ``version``: the API's.
+    """The device with number ``ordinal``; a process has one driver object for it. ``version``: the API's version.
 
     Raises QuadrantsRuntimeError where there is no such device, AttributeError where the library lacks a function.
     """
 
     api: ClassVar[str]  # its name in messages
     prefix: ClassVar[str]
-    names: ClassVar[dict[str, str]]  # rows of `CALLS` whose names are not the prefix and the key
+    names: ClassVar[dict[str, str]]  # rows of `CALLS` whose names differ from prefix and key
     more: ClassVar[dict[str, tuple[Any, ...]]]  # argument types of this driver's own functions, by their full names
     lost: ClassVar[tuple[int, ...]]  # errors after which the process cannot use the device any more
-    attributes: ClassVar[tuple[int, int]]  # device attributes: number of multiprocessors, threads of each
+    # numbers of two device attributes: how many multiprocessors, and how many threads each of them has
+    attributes: ClassVar[tuple[int, int]]
     shape: ClassVar[Shape]
     here: ClassVar[_Here]
 
@@ -108,9 +109,9 @@ class Driver(ABC):
             self._take(name, self.names.get(name, self.prefix + name), types)
         for name, types in self.more.items():
             self._take(name, name, types)
-        # without argument types: its arguments are ctypes objects already, and checking them takes time
+        # without argument types: all arguments are ctypes objects already, and checking them takes time
         self.launch_call = getattr(C.CDLL(library._name), self.names.get("LaunchKernel", f"{self.prefix}LaunchKernel"))
-        # through PyDLL, because releasing and taking the GIL takes longer than the call
+        # through PyDLL, which keeps the GIL: releasing and taking it would take longer than the call
         self._poll = getattr(C.PyDLL(library._name), f"{self.prefix}StreamQuery")
         self.check(self.Init(0), f"starting {self.api}")
         self.version = self.given(_i, self.DriverGetVersion, "asking the driver")
@@ -127,7 +128,7 @@ class Driver(ABC):
         self.total_bytes = self.given(_z, self.DeviceTotalMem, "asking for the device's memory", self.device)
         self.multiprocessors, threads = (self.attribute(which) for which in self.attributes)
         self.threads_at_once = self.multiprocessors * threads
-        # a blocking stream: it and the default stream of other libraries wait for each other
+        # a blocking stream: this stream and the default stream of other libraries wait for each other
         self.stream = _p(self.given(_p, self.StreamCreate, "making a stream", 0))
 
     def _take(self, name: str, symbol: str, types: tuple[Any, ...]) -> None:
@@ -139,7 +140,8 @@ class Driver(ABC):
         raise AttributeError(name)  # the driver's calls are set in __init__
 
     def given(self, kind: Any, call: Any, what: str, *args: Any) -> int:
-        """What a call writes to its first argument, a pointer to a value of this kind. ``what``: see `check`."""
+        """The value that a call writes through its first argument, a pointer to the ctypes type ``kind``. ``what``: see
+        `check`."""
         made = kind()
         self.check(call(C.byref(made), *args), what)
         return int(made.value or 0)
@@ -168,7 +170,7 @@ class Driver(ABC):
 
     @abstractmethod
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
-        """Compiles code for this device, which `load` takes."""
+        """The code for this device, in the form that `load` takes."""
 
     @abstractmethod
     def load(self, code: bytes, what: str) -> Any:
@@ -177,7 +179,7 @@ class Driver(ABC):
     # --- errors -------------------------------------------------------------------------------------------------
 
     def check(self, result: int, what: str) -> None:
-        """DriverError (MemoryError where memory is lacking) unless ``result`` is 0."""
+        """Raises DriverError, or MemoryError if memory is lacking, unless ``result`` is 0."""
         if not result:
             return
         title, text = self.words(result)
@@ -215,7 +217,7 @@ class Driver(ABC):
         return free.value
 
     def allocate(self, nbytes: int) -> int:
-        """The address of new device memory; MemoryError where there is not enough."""
+        """The address of new device memory, or MemoryError."""
         return self.given(_p, self.MemAlloc, f"allocating {nbytes} bytes", max(nbytes, 1))
 
     def free(self, address: int) -> None:
@@ -249,7 +251,7 @@ class Driver(ABC):
         self.check(self.StreamSynchronize(self.stream), what)
 
     def start_download(self, pinned: int, address: int, nbytes: int) -> None:
-        """Starts a copy to `pinned` memory, which is done when `wait` has returned."""
+        """Starts a copy to `pinned` memory; it is done when `wait` has returned."""
         self.check(self.MemcpyDtoHAsync(pinned, address, nbytes, self.stream), f"copying {nbytes} bytes")
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
@@ -281,11 +283,11 @@ class Driver(ABC):
         self.release(self.EventDestroy, event)
 
     def record_event(self, event: Any) -> None:
-        """Records the event behind all launches so far."""
+        """Records the event after all launches so far."""
         self.check(self.EventRecord(event, self.stream), "marking a launch")
 
     def await_event(self, event: Any, what: str) -> None:
-        """Waits for all that was launched before the event. Ctrl-C ends the wait."""
+        """Waits for all launches before the event. Ctrl-C ends the wait."""
         self.check(_poll_with_pauses(self.EventQuery, event), what)
 
     def unload(self, module: Any) -> None:
@@ -308,7 +310,7 @@ def _poll_with_pauses(query: Callable[[Any], int], of: Any) -> int:
 
 
 class Function:
-    """A loaded program. ``registers``: of one thread; ``blocks_at_once``: groups that run at a time."""
+    """A loaded program. ``registers``: registers of one thread; ``blocks_at_once``: how many groups run at a time."""
 
     def __init__(self, driver: Driver, module: Any, name: str, block: int) -> None:
         self.handle = _p(driver.given(_p, driver.ModuleGetFunction, f"finding {name}", module, name.encode()))
@@ -323,8 +325,8 @@ class Function:
 class Launch:
     """A prepared launch of one program, which ``run(*args)`` starts with the current content of its frame.
 
-    ``frame``: the host address of the frame's bytes, which each launch reads (``by_value``), or the device address of
-    their copy.
+    ``frame``: the host address of the frame's bytes, which each launch reads (``by_value``), or the device address of a
+    copy of these bytes.
     """
 
     __slots__ = ("_keep", "args", "run")

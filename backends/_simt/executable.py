@@ -1,8 +1,8 @@
 """A kernel loaded on a device behind a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
 
-The frame's words are a parameter of each launch; a frame that is too long for that is copied to the device first. What
-programs write lies in memory of its own (`_simt.state`), and is copied back only where a kernel returns something or
-can fail. Other launches are asynchronous: reading memory waits for them.
+The frame's words are a parameter of each launch; a frame that is too long for a parameter is copied to the device
+first. What programs write lies in separate memory (`_simt.state`). It is copied back only if a kernel returns something
+or can fail. Other launches are asynchronous: reading memory waits for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-AFTER = 32  # equal launches in a row before a graph is made, which takes as long as it saves in about a hundred
+# equal launches in a row before a graph is made; making it takes the time that about a hundred launches save
+AFTER = 32
 
 
 class GraphCache:
@@ -53,7 +54,7 @@ class GraphCache:
         self._equal = 0
 
     def graph(self, words: bytes) -> Any:
-        """The graph for these words; None where the programs are to be launched one by one."""
+        """The graph for these words; None if the programs should be launched one by one."""
         if words == self._held:
             return self._graph
         if words != self._last:
@@ -71,14 +72,14 @@ class GraphCache:
         return self._graph
 
 
-# the oversubscription factor of a reducing task with long iterations: with a factor of 1 all groups would run the same
-# code at the same time, and wait for the same function unit
+# the oversubscription factor of a reducing task with long iterations. With a factor of 1 all groups would run the same
+# code at the same time, and wait for the same function unit.
 REDUCING_WAVES = 4
 
 
 class SimtExecutable(GpuExecutable):
-    """``object``: the code that the driver loads. ``synchronous``: whether the host waits for a launch, which returns
-    something or can fail; ``overflow_only``: only because an adstack may be too small. ``signals``: whether the kernel
+    """``object``: the code that the driver loads. ``synchronous``: the host waits for a launch, because it returns
+    something or can fail; ``overflow_only``: it waits only because an adstack may be too small. ``signals``: the kernel
     sets the flag of `_simt.host_flag`."""
 
     def __init__(
@@ -102,7 +103,7 @@ class SimtExecutable(GpuExecutable):
     def functions(self, driver: Any) -> list[Any]:
         """The loaded function of each program.
 
-        Raises QuadrantsRuntimeError with the assembler's words where that fails.
+        Raises QuadrantsRuntimeError with the assembler's message if the assembler fails.
         """
         return self.once(driver, lambda: self.built(partial(self._load, driver)))
 
@@ -154,7 +155,7 @@ class SimtFrame(GpuFrame):
         self._graphs = GraphCache(partial(graph, self._start)) if graph else None
         self._waits = exe.synchronous
         self._report: Callable[[], BaseException] | None = None
-        self._cleared = self._state, exe.state.zeroed  # what is zeroed before each launch
+        self._cleared = self._state, exe.state.zeroed  # address and size of what is zeroed before each launch
         self._failed = False
         self.unchecked = False
         varies = exe.synchronous or self._has_stacks or exe.draws
@@ -165,7 +166,7 @@ class SimtFrame(GpuFrame):
     # --- a launch -----------------------------------------------------------------------------------------------
 
     def launch(self) -> int:
-        """Starts the kernel, and waits for it only where the host needs a result. Returns the status."""
+        """Starts the kernel, and waits for it only if the host needs a result. Returns the status."""
         device, driver = self.device, self._driver
         if device.captured is not None:
             return self._capture(device.captured)
@@ -202,7 +203,7 @@ class SimtFrame(GpuFrame):
             self.device.unchecked.append(self)
 
     def _capture(self, frames: list[SimtFrame]) -> int:
-        """Launches into the graph that `capture` makes."""
+        """Adds a launch to the graph that `capture` makes."""
         if self._waits or self.exe.draws or not self._by_value or self._failed or self._grid_is_old:
             raise MustWait
         if self._has_stacks:
@@ -212,7 +213,7 @@ class SimtFrame(GpuFrame):
         return 0
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
-        """A function that launches again without looking for changes of the frame, of which there can be none."""
+        """A function that launches again without a test whether the frame has changed; it cannot have changed."""
         device, signals, cost, driver = self.device, self.exe.signals, self.cost, self._driver
 
         def again() -> int:
@@ -239,7 +240,8 @@ class SimtFrame(GpuFrame):
             self.fetch_status()
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
-        """See `quadrants_lab.backends.launch.Frame`. Launches then leave the status of earlier ones in the state."""
+        """See `quadrants_lab.backends.launch.Frame`. Later launches then leave earlier launches' status in the
+        state."""
         if self.exe.overflow_only:
             self._waits, self._report = False, report
             if self._graphs:
@@ -252,7 +254,7 @@ class SimtFrame(GpuFrame):
         self._driver.start_download(self._back_at, self._state, self.exe.state.zeroed)
 
     def check_overflow(self) -> None:
-        """Raises where a launch found an adstack too small; to be called after `fetch_status` and a wait."""
+        """Raises if a launch found an adstack too small. Call it after `fetch_status` and a wait."""
         self.unchecked = False
         self._take_back()
         if self.status:
@@ -285,7 +287,7 @@ class SimtFrame(GpuFrame):
         self._failed = self.status != 0
 
     def _set_grid(self) -> None:
-        """Prepares the launches, whose group counts follow from the tasks' bounds and from the device's size."""
+        """Prepares the launches. Their group counts follow from the tasks' bounds and from the device's size."""
         exe, driver = self.exe, self._driver
         self._launches = []
         if self._graphs:
@@ -299,8 +301,8 @@ class SimtFrame(GpuFrame):
 
     def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
         plan = super()._heap_plan(caps, budget, passing)
-        # The arithmetic of f64 is what steady threads wait for, so that more of them help. Threads whose depths differ
-        # wait for memory, as those of f32 do.
+        # Steady threads wait for the arithmetic of f64, so more threads help. Threads with different depths, or with
+        # f32, wait for memory.
         few = self.device.few_threads * (1 + self.exe.steady)
         if plan.heap_bytes <= self.device.large_heap or plan.threads <= few:
             return plan
@@ -344,7 +346,7 @@ class SimtFrame(GpuFrame):
         self._again = None
 
     def bind_temp(self, name: str, array: Any) -> Callable[[], None] | None:
-        """See `GpuFrame.bind_temp`. A launch by graph takes no array of the host."""
+        """See `GpuFrame.bind_temp`. A launch by graph does not take arrays of the host."""
         on_host = not isinstance(array, RemoteMemory)
         if on_host and self._graphs and self._graphs.always:
             raise QuadrantsRuntimeError(

@@ -1,4 +1,4 @@
-"""Bounds the launches in flight (see `_gpu.device`) with two calls of the driver for many launches.
+"""Bounds the launches in flight (see `_gpu.device`) with only two calls of the driver for many launches.
 
 Launches are counted in parts. An event is recorded at the end of a part, and the launch that begins the next part waits
 for the event of the part before, so at most two parts are in flight.
@@ -13,22 +13,23 @@ from quadrants_lab.backends._gpu.device import LEAST, PART, Cost, learn
 
 
 class Flight:
-    """``load``: the estimated nanoseconds of the launches of the current part; ``costs``: their estimates. A launch
-    adds its own to both, after calling `mark` where ``load`` has reached `PART`. ``clock``: the time in nanoseconds."""
+    """``load``: the estimated nanoseconds of the launches of the current part; ``costs``: their estimates. Each launch
+    adds its own estimate to both; if ``load`` has reached `PART`, it calls `mark` first. ``clock``: the time in
+    nanoseconds."""
 
     __slots__ = ("__weakref__", "_before", "_clock", "_driver", "_events", "_since", "costs", "load")
 
     def __init__(self, driver: Any, clock: Callable[[], int] = perf_counter_ns) -> None:
         self._driver, self._clock = driver, clock
-        self._events: tuple[Any, ...] = ()  # the next event, and the one at the end of the previous part
+        self._events: tuple[Any, ...] = ()  # the event to record next, and the event at the end of the previous part
         self._before: list[Cost] = []  # the estimates of the previous part
         self._since = 0
         self.costs: list[Cost] = []
         self.load = 0
 
     def begin(self) -> None:
-        """To be called before a launch while nothing runs."""
-        if self.costs or self._before:  # left by a launch whose caller waited for it
+        """Call this before a launch if no other runs."""
+        if self.costs or self._before:  # they remain from a launch whose caller waited for it
             self.costs.clear()
             self._before = []
         self.load = 0
@@ -54,7 +55,7 @@ class Flight:
         self.load = 0
 
     def end(self) -> None:
-        """Updates the estimates from the time that has passed; to be called when all launches are done."""
+        """Updates the estimates from the time that has passed. Call this when all launches are done."""
         if self.load > LEAST or self._before:  # more than one launch that is known to be short
             took = self._clock() - self._since
             if took > PART or self.load > LEAST * len(self.costs):

@@ -1,7 +1,7 @@
 """A flag in the host's memory that a kernel sets when it is done, if its last program has one thread.
 
-The host sees the flag earlier than the driver reports the end of the launch. So a wait for such a launch, if nothing
-else runs, polls the flag first.
+The host sees the flag earlier than the driver reports the end of the launch. So the host polls the flag first if it
+waits for such a launch and nothing else runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from quadrants_lab.ir.walk import find
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
-AT = L.PRINTS  # the frame's word with the flag's address, which is free because kernels that print set no flag
+AT = L.PRINTS  # the frame's word for the flag's address; kernels that print, which use this word too, set no flag
 ALONE = 2  # the value of `SimtDevice.running` while one such launch and nothing else runs
 _SPINS = 300  # about 15 us
 
@@ -30,7 +30,7 @@ def signals(kernel: N.Kernel) -> bool:
 
 
 def signal(body: SimtBody) -> None:
-    """Emits the store that sets the flag, ordered behind all earlier writes."""
+    """Emits the store that sets the flag, after all earlier writes."""
     fn, space = body.fn, body.target.global_space
     address = fn.let(f"load i64, ptr {body.at(AT)}")
     kind = f"ptr addrspace({space})" if space else "ptr"

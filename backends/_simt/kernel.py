@@ -45,8 +45,8 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
 
 
 def _range(body: SimtBody, program: Program) -> None:
-    """After a failed assert a thread continues behind its loops, because all threads of a group must reach the code
-    there."""
+    """Emits a parallel program. After a failed assert a thread continues after its loops, because all threads of a
+    group must reach the code there."""
     fn, task = body.fn, program.task
     body.thread = body.target.thread(fn)
     body.open(task.body)

@@ -1,5 +1,5 @@
-"""The drivers of a kind of GPU, one for each device, opened on first use; or registered stand-ins, where there is no
-device."""
+"""The drivers of a kind of GPU, one for each device, opened on first use. If there is no device, registered stand-ins
+take their place."""
 
 import os
 from collections.abc import Callable
@@ -17,11 +17,11 @@ class Opened:
         self._open = open
         self._drivers: dict[int, Any] = {}
         self._lock = forks.lock()
-        self._home: forks.Home | None = None  # the process that opened them
+        self._home: forks.Home | None = None  # the process that opened the drivers
         self._stand_ins: dict[int, Any] = {}
 
     def current(self, number: int | None = None) -> Any:
-        """The driver of the device with this number; by default that of QD_VISIBLE_DEVICE, or the first.
+        """The device's driver for this number; by default the device that QD_VISIBLE_DEVICE names, or the first.
 
         Raises OSError or QuadrantsRuntimeError where there is neither a device nor a stand-in, or where the device was
         opened before this process was forked.
@@ -61,7 +61,7 @@ class Opened:
         return next(iter(self._stand_ins.values()), None)
 
     def probe(self) -> Exception | None:
-        """Why there is no device; None where there is one."""
+        """The error why there is no device, else None."""
         with self._lock:
             try:
                 self._opened(None)

@@ -1,4 +1,4 @@
-"""How programs are launched on a kind of device: threads of a group, number of groups, and the frame's way there."""
+"""How programs are launched on a kind of device: threads of a group, number of groups, and how the frame is passed."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ from quadrants_lab.ir.options import CompileOptions
 
 @dataclass(slots=True)
 class Shape:
-    """``group``: the threads of a group; ``block``: the most and the fewest of a group that runs a block of threads,
-    powers of two; ``stacked_group``: those of a group with adstacks, which is `_gpu.programs.GROUP`, the unit in
-    which the heap has room. ``waves``: the oversubscription factor, groups that start for each that runs at a time.
-    ``signals``: kernels may set a flag in the host's memory when they are done (`_simt.host_flag`). ``by_value``:
-    the bytes up to which a frame is a parameter of the launch; a longer one is copied to the device first.
-    ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that are sure to form a warp,
-    in which they aggregate atomics, 1 where that is not known. ``local_arrays``: vectors at indices of the run time
-    lie in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
+    """``group``: the threads of a group; ``block``: the most and the fewest threads of a group that runs a block of
+    threads, powers of two; ``stacked_group``: the threads of a group with adstacks, equal to `_gpu.programs.GROUP`,
+    since the heap has room for whole groups. ``waves``: the oversubscription factor: how many groups start for each
+    that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
+    (`_simt.host_flag`). ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer one is
+    copied to the device first. ``barriers``: the device has them. ``warp``: how many neighbouring threads are sure to
+    form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors with indices that are known
+    only at run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
 
     group: int
     block: tuple[int, int]
@@ -59,8 +59,8 @@ class Shape:
 
 
 class State:
-    """Status and failure, then "temp" and "ret" buffers, then the boxes of tasks. ``zeroed``: the bytes, from the
-    start, that are zero when a launch begins; ``size``: all bytes."""
+    """The layout of what programs write: status and failure, then "temp" and "ret" buffers, then the boxes of tasks.
+    ``zeroed``: how many bytes, from the start, are zero when a launch begins; ``size``: all bytes."""
 
     head = L.SEED  # the bytes of status and failure
 
@@ -68,7 +68,7 @@ class State:
         self.layout = L.gpu_layout(kernel)
         frame = self.layout.frame
         self.zeroed = self.head + frame.zero_bytes
-        self._boxes: list[tuple[int, int, int]] = []  # begin and end in the frame, begin in the state
+        self._boxes: list[tuple[int, int, int]] = []  # for each box: begin and end in the frame, begin in the state
         at = self.zeroed
         for number, start in enumerate(frame.bounds):
             nbytes = box_words(kernel, number) * WORD
@@ -77,7 +77,7 @@ class State:
         self.size = at
 
     def at(self, offset: int) -> int:
-        """The offset in the state of the word that has ``offset`` in the frame."""
+        """The offset in the state of the word with ``offset`` in the frame."""
         frame = self.layout.frame
         if offset < self.head:
             return offset

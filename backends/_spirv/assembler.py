@@ -22,7 +22,7 @@ Method = Callable[Concatenate[Any, Args], int]
 
 
 def once(make: Method[Args]) -> Method[Args]:
-    """Makes a method whose result the object keeps (``kept``) for each list of arguments."""
+    """Wraps a method that makes something: the object keeps the result (``kept``) for each list of arguments."""
 
     def call(self: Any, /, *args: Args.args, **named: Args.kwargs) -> int:
         known: int = self.kept((make.__name__, *args), lambda: make(self, *args, **named))
@@ -60,7 +60,7 @@ class Module:
         self.strings: list[Instruction] = []
         self.functions: list[Function] = []
         self.calls = Counter[str]()  # how many statements call each function of the kernel
-        self.helpers: dict[Any, int] = {}  # functions that were emitted for calls, by what they compute
+        self.helpers: dict[Any, int] = {}  # helper functions for calls, by what they compute
         self.interface: list[int] = []
         self._made: dict[Any, int] = {}
         self.glsl = self.fresh()
@@ -122,7 +122,7 @@ class Module:
 
     @once
     def _memory_pointer(self, t: DType, width: int, stride: int) -> int:
-        id = self.fresh()  # not `pointer`: each stride needs a type of its own, which it decorates
+        id = self.fresh()  # not `pointer`: each stride decorates a type, so it needs a separate one
         self.globals.append([C.OPS["TypePointer"][0], id, C.STORAGE["PhysicalStorageBuffer"], self.wide(t, width)])
         self.decorate(id, "ArrayStride", t.nbytes * width * stride)
         return id
@@ -217,7 +217,7 @@ class Part(list[tuple[Instruction, int]]):
 
 class Function:
     """One function: local variables, code that runs once at its start (``head``), and its body. The instructions of a
-    helper function belong to the IR statement ``stmt`` that first called it. ``control``: 0 or `DONT_INLINE`."""
+    helper function belong to ``stmt``, the IR statement that called it first. ``control``: 0 or `DONT_INLINE`."""
 
     def __init__(
         self, module: Module, result: int, args: tuple[int, ...], name: str, stmt: int = NO_ID,
@@ -268,7 +268,7 @@ class Function:
 
     @contextmanager
     def at_start(self) -> Iterator[None]:
-        """Redirects what is emitted inside to the start of the function."""
+        """Moves what is emitted inside to the start of the function."""
         outer, self.out = self.out, self.head
         try:
             yield
@@ -300,12 +300,13 @@ class Function:
         self.put("Branch", label)
 
     def enter(self, label: int) -> None:
-        """Goes on in the basic block ``label``, which begins here."""
+        """Continues in the basic block ``label``, which begins here."""
         self.jump(label)
         self.start(label)
 
     def branch(self, cond: int, then: int, orelse: int, merge: int = 0) -> None:
-        """``merge``: the block where both ways meet again, 0 for a branch that leaves a loop."""
+        """Ends the block by a branch. ``merge``: the block where both ways meet again, 0 for a branch that leaves a
+        loop."""
         if merge:
             self.put("SelectionMerge", merge, 0)
         self.put("BranchConditional", cond, then, orelse)

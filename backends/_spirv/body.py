@@ -15,8 +15,9 @@ class Body:
     """Emits blocks into ``fn``.
 
     ``frame`` reads the launch frame, and ``plan`` is what the programs of a kernel share; both are None in a function
-    of the kernel that only computes. ``exact``: no contraction. ``parallel``: other iterations of the task may run at
-    the same time. ``values``, ``types`` and ``known`` map the ids of the IR to SPIR-V ids, dtypes and constant values.
+    of the kernel that only computes. ``exact``: products and sums are not contracted. ``parallel``: other iterations of
+    the task may run at the same time. ``values``, ``types`` and ``known`` map the ids of the IR to SPIR-V ids, dtypes
+    and constant values.
     """
 
     handlers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {}
@@ -36,7 +37,7 @@ class Body:
         self.offsets: dict[tuple[Any, ...], int] = {}  # pointers to elements that dominate the current block
         self.chunks = plan.chunks if plan else {}
         self.runs = plan.runs if plan else {}
-        self.pending: list[int] = []  # values of a chunk whose store is still to come
+        self.pending: list[int] = []  # values of a chunk that is not stored yet
         self.loaded: dict[tuple[str, int], int] = {}  # (first buffer of a chunk, slot) -> the chunk, in this block
         self.counts: dict[str, int] = {}  # the current values of locals, where they are known
         self.locals: dict[str, int] = {}  # the variables of locals
@@ -49,7 +50,7 @@ class Body:
 
     @property
     def lane(self) -> int:
-        """The number of the thread, a u32; 0 where the program has one thread."""
+        """The number of the thread, a u32; 0 if the program has one thread."""
         return self.frame.builtin("GlobalInvocationId") if self.parallel else self.m.const(u32, 0)
 
     def define(self, id: int, type: DType, value: int) -> None:

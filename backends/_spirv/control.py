@@ -39,10 +39,11 @@ def loop(
     fn: Function, carried: Carried, test: Callable[[Values], int], body: Callable[[Values], Values],
     unfinished: Callable[[Values], int] | None = None,
 ) -> Values:  # fmt: skip
-    """Emits a loop: while ``test`` of the carried values holds, ``body`` computes the next ones. Returns the last ones.
+    """Emits a loop: while ``test`` of the carried values holds, ``body`` computes the next values. Returns the last
+    values.
 
-    ``unfinished`` tells from the last ones whether the driver ended the loop too early. It must differ from ``test``,
-    which Mesa knows to be false behind the loop.
+    ``unfinished`` decides from the last values whether the driver ended the loop too early. It must differ from
+    ``test``, because Mesa knows that ``test`` is false after the loop.
     """
     header, into, more, after = fn.label(), fn.label(), fn.label(), fn.label()
     before = fn.block
@@ -57,7 +58,7 @@ def loop(
     nexts = body(values)
     fn.enter(more)
     for phi, value in zip(phis, nexts, strict=True):
-        phi += [value, more]  # only now known
+        phi += [value, more]  # these two are known only now
     fn.jump(header)
     fn.start(after)
     if fn.module.target.cuts_loops and unfinished is not None:
@@ -82,8 +83,8 @@ def _bind(b: Body, s: N.While, values: Values) -> int:
 
 
 def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
-    """A While for drivers that cut loops: whether the condition failed is a carried value, so the loop takes one more
-    trip after it did."""
+    """A While for drivers that cut loops. The condition's result is a carried value, so after it fails the loop takes
+    one more trip."""
     fn, m, zero = b.fn, b.m, b.m.const(i32, 0)
 
     def body(values: Values) -> Values:
@@ -126,11 +127,11 @@ def for_(b: Body, s: N.For) -> None:
 
     carried = [(t, end if s.reverse else begin)]
     carried += [(p.type, b.values[i]) for p, i in zip(s.carried, s.inits, strict=True)]
-    # an empty range is never unfinished, however far its begin lies behind its end
+    # an empty range is never unfinished, even if its begin is greater than its end
     some = fn.let(less, b.m.bool, begin, end) if b.m.target.cuts_loops else 0
 
     def unfinished(values: Values) -> int:
-        less = fn.let("ISub", b.m.type(t), *sides(values))  # not the test itself: see `loop`
+        less = fn.let("ISub", b.m.type(t), *sides(values))  # this must differ from the test: see `loop`
         return fn.let("LogicalAnd", b.m.bool, some, fn.let("SLessThan", b.m.bool, less, b.m.const(t, 0)))
 
     last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)

@@ -21,7 +21,7 @@ class FrameReader:
         self._made: dict[object, int] = {}
 
     def kept(self, key: object, make: Callable[[], int]) -> int:
-        """The result of the first call with this key, whose code goes to the start of the function."""
+        """The result of the first call with this key; its code goes to the start of the function."""
         known = self._made.get(key)
         if known is None:
             with self.fn.at_start():

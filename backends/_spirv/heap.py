@@ -1,8 +1,8 @@
 """The slots of adstacks in the heap, laid out as [block of threads][slot][chunk][thread of the block].
 
 The threads of a block touch adjacent addresses at the same time, and one thread touches nearby addresses in sequence.
-A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector access moves: stores are collected
-until the last value is known, and a load reads all of them.
+A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector access moves. Stores are collected until
+the last value is known, and a load reads all values.
 """
 
 
@@ -48,7 +48,7 @@ def _element(b: Body, s: N.Access, chunk: Chunk, t: DType) -> int:
 
 
 def pointer(b: Body, chunk: Chunk, t: DType) -> int:
-    """The type of a pointer to a chunk, whose stride is that between slots."""
+    """The type of a pointer to a chunk; its stride is the distance between slots."""
     return b.m.memory_pointer(t, len(chunk.buffers), b.m.target.block * chunk.count)
 
 
@@ -95,7 +95,7 @@ def _before(b: Body, chunk: Chunk) -> int:
 
 
 def call(b: Body, run: Run) -> None:
-    """Emits the run as a call of its function, which the first run of each shape emits."""
+    """Emits the run as a call of a function. The first run of each shape emits that function."""
     m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
     b.run(s for s in run.stmts if s.constant is not None)
     args: list[tuple[int, int]] = []

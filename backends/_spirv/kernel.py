@@ -17,7 +17,7 @@ from quadrants_lab.ir.types import u32
 from quadrants_lab.ir.walk import find
 
 NOTHING = "nothing"  # the only entry point of a kernel without programs
-_MOST_INLINE = 32  # calls of a function that drivers may inline: their time is more than linear in a code's length
+_MOST_INLINE = 32  # if a function has more calls, drivers must not inline it: their time grows faster than the code
 
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: bool = False) -> Module:
@@ -30,7 +30,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
         fn = Function(m, m.void, (), program.name, span=program.task.span)
         body = Body(fn, FrameReader(fn, kernel, layout), plan, not options.fast_math, program.kind == "range")
         _emit(body, program)
-    if not m.entries:  # SPIR-V demands at least one
+    if not m.entries:  # SPIR-V demands at least one entry point
         fn = Function(m, m.void, (), NOTHING)
         m.entry(fn.id, NOTHING, 1)
         fn.end()
@@ -56,7 +56,7 @@ def _emit(b: Body, program: Program) -> None:
 
 
 def _report_cut(b: Body, cut: int) -> None:
-    """Sets a bit of the launch's status where the driver ended a loop too early."""
+    """Sets a bit of the launch's status if the driver ended a loop too early."""
     fn, bad, join = b.fn, b.fn.label(), b.fn.label()
     fn.branch(cut, bad, join, join)
     fn.start(bad)
@@ -102,7 +102,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 
 
 def _group_reduce(b: Body, s: N.GroupReduce) -> None:
-    """The IR leaves open which threads sum together, so whichever threads of a subgroup are active here do."""
+    """The IR leaves open which threads sum together: here, the threads of a subgroup that are active."""
     b.define(s.id, s.type, memory.subgroup_sum(b, s.type, b.values[s.value]))
 
 

@@ -35,7 +35,7 @@ def listing(module: Module, code_bytes: int) -> Stage:
 
 
 def text_at(words: Instruction, at: int) -> tuple[str, int]:
-    """The string that begins at the word with index ``at``, and the index behind it."""
+    """The string that begins at the word with index ``at``, and the index of the word after it."""
     text = struct.pack(f"<{len(words) - at}I", *words[at:]).split(b"\0")[0]
     return text.decode(), at + len(text) // 4 + 1
 
@@ -54,7 +54,7 @@ def _names(instructions: list[Instruction]) -> dict[int, str]:
         elif name in _SPELLED:
             result = ins[2] if name.startswith("Constant") else ins[1]
             spelled = _SPELLED[name](ins, names)
-            if spelled in spelled_before:  # pointer types that differ in their stride alone
+            if spelled in spelled_before:  # pointer types that differ only in their stride
                 spelled = f"{spelled}_{result}"
             spelled_before.add(spelled)
             names.setdefault(result, spelled)

@@ -12,7 +12,7 @@ from quadrants_lab.ir.types import DType, u1, u32
 
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
-    """A pointer to an element, whose index is assumed to be in range (in debug mode it is checked)."""
+    """A pointer to an element. The index is assumed to be in range; debug mode checks it."""
     if buffer.in_frame and index:  # the index is a constant
         return b.frame.at(b.frame.layout.frame.buffers[buffer.name] + WORD * b.known[index[0]], buffer.dtype)
     base = b.frame.buffer(buffer.name)
@@ -56,7 +56,7 @@ def load(b: Body, s: N.Load) -> None:
 
 
 def _own(b: Body, buffer: N.Buffer, index: int) -> int:
-    """A pointer to an element of an array of the iteration."""
+    """A pointer to an element of an array that belongs to the iteration."""
     pointer = b.m.pointer("Function", b.m.type(buffer.dtype))
     return b.fn.let("AccessChain", pointer, b.local(buffer), b.values[index])
 

@@ -17,13 +17,14 @@ _ANY = {name: f"@{name}" for name in ("cast", "select", "bitcast")}
 _INTEGERS = _ANY | {
     "add": "IAdd", "sub": "ISub", "mul": "IMul", "neg": "SNegate", "and": "BitwiseAnd", "or": "BitwiseOr",
     "xor": "BitwiseXor", "not": "Not", "shl": "ShiftLeftLogical", "lshr": "ShiftRightLogical", "eq": "IEqual",
-    "ne": "INotEqual", "rem": "UMod",  # of operands that are not negative: SRem and SMod have no defined result else
+    # for operands that are not negative: otherwise SRem and SMod have no defined result
+    "ne": "INotEqual", "rem": "UMod",
 }  # fmt: skip
 SPELLINGS: dict[str, dict[str, str]] = {  # by the kind of the dtype
     "f": _ANY | {
         "add": "FAdd", "sub": "FSub", "mul": "FMul", "div": "FDiv", "raw_div": "FDiv", "neg": "FNegate",
         "abs": "glsl FAbs", "min": "glsl NMin", "max": "glsl NMax", "sqrt": "glsl Sqrt", "rsqrt": "glsl InverseSqrt",
-        # on devices that are accurate there
+        # on devices whose own sine is accurate for these arguments
         "sin": "glsl Sin", "cos": "glsl Cos", "unit_sin": "glsl Sin", "unit_cos": "glsl Cos",
         "floor": "glsl Floor", "ceil": "glsl Ceil", "trunc": "glsl Trunc", "lt": "FOrdLessThan",
         "le": "FOrdLessThanEqual", "gt": "FOrdGreaterThan", "ge": "FOrdGreaterThanEqual", "eq": "FOrdEqual",
@@ -47,8 +48,8 @@ _EXACT = ("FAdd", "FSub", "FMul", "FDiv", "FNegate")
 
 @dataclass(slots=True)
 class Ctx:
-    """The arguments of a row of `SEQUENCES`: the function, operands with their dtypes and with their values where these
-    are constants (else None), and the result's dtype. ``exact``: no contraction."""
+    """The arguments of a row of `SEQUENCES`: the function, the operands' dtypes, ids and constant values (None if not
+    constant), and the result's dtype. ``exact``: products and sums are not contracted."""
 
     fn: Function
     out: DType
@@ -80,7 +81,7 @@ class Ctx:
 
 def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tuple[int, ...],
          known: tuple[Any, ...], exact: bool) -> int:  # fmt: skip
-    """Emits ``prim`` and returns the id of its result; the arguments are those of `Ctx`."""
+    """Emits ``prim`` and returns the id of its result; for the arguments see `Ctx`."""
     t = types[1] if PRIMS[prim].rule == "select" else types[0]
     spelling = SPELLINGS[t.kind][prim]
     c = Ctx(fn, out, types, args, known, exact)
@@ -99,8 +100,9 @@ def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tu
 def _of_zero(c: Ctx, op: str, args: tuple[int, ...], known: tuple[Any, ...]) -> int:
     """A product or quotient of a number and a constant zero.
 
-    Mesa 22.3 folds both to zero even where the number is NaN, infinite, or the dividend. Giving the zero the number's
-    sign, and the operation the number's absolute value, hides the constant from it and yields the same result.
+    Mesa 22.3 folds both to zero even if the number is NaN or infinite, or is divided by the zero. To hide the constant
+    from Mesa, the zero takes the number's sign and the operation takes the number's absolute value: the result is the
+    same.
     """
     at = next(n for n, k in enumerate(known) if k == 0)
     other, t = args[1 - at], c.t if c.t.bits > 16 else f32
@@ -141,7 +143,7 @@ def _extreme(name: str) -> Callable[[Ctx], int]:
 
 
 def _clz(c: Ctx) -> int:
-    """31 minus the index of the highest set bit, which is -1 where no bit is set."""
+    """31 minus the index of the highest set bit; the index is -1 if no bit is set."""
     return c.let("ISub", c.const(31), c.glsl("FindUMsb", *c.args))
 
 

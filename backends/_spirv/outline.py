@@ -1,8 +1,8 @@
 """Outlining: pushes, pops and reads of adstack slots become calls of shared functions, which makes modules shorter.
 
-A run is the code that lowering made of one adstack statement (`lower.adstacks`): consecutive accesses to one counter
-and one chunk of slots, and the arithmetic between them. Runs of the same shape call one function where that saves
-words (`heap.call`). The function takes pointers to the counter and to the thread's first slot. Drivers inline it.
+A run is the code that lowering made from one adstack statement (`lower.adstacks`): consecutive accesses to one counter
+and one chunk of slots, and the arithmetic between them. If it saves words, runs of the same shape call one function
+(`heap.call`). The function takes pointers to the counter and to the thread's first slot. Drivers inline it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import constants, types_of, uses, walk
 
-# the approximate number of words of a statement in line, where most counts are known and need no load
+# the approximate number of words of a statement in line; most counts are known and need no load
 _WORDS = {(N.Load, "local"): 2, (N.Store, "local"): 3, (N.Load, "heap"): 11, (N.Store, "heap"): 10}
 
 
 @dataclass(slots=True)
 class Run:
     """``takes``: the ids of the values from outside, except constants, which become parameters. ``gives``: the id of
-    the value that is used after the run, NO_ID for none. ``key``: equal for runs that can share a function."""
+    the value that is used after the run, or NO_ID. ``key``: equal for runs that can share a function."""
 
     stmts: list[N.Stmt] = field(default_factory=list)
     local: str = ""
@@ -70,7 +70,7 @@ class Plan:
                 yield from self._within(inner)
 
     def _extends(self, run: Run, s: N.Stmt) -> bool:
-        """Appends the statement to the run; False where it is not a part of it."""
+        """Appends the statement to the run; returns False if it is not a part of the run."""
         if isinstance(s, (N.Load, N.Store)):
             buffer = self.kernel.buffers[s.buffer]
             if buffer.kind == "local":
@@ -100,7 +100,7 @@ class Plan:
         return isinstance(s, N.Op) and s.type is not u1
 
     def _describe(self, run: Run) -> bool:
-        """Sets what the run takes and gives, and its key; False where it cannot be a function."""
+        """Sets what the run takes and gives, and its key; returns False if the run cannot be a function."""
         work = run.work()
         number = {s.id: n for n, s in enumerate(work)}
         inside = uses(tuple(work))

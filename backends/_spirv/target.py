@@ -13,14 +13,14 @@ from quadrants_lab.ir.types import f32, f64
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A device's capabilities. The defaults are those for which code is shown where there is no device.
+    """A device's capabilities. Without a device, code is shown for the defaults.
 
     - ``preserve``, ``nearest``, ``flush``: the float widths for which the execution modes exist that keep NaN and
       infinity, round to nearest even, and flush denormals.
     - ``cuts_loops``: the driver ends long loops on its own, so code has to check whether it did.
     - ``subgroups``: subgroup additions exist.
     - ``block``: the number of threads whose adstack slots are interleaved, a power of two up to 64.
-    - ``barriers``: they are cheap enough for the threads of a group to share work.
+    - ``barriers``: barriers are cheap enough for the threads of a group to share work.
     - ``in_step``: a thread runs several short iterations at once, so that their loads overlap.
     - ``aggregates``: the threads of a subgroup check whether they change the same element (`lower.aggregated_atomics`).
     - ``native_sine``: the device's own sine and cosine of f32 are off by at most 2**-21 between -pi and pi.
@@ -64,7 +64,7 @@ class Target:
 
 GENERIC = Target()
 
-# a capability of a module -> the field of Target that says whether the device has it, and what needs it, in words
+# a capability of a module -> the field of Target that says whether the device has it, and in words what needs it
 NEEDS: dict[str, tuple[str, str]] = {
     "Float64": ("f64", "values of dtype f64"),
     "Float16": ("f16", "values of dtype f16"),
@@ -77,6 +77,6 @@ NEEDS: dict[str, tuple[str, str]] = {
 
 
 def missing(capabilities: list[str], target: Target) -> str:
-    """What a module needs and the device lacks, in words; "" where nothing is missing."""
+    """What a module needs and the device lacks, in words; "" if nothing is missing."""
     lacking = [NEEDS[c] for c in capabilities if c in NEEDS and not getattr(target, NEEDS[c][0])]
     return ", ".join(dict.fromkeys(words for _, words in lacking))

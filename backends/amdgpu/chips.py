@@ -1,4 +1,4 @@
-"""The AMD chips that code can be made for, and the one whose code is shown where there is no device."""
+"""The AMD chips that code can be made for, and the chip whose code is shown without a device."""
 
 import os
 
@@ -31,6 +31,6 @@ def asked() -> str:
     return known(name) if name else ""
 
 
-# A group has four waves, or eight. Flags are not used: whether the host sees one before the launch ends depends on the
-# kind of its memory.
+# A group has four waves, or eight. Kernels set no flags in host memory: whether the host sees a flag before the launch
+# ends depends on the kind of the memory.
 SHAPE = Shape(group=256, block=(256, 64), waves=4, signals=False)

@@ -82,7 +82,7 @@ class Gcn(Target):
         return fn.call("i32", "llvm.amdgcn.workitem.id.x")
 
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
-        if distance < _ROW:  # lanes beyond the row's end give 0, which reductions do not use
+        if distance < _ROW:  # lanes past the end of the row get 0, and reductions do not use them
             control = 0x100 + distance  # row_shl
             how = (("i32", str(control)), ("i32", "15"), ("i32", "15"), ("i1", "true"))
             return fn.call("i32", "llvm.amdgcn.update.dpp.i32", ("i32", "0"), ("i32", word), *how)
@@ -126,7 +126,7 @@ def optimised(text: str, chip: str) -> Compiled:
         return made
 
 
-# emission changes a module, so each works on a copy
+# emission changes a module, so each function emits from a clone
 
 
 def assembly(made: Compiled, chip: str) -> str:

@@ -1,4 +1,4 @@
-"""AMD's HIP runtime through ctypes, written after AMD's documentation and not yet tried on a device. `current` gives
+"""AMD's HIP runtime through ctypes, written after AMD's documentation and not yet tried on a device. `current` returns
 the driver of a device. Tests `register` a stand-in."""
 
 import ctypes as C
@@ -64,8 +64,8 @@ class Driver(simt.Driver):
         return (self.hipGetErrorName(result) or b"").decode(), (self.hipGetErrorString(result) or b"").decode()
 
     def _chip_name(self) -> str:
-        """The field gcnArchName of hipDeviceProp_t, found as the only text that begins with "gfx", because its offset
-        depends on HIP's version."""
+        """The field gcnArchName of hipDeviceProp_t. Its offset depends on HIP's version, so the field is found as the
+        only text that begins with "gfx"."""
         call = getattr(self.library, "hipGetDevicePropertiesR0600", None) or self.library.hipGetDeviceProperties
         call.argtypes = (C.c_void_p, C.c_int)
         properties = C.create_string_buffer(_PROPERTIES)
@@ -99,7 +99,7 @@ def shown() -> str:
 
 
 def probe() -> str:
-    """Why kernels cannot run here, "" where they can."""
+    """Why kernels cannot run here; "" if they can."""
     try:
         _library()
     except OSError:

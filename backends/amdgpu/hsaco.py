@@ -36,7 +36,7 @@ class Resources:
     code: int
 
     def words(self) -> str:
-        """All of it in one line."""
+        """All resources in one line."""
         accumulators = f" and {self.agprs} AGPRs" if self.agprs else ""
         registers = f"{self.vgprs} VGPRs{accumulators} ({self.spilled} spilled)"
         registers += f", {self.sgprs} SGPRs ({self.sgprs_spilled} spilled)"
@@ -55,8 +55,8 @@ class Symbol(NamedTuple):
 
 
 class CodeObject:
-    """A code object, or the relocatable object that it is linked from. ``chip_flags``: the ELF header's flags;
-    ``metadata``: the content of its note; ``programs``: the resources of each program."""
+    """A code object, or a relocatable object to link into one. ``chip_flags``: the ELF header's flags; ``metadata``:
+    the content of its note; ``programs``: the resources of each program."""
 
     def __init__(self, data: bytes) -> None:
         if data[:6] != b"\x7fELF\x02\x01":
@@ -70,7 +70,7 @@ class CodeObject:
         self.programs = tuple(_resources(k, code) for k in self.metadata["amdhsa.kernels"])
 
     def _metadata(self) -> dict[str, Any]:
-        import msgpack  # a launch needs none of this
+        import msgpack  # a launch does not need this package
 
         for section in self.sections:
             if section.kind != _NOTE:
@@ -112,7 +112,7 @@ def _resources(kernel: dict[str, Any], code: dict[str, int]) -> Resources:
 def linked(obj: bytes) -> bytes:
     """Links a relocatable object to a code object.
 
-    Raises QuadrantsRuntimeError where there is no linker, or with its message where it fails.
+    Raises QuadrantsRuntimeError if there is no linker, or with the linker's message if it fails.
     """
     lld = toolkit.linker()
     if not lld:

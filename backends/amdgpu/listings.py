@@ -117,8 +117,8 @@ def from_disassembly(text: str) -> list[str]:
 
 
 def statements(lines: list[str], assembly: list[str], ids: list[int]) -> list[int]:
-    """The statement id of each line of a disassembly, whose instructions are those of the assembly in the same order,
-    except for s_nop, by which the assembler aligns loops."""
+    """The statement id of each line of a disassembly. It has the instructions of the assembly in the same order, and
+    also s_nop, by which the assembler aligns loops."""
     pairs = iter([(line.split()[0], i) for line, i in zip(assembly, ids, strict=True) if _counts(line)])
     out = []
     for line in lines:

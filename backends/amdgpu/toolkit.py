@@ -1,5 +1,5 @@
-"""Finds LLVM's linker and disassembler and the HIP runtime. None of them is needed to import this package or to show
-assembly; a sentence says what is missing."""
+"""Finds LLVM's linker and disassembler and the HIP runtime. This package can be imported, and show assembly, without
+them; a sentence says what is missing."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _PACKAGES = ("torch", "_rocm_sdk_core")  # packages that may have parts of ROCm
 
 
 def _installations() -> Iterator[Path]:
-    """Candidates for the root of a ROCm installation, first those that environment variables name."""
+    """Candidates for the root of a ROCm installation; those that environment variables name come first."""
     for name in ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"):
         if os.environ.get(name):
             yield Path(os.environ[name])
@@ -26,7 +26,7 @@ def _installations() -> Iterator[Path]:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """The paths of one of LLVM's programs (ld.lld, llvm-objdump): those of ROCm, then the newest first."""
+    """The paths of one of LLVM's programs (ld.lld, llvm-objdump): first ROCm's, then the others, newest first."""
     for root in _installations():
         for folder in ("llvm/bin", "lib/llvm/bin"):
             if os.access(root / folder / name, os.X_OK):
@@ -45,7 +45,7 @@ def _candidates(name: str) -> Iterator[str]:
 
 @cache
 def linker() -> str:
-    """The path of a linker that supports our code objects, "" where there is none."""
+    """The path of a linker that supports our code objects, or ""."""
     return next((path for path in _candidates("ld.lld") if _version(path) >= _OLDEST_LINKER), "")
 
 
@@ -57,12 +57,12 @@ def _version(path: str) -> int:
 
 @cache
 def disassembler() -> str:
-    """The path of llvm-objdump, "" where there is none. An old one may not know the chip."""
+    """The path of llvm-objdump, or "". An old version may not know the chip."""
     return next(_candidates("llvm-objdump"), "")
 
 
 def missing_linker() -> str:
-    """What to do where the linker is missing, "" where it is there."""
+    """What to do if the linker is missing, "" if it is there."""
     if linker():
         return ""
     return (

@@ -11,7 +11,7 @@ from quadrants_lab.backends import tools
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 # Integers wrap, floats are rounded after each operation, memory may be accessed as any dtype, nothing is unwound.
-# GCC's library has functions for what a processor lacks, such as f16; those that are used become part of the object.
+# GCC's library has functions for what a processor lacks, such as f16; the object contains those that it uses.
 _FLAGS = (
     "-std=c11", "-O2", "-fPIC", "-w", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing",
     "-fno-asynchronous-unwind-tables", *(("-c",) if sys.platform == "darwin" else ("-r", "-nostdlib")),

@@ -44,7 +44,7 @@ AVOID = re.compile("|".join((*WORDS.split(), *_WORDS.split(), *TYPES.values(), _
 
 
 def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
-    """The source, with a comment in front of the lines that each line of the user's source became."""
+    """The source. A comment with the user's source line stands before the lines made from it."""
     lines = commented(emitted(kernel, options), {s.id: s.span for s in walk(kernel.body)})
     count = sum(id != N.NO_ID and line.endswith((";", "{")) for line, id in lines)
     return Stage("c", "\n".join(line for line, _ in lines), tuple(id for _, id in lines), count)
@@ -65,7 +65,8 @@ def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
         out.put(f"  {name}(frame);")
     out.put("}")
     text = "\n".join((*unit.frame, "", _RUNTIME, *unit.functions.values(), ""))
-    half = any("_Float16" in line or ".f16" in line for line in (text, *out.lines))  # which not every compiler has
+    # not every compiler has half floats
+    half = any("_Float16" in line or ".f16" in line for line in (text, *out.lines))
     word = " ".join(f"{t} {name};" for name, t in TYPES.items() if name != "u1" and (half or name != "f16"))
     head = (*_INCLUDES, "", f"typedef union {{ {word} }} Word;", "", *text.split("\n"))
     return [*((line, N.NO_ID) for line in head), *zip(out.lines, out.ids, strict=True)]
@@ -99,14 +100,14 @@ def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
 
 
 def memory_type(t: DType) -> str:
-    """The type of an element in memory: a u1 is a byte, true where that is not 0."""
+    """The type of an element in memory: a u1 is a byte, and true if the byte is not 0."""
     return "uint8_t" if t is u1 else TYPES[t.name]
 
 
 class Unit:
     """What the functions of one source share. ``members``: members of the frame, by the name of a buffer or
-    ``argument()``. ``functions``: their texts, each behind those that it calls. ``frame``: the structs, whose members
-    are those that kernels use, at the offsets of the CPU's runtime."""
+    ``argument()``. ``functions``: the texts of functions; each stands after the functions that it calls. ``frame``:
+    the structs, with the members that kernels use, at the offsets of the CPU's runtime."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -143,7 +144,7 @@ class Unit:
 
 
 class Body(body.Body):
-    """Emits one function of a ``unit``. ``task``: it is the function of a task, which has a frame."""
+    """Emits one function of a ``unit``. ``task``: whether it is the function of a task, which has a frame."""
 
     type_names = TYPES
     named = True
@@ -186,7 +187,7 @@ class Body(body.Body):
         return self.once(b.name, t, f"{f'(*{{}}){rows}' if rows else '*{}'} = {member}")
 
     def element(self, name: str, index: tuple[int, ...]) -> Expr:
-        """An element of a buffer, which has its `memory_type`. Indices are taken to be in range."""
+        """An element of a buffer, of its `memory_type`. Indices are assumed to be in range."""
         b = self.unit.kernel.buffers[name]
         if b.kind in ("temp", "ret"):
             return X.variable(self.unit.members[name], "")
@@ -196,7 +197,7 @@ class Body(body.Body):
         return X.made(base + "".join(f"[{e.text}]" for e in places), X.PRIMARY, "", *places)
 
     def loaded(self, t: DType, e: Expr) -> Expr:
-        """The value that a load of the element gives."""
+        """The value that a load of the element yields."""
         e = X.binary("!=", "bool", e, ops.literal(u1, False)) if t is u1 else e
         return Expr(e.text, e.level, TYPES[t.name], None, e.reads, True)
 
@@ -232,7 +233,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 
 
 def _assert(b: Body, s: N.Assert) -> None:
-    """A failed assert ends the task."""
+    """Emits an assert. If it fails, the task ends."""
     b.out.put(f"if ({X.prefix('!', 'bool', b.values[s.cond]).text}) {{  // {json.dumps(s.message)}")
     b.out.put(f"  qd_assert(frame, {b.unit.layout.numbers[s.id]}, {b.raw(s.args[: L.VALUES])});")
     b.out.put("  return;")

@@ -24,7 +24,7 @@ OPERATORS = {
 }  # fmt: skip
 _ON_TRUTH = {**OPERATORS, "and": "&&", "or": "||", "xor": "!="}
 _SAME = "sqrt sin cos tan asin acos atan2 tanh exp log log1p pow floor ceil trunc round"
-# functions of the C library, whose names get an f where they take a float
+# functions of the C library; the name for floats ends in f
 FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "fmod", **{name: name for name in _SAME.split()}}
 _WRAP = ("add", "sub", "mul", "neg", "not", "shl")  # operations whose results may not fit a short dtype
 _EXACT = ("cast", "bitcast", "select")
@@ -36,7 +36,8 @@ def literal(t: DType, value: Any) -> Expr:
     if t.is_float:
         x = t.numpy(value) if t is f64 else np.float32(t.numpy(value))
         text = X.digits(x, "f" * (t is not f64))
-    elif t.kind == "i" and t.bits >= 32 and value == -(1 << (t.bits - 1)):  # its digits alone are no literal
+    # C has no negative literals, and the digits alone exceed the type
+    elif t.kind == "i" and t.bits >= 32 and value == -(1 << (t.bits - 1)):
         text = f"INT{t.bits}_MIN"
     else:
         text = f"{int(value)}{_SUFFIXES.get(t.name, '')}" if t is not u1 else "true" if value else "false"

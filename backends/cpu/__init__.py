@@ -22,7 +22,7 @@ will_load = lazily("backends.llvm_binding", "load_soon")
 
 
 def probe() -> str:
-    """The empty string where kernels can run on this machine, else the reason why not."""
+    """The empty string if kernels can run on this machine, else the reason why not."""
     if find_spec("llvmlite") is None:
         return "The cpu backend needs the package llvmlite: pip install llvmlite."
     machine = platform.machine().lower().replace("amd64", "x86_64")

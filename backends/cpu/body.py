@@ -1,4 +1,4 @@
-"""The code of a task on the CPU: where its buffers, its adstacks and its reports are."""
+"""The code of a task on the CPU: how it accesses buffers and adstacks, and how it reports to the host."""
 
 from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.backends._llvm import memory
@@ -23,10 +23,11 @@ class CpuBody(Body):
         self.exit = "leave"
         self.device = "%device"
         self.worker = "0"
-        self.alone = ""  # an i1: no other thread runs iterations of the task meanwhile
-        self.copies: dict[str, tuple[str, str]] = {}  # what `sums` returns for buffers that workers may have copies of
-        self.indices: tuple[N.Param, ...] = ()  # of a parallel task
-        self.bounds_at = 0  # where its bounds are in the frame
+        self.alone = ""  # an i1: no other thread runs iterations of the task at the same time
+        # the results of `sums` for buffers that workers may have copies of
+        self.copies: dict[str, tuple[str, str]] = {}
+        self.indices: tuple[N.Param, ...] = ()  # the indices of a parallel task
+        self.bounds_at = 0  # where the task's bounds are in the frame
         self.scratch = ""  # room for the values that an assert or a print reports
         self.lane = "0"  # the lane whose values are reported
 
@@ -43,7 +44,7 @@ class CpuBody(Body):
         return self.word(offset, "ptr")
 
     def first_slot(self, b: N.Buffer, at: int) -> str:
-        place = self.word(at)  # in the slab of one iteration
+        place = self.word(at)  # the place within the slab of one iteration
         if self.width > 1:
             place = self.fn.let(f"mul i64 {place}, {self.stride}")
         return self.fn.at(place, self.opened("slab", self._slab))
@@ -70,7 +71,7 @@ class CpuBody(Body):
     # --- reports to the host ------------------------------------------------------------------------------------
 
     def check(self, stmt: N.Assert) -> None:
-        """Records that an assert failed, in the first lane where it does, and leaves the task."""
+        """Records that an assert failed, in the first lane where it fails, and leaves the task."""
         fn, outer = self.fn, self.offsets
         bad, good = fn.label("fail"), fn.label("ok")
         fails = self.masked(self.mask, self.inverse(self.vector(stmt.cond))) if self.mask else ""
@@ -92,7 +93,7 @@ class CpuBody(Body):
         self.fn.call("void", function, ("ptr", "%frame"), *counts, ("ptr", values))
 
     def overflow(self, stmt: N.Overflow) -> None:
-        """Records that a stack, by its number in the kernel, went over capacity, in the first lane that did."""
+        """Records that a stack, named by its number in the kernel, exceeded its capacity, in the first such lane."""
         if not self.uniform(stmt.stack, stmt.depth):
             self.lane = self.first(self.mask)
         both = (self.fn.widened(self.reported(i), self.types[i]) for i in (stmt.stack, stmt.depth))
@@ -116,7 +117,7 @@ class CpuBody(Body):
         return number
 
     def reported(self, id: int) -> str:
-        """A value in the iteration whose assert, print or overflow is reported."""
+        """A value in the iteration that an assert, print or overflow reports."""
         if self.uniform(id):
             return self.values[id]
         v = ty(self.types[id], self.width).text

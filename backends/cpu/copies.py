@@ -1,10 +1,10 @@
-"""Sums at places from data without atomics: each worker thread but the first adds to a zeroed copy of its own.
+"""Sums at places from data without atomics: each worker thread except the first adds to its own zeroed copy.
 
-Additions to elements whose place only the data decides (particles to a grid, the adjoint of a gather) must be atomic
-where several threads run them. A plain addition is several times cheaper, and enough where one thread runs the launch.
-Where several do, the entry asks for copies of the elements that the sums can reach, if these are few beside the sums.
-The launching thread adds to the elements themselves. In the end the copies are added to them and zeroed. (Array
-privatization, as in Tu and Padua 1993, with the choice made at each launch.)
+If only the data decides to which element an addition goes (particles to a grid, the adjoint of a gather), additions
+must be atomic if several threads run them. A plain addition is several times cheaper, and enough if one thread runs the
+launch. If several threads do, the entry asks for copies of the elements that the sums can touch, provided that these
+are few compared to the sums. The launching thread adds to the elements themselves. In the end the copies are added to
+the elements, and zeroed. (Array privatization, as in Tu and Padua 1993, with the choice made at each launch.)
 """
 
 from quadrants_lab.backends._llvm import memory
@@ -15,17 +15,17 @@ from quadrants_lab.backends.lower import sums
 from quadrants_lab.backends.lower.sums import Target
 from quadrants_lab.ir import nodes as N
 
-# the number of the function of the runtime that adds them (runtime/copies.c)
+# by dtype: the number of the runtime's function that adds copies up (runtime/copies.c)
 _KINDS = {"f32": 0, "f64": 1, "i32": 2, "u32": 2, "i64": 3, "u64": 3}
-_BYTES_A_SUM = 16  # bytes of copies for each sum: so many are added up and zeroed in the time of an atomic step
+_BYTES_A_SUM = 16  # bytes of copies for each sum: they are added up and zeroed in the time of one atomic step
 _MOST = 1 << 28  # bytes of copies
 
-# a target, the address of the first element that its sums may reach, its place in a copy, and the number of elements
+# a target, the address of the first element that its sums may touch, its place in a copy, and the number of elements
 Reached = tuple[Target, str, str, str]
 
 
 def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
-    """In the entry, before the task: requests copies."""
+    """Emits into the entry, before the task: a request for copies."""
     fn, shared, found = body.fn, sums.uniform(task), sums.copied(body.kernel, task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
@@ -63,8 +63,8 @@ def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
 
 
 def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
-    """In the entry, behind the task: adds up the copies of the ``helpers``, the number of workers that took part beside
-    the launching thread."""
+    """Emits into the entry, after the task: the sum of the copies of the ``helpers``, which are the workers that took
+    part besides the launching thread (an i64)."""
     fn = body.fn
     base = body.word(L.COPIES_AT, "ptr")
     none = fn.let(f"icmp eq ptr {base}, null")
@@ -79,8 +79,8 @@ def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
 
 
 def choose(fn: Function, number: int) -> None:
-    """A chunk function that calls the one with plain sums or the one with atomic sums. A short loop takes a quarter
-    less time than with a choice at each sum."""
+    """Emits a chunk function that calls the function with plain sums or the one with atomic sums. In a short loop this
+    saves a quarter of the time that a choice at each sum would take."""
     none = fn.let(f"icmp eq ptr {fn.word(L.COPIES_AT, 'ptr')}, null")
     together = fn.let("icmp sge i64 %worker, 0")
     fn.branch(fn.let(f"select i1 {none}, i1 {together}, i1 false"), "atomic", "plain")
@@ -93,9 +93,9 @@ def choose(fn: Function, number: int) -> None:
 
 
 def open(body: CpuBody, names: tuple[str, ...], known: str = "") -> None:
-    """In a chunk function, once its buffers are open: tells `CpuBody.sums` where the worker adds to, and whether
-    plainly. ``names``: of the buffers. ``known``: "plain" or "atomic" in a function that `choose` calls, "serial" where
-    one thread runs the whole task, else ""."""
+    """Emits into a chunk function, once its buffers are open: tells `CpuBody.sums` where the worker adds, and whether
+    by plain additions. ``names``: the names of the buffers. ``known``: "plain" or "atomic" in a function that `choose`
+    calls, "serial" if one thread runs the whole task, else ""."""
     if known == "atomic":
         body.alone = ""
     if known == "serial":

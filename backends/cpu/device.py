@@ -22,7 +22,7 @@ MOST_THREADS = 1024
 _launch_type = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _reset_type = ctypes.PYFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64)
 _start_type = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-_stop_type = ctypes.CFUNCTYPE(None)  # joins threads, so it must not hold the GIL
+_stop_type = ctypes.CFUNCTYPE(None)  # joins threads, which may need the GIL, so it must not hold the GIL
 _add_type = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -30,7 +30,7 @@ class _Runtime:
     """The functions of the C runtime, and the threads that they start."""
 
     def __init__(self, cache: DiskCache | None) -> None:
-        self.code = jit.runtime(cache)  # devices and threads need it, also when the process ends
+        self.code = jit.runtime(cache)  # devices and threads need this code, even while the process ends
         address = self.code.address
         self.launch = _launch_type(address["qd_launch"])
         self._reset = _reset_type(address["qd_reset"])
@@ -39,8 +39,8 @@ class _Runtime:
         self.add_device = _add_type(address["qd_add_device"])
         self.drop_copies = _add_type(address["qd_drop_copies"])
         self.call = address["qd_call"]
-        self.blocks: list[Block] = []  # of all devices; they are never freed, because the monitor reads them
-        self.free: list[Block] = []  # those of devices that are gone
+        self.blocks: list[Block] = []  # blocks of all devices; they are never freed, because the monitor reads them
+        self.free: list[Block] = []  # blocks of devices that are gone
         self.workers = 0
         self.reset()
         forks.in_child(self._forked)
@@ -86,10 +86,10 @@ def processors() -> int:
 
 
 class CpuDevice(Device):
-    """``threads``: how many threads a launch uses, the launching one included; 0 for as many as there are processors.
-    ``cache``: see `jit.runtime`."""
+    """``threads``: how many threads a launch uses, including the launching thread; 0 for as many as there are
+    processors. ``cache``: see `jit.runtime`."""
 
-    read_beyond = 64 * 8  # lanes read as many slots as the widest vectors have elements
+    read_beyond = 64 * 8  # lanes read whole vectors of slots, so they may read beyond the last slot
 
     def __init__(self, threads: int = 0, cache: DiskCache | None = None) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class CpuDevice(Device):
             self._block.set_word(L.HEAP, self.heap_address)
 
     def take_prints(self) -> tuple[bytes, int]:
-        """The records of prints since the last call, and how many prints were lost for lack of room."""
+        """The records of prints since the last call, and how many prints did not fit."""
         b = self._block
         size, lost = b.word(L.PRINT_BYTES), b.word(L.PRINT_LOST)
         data = ctypes.string_at(b.word(L.PRINT_DATA), size) if size else b""

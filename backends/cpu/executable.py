@@ -1,4 +1,4 @@
-"""A loaded kernel on the CPU and its launch frames. Beside what `backends.launch` says, on the CPU
+"""A loaded kernel on the CPU and its launch frames. On the CPU this holds besides what `backends.launch` says:
 
 - field memory should be 64-byte aligned (`host.zeros`);
 - a launch releases the GIL, unless the kernel is known to take a few microseconds at most;
@@ -8,13 +8,13 @@
 - denormals are flushed during a launch, in workers too, and the caller's floating-point environment is restored;
 - launches on several devices may overlap: one of them gets the worker threads, the others run on their own thread.
 
-The fast entry (`Frame.entry`) is a builtin, a call of which costs about 0.1 us beside the kernel. For a float dtype it
-takes a Python int or float, for an integer dtype an int in range, for u1 a bool, and for a buffer a numpy array of
-exactly its dtype and ndim, C-contiguous, aligned, and writable where the kernel writes it. Its code is the runtime's
+The fast entry (`Frame.entry`) is a builtin; a call of it takes about 0.1 us more than the kernel. For a float dtype it
+takes a Python int or float, for an integer dtype an int in range, for u1 a bool, and for a buffer a numpy array with
+exactly its dtype and ndim, C-contiguous, aligned, and writable if the kernel writes it. Its code is the runtime's
 `qd_call`, with a plan of its arguments: a block of words (runtime/entry.c) with frame, number of parameters, number of
 arrays that must not overlap, kind and offset of the returned value, seven words for each parameter, and the numbers of
-these arrays. Arrays are read through the fixed head of numpy's PyArrayObject, on which every extension module that is
-compiled against numpy relies; `_numpy_head_is_known` checks it once against a real array.
+these arrays. Arrays are read through the fixed head of numpy's PyArrayObject. Every extension module compiled against
+numpy relies on that head; `_numpy_head_is_known` checks it once against a real array.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from quadrants_lab.ir.walk import of_kind
 _KEPT = struct.Struct("=q?")  # lanes, releases_gil
 LINE = 64  # bytes of a cache line; stacks begin at multiples of it
 _LAUNCH = L.LAUNCH >> 3
-_MOST_IN_LANES = 1 << 26  # bytes of adstacks beyond which workers run fewer iterations side by side
+_MOST_IN_LANES = 1 << 26  # if adstacks need more bytes, workers run fewer iterations side by side
 _PARAM_WORDS = 7
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
 _RETURNS = {
@@ -52,7 +52,7 @@ _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 
 class CpuExecutable(Executable):
-    """A kernel's machine code. ``object`` is what it was linked from, ``layout`` the layout of a frame, ``lanes`` the
+    """A kernel's machine code. ``object``: what it was linked from; ``layout``: the layout of a frame; ``lanes``: the
     most iterations that a worker runs side by side in tasks that have adstacks."""
 
     def __init__(
@@ -74,8 +74,8 @@ def load(
     kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget,
     compiled: Callable[[], bytes] | None = None,
 ) -> CpuExecutable:  # fmt: skip
-    """``compiled``: makes the object instead of LLVM, with code that runs one iteration at a time. What is kept begins
-    with the executable's ``lanes`` and ``releases_gil``, so that loading it does not import the emitter."""
+    """``compiled``: makes the object instead of LLVM; such code runs one iteration at a time. The cached bytes begin
+    with the executable's ``lanes`` and ``releases_gil``, so that loading does not import the emitter."""
     layout = L.frame_layout(kernel)
     if cached is not None:
         obj = cached[_KEPT.size :]
@@ -132,12 +132,12 @@ class CpuFrame(Frame):
         self.set_extents(name, array.shape)
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
-        """A worker has as many iterations in flight as the code has lanes, or half, a quarter, ... as many where the
-        heap would exceed ``budget`` or `_MOST_IN_LANES`. ``passing`` changes nothing."""
+        """A worker has as many iterations in flight as the code has lanes; it has half, a quarter, ... as many if the
+        heap would otherwise exceed ``budget`` or `_MOST_IN_LANES`. ``passing`` is ignored."""
         key = (budget, *caps)
         if key != self._caps:
             places, slab = self.words.slab(caps, LINE)
-            if slab >> 62:  # it would overflow a word of the frame
+            if slab >> 62:  # the size would overflow a word of the frame
                 raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
             self.place_stacks(caps, places)
             lanes = self._lanes(slab, budget)
@@ -147,7 +147,7 @@ class CpuFrame(Frame):
         self.device.need_heap(self._block.word(L.SLAB_BYTES) * self.device.threads, budget)
 
     def _lanes(self, lane: int, budget: int) -> int:
-        """Iterations that a worker has room for, where each takes ``lane`` bytes of adstacks."""
+        """How many iterations a worker has room for, if each takes ``lane`` bytes of adstacks."""
         most = min(budget or _MOST_IN_LANES, _MOST_IN_LANES)
         lanes = self.exe.lanes
         while lanes > 1 and lane * lanes * self.device.threads > most:
@@ -202,7 +202,7 @@ _METH_FASTCALL = 0x80
 
 @cache
 def _method(function: int) -> _MethodDef:
-    """The definition, which the cache keeps alive because CPython keeps its address."""
+    """The method definition. The cache keeps it alive, because CPython keeps its address."""
     return _MethodDef(b"launch", function, _METH_FASTCALL, None)
 
 
@@ -246,9 +246,9 @@ def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
 
 
 def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
-    """The words of a parameter: kind, offset of its value in the frame, then for a float its bytes, for an integer the
-    least and greatest value, for an array ndim (and in the high half the bytes of an element), the flags that it must
-    have, the addresses of its dtype and of its type, and the offset of its extents."""
+    """The words of a parameter: kind and offset of its value in the frame. Then follow, for a float, its bytes; for an
+    integer, the least and greatest value; for an array, ndim (and in the high half the bytes of an element), the flags
+    that it must have, the addresses of its dtype and of its type, and the offset of its extents."""
     layout = frame.exe.layout
     if isinstance(p, ConstParam):
         return (_CONST,)

@@ -1,6 +1,6 @@
 """Machine code for this process: LLVM's target machine, optimisation, object code, linking, each made on first use.
 
-LLVM is loaded only where something has to be compiled. Where all code comes from the disk cache, the description of the
+LLVM is loaded only if something has to be compiled. If all code comes from the disk cache, the description of the
 processor and the runtime's object come from there, too.
 """
 
@@ -20,12 +20,12 @@ from quadrants_lab.backends.llvm_binding import Machine, Module, llvm, text_of
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.importing import importing
 
-# The default limits of these searches make LLVM's time quadratic in the ifs of a kernel: how many blocks it considers
-# at a time when it chooses a register (10,000), and when it merges equal ends of blocks (150); and in the accesses to
-# memory of a block: how many it orders by pairs when it schedules instructions (1,000).
+# With the default limits of three searches LLVM's time is quadratic: in the ifs of a kernel, for the number of blocks
+# considered at a time when a register is chosen (10,000) and when equal ends of blocks are merged (150); and in the
+# memory accesses of a block, for the number of accesses ordered by pairs when instructions are scheduled (1,000).
 _LINEAR = (b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200")
 _IMPROVING = ("AlwaysInliner", "SROA", "InstCombine", "SimplifyCFG")
-ENTRY_NAME = "entry"  # the symbol of a kernel's code
+ENTRY_NAME = "entry"  # the name of the symbol of a kernel's code
 _names = itertools.count()
 _lock = forks.lock()  # one thread at a time uses LLVM's JIT and the start-up code
 
@@ -40,11 +40,11 @@ class Target(NamedTuple):
     version: tuple[int, ...]
 
 
-_target: list[Target] = []  # once it is known
+_target: list[Target] = []  # empty until the target is known
 
 
 def target(cache: DiskCache | None = None) -> Target:
-    """The target as LLVM describes it, or has described it to another process since this system was started."""
+    """The target as LLVM describes it, or described it to another process since this boot of the system."""
     with _lock:
         if not _target:
             name = _system() if cache is not None else None
@@ -65,7 +65,7 @@ def _ask_llvm() -> Target:
 
 
 def _system() -> str | None:
-    """A key for LLVM and for this boot of the system, during which the processor stays the same; None where the system
+    """A key for LLVM and for this boot of the system, during which the processor stays the same; None if the system
     does not identify its boots."""
     with suppress(OSError):
         start = _text("/proc/sys/kernel/random/boot_id")
@@ -89,21 +89,21 @@ def target_machine() -> Machine:
 
 @cache
 def _machine_without_gathers() -> Machine:
-    """One for which LLVM's own vectoriser does not gather, since on many processors that takes longer than one load
+    """A machine for which LLVM's own vectoriser does not gather: on many processors a gather takes longer than one load
     after the other."""
     target_machine()
     return _machine(target().processor, f"{target().features},+prefer-no-gather")
 
 
 def _machine_for(module: Module) -> Machine:
-    """Gathers that lanes ask for are not taken apart, however."""
+    """The machine for a module. If lanes ask for gathers, it is the one that does not take gathers apart."""
     asked = "@llvm.vp.gather" in str(module.source)
     return target_machine() if asked or not vector_bytes() else _machine_without_gathers()
 
 
 @cache
 def _machine(processor: str, features: str, level: int = 2) -> Machine:
-    """Its code is position independent, because it may lie far from what it calls."""
+    """A machine with position independent code, because the code may lie far from the functions that it calls."""
     return Machine("", processor, features, level, "pic", "small", jit=True)
 
 
@@ -113,7 +113,7 @@ def triple_and_layout() -> tuple[str, str]:
 
 @cache
 def vector_bytes() -> int:
-    """Bytes of a vector register; 0 where the processor cannot gather and mask."""
+    """Bytes of a vector register; 0 if the processor cannot gather and mask."""
     features = target().features.split(",")
     return 64 if {"+avx512f", "+avx512dq", "+avx512vl"} <= set(features) else 32 if "+avx2" in features else 0
 
@@ -131,8 +131,8 @@ def parse(text: str) -> Module:
 
 
 def optimise(module: Module, vectorise: bool, unroll: bool) -> None:
-    """Optimises in place: for ``vectorise`` or ``unroll``, LLVM's passes that do this to loops, by its pipeline at -O2,
-    else by the passes that improve the emitter's code, in a quarter of the time."""
+    """Optimises in place. With ``vectorise`` or ``unroll``, LLVM's pipeline at -O2 runs with these loop passes;
+    otherwise only the passes that improve the emitter's code, in a quarter of the time."""
     with _lock:
         binding.optimise(
             module, _machine_for(module), () if vectorise or unroll else _IMPROVING, loop_vectorization=vectorise,
@@ -159,7 +159,7 @@ def assembly(module: Module) -> str:
 
 
 class Code:
-    """Linked machine code, which is freed with this object. ``address``: of each exported symbol."""
+    """Linked machine code, which is freed with this object. ``address``: the address of each exported symbol."""
 
     def __init__(self, memory: Any, address: dict[str, int]) -> None:
         self._memory = memory
@@ -169,8 +169,7 @@ class Code:
 @cache
 def _linker() -> tuple[Any, Any]:
     """llvmlite's module, and LLVM's JITLink, which puts the sections of an object side by side. LLVM's older linker may
-    put the sections too far apart, for instance in a process in which CUDA has taken address space, and it then ends
-    the process."""
+    put the sections too far apart, for instance if CUDA has taken address space, and then it ends the process."""
     with importing():
         import llvmlite.binding as llvmlite
 
@@ -199,10 +198,10 @@ def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
 
 
 def relink(obj: bytes, export: str, imports: dict[str, int]) -> Code | None:
-    """As `link`, for an object from the disk cache; None where it is not one for this machine."""
+    """Like `link`, for an object from the disk cache; None if the object is not for this machine."""
     try:
         return link(obj, (export,), imports)
-    except RuntimeError:  # LLVM's
+    except RuntimeError:  # LLVM raises it
         return None
 
 
@@ -226,12 +225,12 @@ def architecture() -> str:
     return "aarch64" if triple_and_layout()[0].split("-")[0] in ("aarch64", "arm64") else "x86_64"
 
 
-_runtime: list[Code] = []  # once it is linked
+_runtime: list[Code] = []  # empty until the runtime is linked
 
 
 def runtime(cache: DiskCache | None = None) -> Code:
-    """The runtime's code, for the life of the process. ``cache``: where its object and LLVM's description of the
-    processor may be; only the first call uses it."""
+    """The runtime's code, which stays for the life of the process. ``cache``: may have the runtime's object and LLVM's
+    description of the processor; only the first call uses it."""
     with _lock:
         if not _runtime:
             target(cache)
@@ -242,9 +241,9 @@ def runtime(cache: DiskCache | None = None) -> Code:
 
 
 def _runtime_object(cache: DiskCache) -> bytes:
-    """The object of the runtime, which does not change while this package does not. So it is kept beside Python's
-    bytecode of the package where that may be written, else in ``cache``. Instruction selection at level 0 takes a
-    quarter of the time and costs 0.01 us a launch."""
+    """The object of the runtime. It changes only if this package changes, so it is kept beside the package's bytecode
+    if that folder is writable, else in ``cache``. Instruction selection at level 0 takes a quarter of the time and
+    costs 0.01 us a launch."""
     texts = _runtime_texts(architecture())
     name = disk_cache.key("runtime", target_key(), _text(__file__), *texts)
     cache = disk_cache.beside_bytecode(__file__) or cache

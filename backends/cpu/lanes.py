@@ -1,4 +1,4 @@
-"""Which tasks run in lanes, and in how many, for `backends.cpu.schedule`; and the functions of values in lanes."""
+"""Decides which tasks run in lanes, and in how many, for `backends.cpu.schedule`; and the functions on lanes."""
 
 from collections.abc import Callable, Collection
 from functools import cache
@@ -22,21 +22,21 @@ from quadrants_lab.ir.walk import constants, find, types_of, uses, walk
 _by_trips = lazily("backends.lower.adstacks.loops", "by_trips")  # a task without adstacks does not load it
 _QUOTIENTS = ("div", "sqrt", "rsqrt")
 _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
-_STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
+_STATEMENTS = {4: 160, 2: 320}  # how many vectors make one value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
-_MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack has those of all lanes
-_AGGREGATED = 4  # vectors that make a group of sums into one element
+_MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
+_AGGREGATED = 4  # how many vectors make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
-_HORNER = 4  # with it loops over sines of f32 and f64 in four vectors take 4 % less time than with 2
+_HORNER = 4  # vectors that make a value in loops over sines of f32 and f64: they take 4 % less time than with 2
 
 
 def lanes_of(
     kernel: N.Kernel, task: N.Offload, reduced: Collection[str], copied: Collection[str], vector_bytes: int
 ) -> tuple[int, str]:
-    """In how many lanes the task's iterations run on a processor with vectors of ``vector_bytes``; 0 where each runs by
-    itself; and the reason. ``reduced``, ``copied``: buffers that the task reduces into, or only adds to at places from
-    data. Left to LLVM's own vectoriser are rows of cells of a sparse layout, the threads of blocks, and straight code
-    without elementary functions and draws, unless it sums into neighbours' elements, which LLVM does not vectorise."""
+    """In how many lanes the task's iterations run on a processor with vectors of ``vector_bytes``, and the reason; 0:
+    one iteration at a time. ``reduced``, ``copied``: buffers that the task reduces into, or only adds to at places from
+    data. LLVM's own vectoriser gets rows of cells of a sparse layout, the threads of blocks, and straight code without
+    elementary functions and draws, except sums into neighbours' elements, which LLVM does not vectorise."""
     if not vector_bytes or hindrance(task) or with_local_array(kernel, task):
         return 0, ""
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
@@ -52,19 +52,19 @@ def lanes_of(
         return 0, ""
     why = _reason(task)
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
-        return lanes, why  # several vectors would use too many cache lines
+        return lanes, why  # several vectors would need too many cache lines
     return lanes * _vectors(task, lanes, vector_bytes), why
 
 
 def local_arrays(kernel: N.Kernel) -> set[str]:
-    """The names of the arrays of which each iteration, and so each lane, has one in memory."""
+    """The names of the arrays in memory that each iteration, and so each lane, has for itself."""
     return {b.name for b in kernel.buffers.values() if b.kind == "private"}
 
 
 def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> str:
-    """Why a task with local arrays has no lanes, "" where it has no arrays or lanes are worth it all the same: where it
-    computes elementary functions, which LLVM's own vectoriser does not take, and the arrays are not large. ``asked``:
-    the user asks for lanes."""
+    """Why a task with local arrays has no lanes. "" if it has no such arrays, or if lanes pay nevertheless: the task
+    computes elementary functions, which LLVM's own vectoriser does not take, and the arrays are small. ``asked``: the
+    user asks for lanes."""
     used = local_arrays(kernel) & {s.buffer for s in find(task.body, N.Access)}
     size = sum(prod(b.shape or ()) * b.dtype.nbytes for b in map(kernel.buffers.__getitem__, used))
     alone = size > _MOST_ARRAYS or not (asked or any(map(is_math, walk(task.body))))
@@ -72,8 +72,9 @@ def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> 
 
 
 def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
-    """What `ir.traits.Scheduled` calls ``wait``, for a task that runs in so many lanes; 0 where all its groups do.
-    Elementary functions round otherwise in lanes, and one by one they take too long to gain."""
+    """The ``wait`` of `ir.traits.Scheduled`, for a task that runs in so many lanes; 0 if all its groups run in lanes.
+    Elementary functions round differently in lanes, and without lanes they take too long, so such a task has no
+    choice."""
     found = loop_of(task)
     if found is None or any(find(task.body, N.AdStackAlloca)) or any(map(is_math, walk(task.body))):
         return 0
@@ -84,8 +85,8 @@ def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
 
 
 def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
-    """The one loop of the task's body, behind a block that computes its bounds. None where there is no such loop, or
-    its bounds depend on what the task writes, or are the same for all iterations."""
+    """The only loop of the task's body, and the block before it, which computes its bounds. None if there is no such
+    loop, if its bounds depend on what the task writes, or if they are the same for all iterations."""
     loops = [*find(task.body, N.Loop)]
     if len(loops) != 1 or not isinstance(loops[0], N.For) or len(task.indices) != 1:
         return None
@@ -104,7 +105,8 @@ def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
 
 
 def _reason(task: N.Offload) -> str:
-    """What of the task LLVM's vectoriser would not take: elementary functions, draws, loops, sums into neighbours."""
+    """The parts of the task that LLVM's vectoriser does not take: elementary functions, draws, loops, sums into
+    neighbours. """
     names = dict.fromkeys(s.prim for s in find(task.body, N.Op) if is_math(s))
     kinds = {"random draws": N.Random, "a loop": N.Loop}
     held = [name for name, kind in kinds.items() if any(find(task.body, kind))]
@@ -112,8 +114,8 @@ def _reason(task: N.Offload) -> str:
 
 
 def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
-    """How many vectors make one value, so that one is computed while the result of another is on its way. This does not
-    pay with few iterations or a lot of code. Vectors of 64 bytes have 32 registers, shorter ones 16."""
+    """How many vectors make one value. With several, the processor computes one while the result of another is on its
+    way. This does not pay for few iterations or much code. There are 32 registers of 64 bytes, but 16 shorter ones."""
     size = sum(1 for _ in walk(task.body)) * (64 // vector_bytes)
     found = next((n for n, most in _STATEMENTS.items() if size <= most), 1)
     total = fixed_total(task)
@@ -129,7 +131,7 @@ def width(task: N.Offload, vector_bytes: int) -> int:
 
 
 def _shortest_row(task: N.Offload) -> int:
-    """Iterations of the box's last axis where they are known, else many. All lanes of a group are in one row."""
+    """The number of iterations along the box's last axis if it is known, else many. A group's lanes lie in one row."""
     known = constants(task.bounds)
     *outer, (_, begin, end) = task.box()
     return known[end] - known[begin] if outer and begin in known and end in known else 1 << 30
@@ -145,18 +147,19 @@ def _reaches(s: N.Stmt) -> bool:
 
 
 def _pays(s: N.Stmt) -> bool:
-    """Whether lanes may pay for the statement alone, since LLVM's vectoriser takes no block with it."""
+    """Whether lanes may pay for this statement, since LLVM's vectoriser takes no block that contains it."""
     return is_math(s) or _reaches(s) or isinstance(s, N.Random)
 
 
 def hindrance(task: N.Offload) -> str:
-    """Why the task cannot run in lanes at all, "" where it can."""
+    """Why the task cannot run in lanes at all, "" if it can."""
     if task.kind == "serial":
         return "a serial task has no lanes"
     block = task.body
     keeps = any(not s.count_only for s in find(block, N.AdStackAlloca))
     if keeps and any(_reaches(s) for s in walk(block)):
-        # the lanes that its stacks have room for depend on the number of threads, and so would its sums
+        # its stacks have room for fewer lanes if there are more threads, so its sums would depend on the number of
+        # threads
         return "the order of sums into neighbours would depend on the number of threads, since the loop has adstacks"
     used, types = uses(block), types_of(block)
     for s in walk(block):
@@ -170,8 +173,8 @@ def hindrance(task: N.Offload) -> str:
 
 
 def _divergent_stacks(task: N.Offload, found: Divergence) -> set[int | str]:
-    """The stacks of which lanes fill different slots at a time. Where trips of loops number the slots, those are lanes
-    that begin at different trips."""
+    """The stacks whose slots differ between lanes at the same time. If trips of loops number the slots, these are the
+    stacks whose lanes begin at different trips."""
     if not found.per_lane:
         return set()
     levels = {i: (*t.there, *t.back) for i, t in _by_trips(task.body).items()}
@@ -180,13 +183,13 @@ def _divergent_stacks(task: N.Offload, found: Divergence) -> set[int | str]:
 
 
 def lanes_to_aggregate(task: N.Offload, copied: Collection[str], vector_bytes: int) -> int:
-    """How many iterations make a group whose sums into one element are added at once (`rows.aggregated`); 0 where the
-    task does anything but add at places from data. ``copied``: see `lanes_of`."""
+    """How many iterations make a group whose sums into one element are added at once (`rows.aggregated`); 0 unless the
+    task only adds at places from data. ``copied``: see `lanes_of`."""
     index = task.indices[-1].id
     if not vector_bytes or hindrance(task):
         return 0
     divergent = divergence(task.body, [index]).divergent
-    up = counting(task.body, index, divergent)  # no two iterations have the same one of these
+    up = counting(task.body, index, divergent)  # any two iterations differ in each of these values
     places = set()
     for s in walk(task.body):
         if isinstance(s, N.Atomic):
@@ -202,7 +205,7 @@ def lanes_to_aggregate(task: N.Offload, copied: Collection[str], vector_bytes: i
 
 
 class _Prices:
-    """By `cost.PRICES`, the cycles that a block takes for one iteration, and for one in each lane together."""
+    """The cycles of a block by `cost.PRICES`: for one iteration, and for one iteration in each lane together."""
 
     def __init__(
         self, task: N.Offload, found: Divergence, reduced: Collection[str], copied: Collection[str], lanes: int
@@ -231,7 +234,7 @@ class _Prices:
         return one, together
 
     def _kind(self, s: N.Stmt, known: Collection[int]) -> str:
-        """The row of `PRICES` for the statement alone, "" where it costs nothing."""
+        """The row of `PRICES` for the statement without its blocks, "" if it costs nothing."""
         rule = _KINDS.get(type(s), "")
         return rule if isinstance(rule, str) else rule(self, s, known)
 
@@ -263,8 +266,8 @@ class _Prices:
         return "stack of a lane" if s.stack in self.divergent_stacks else "stack in step"
 
     def _repeats(self, s: N.Stmt, known: dict[int, int]) -> tuple[float, float]:
-        """How often the blocks of a statement run: for one iteration, of which LLVM's vectoriser may make several trips
-        at once, and for one in each lane, which wait for the longest."""
+        """How often the blocks of a statement run: for one iteration, where LLVM's vectoriser may make several trips at
+        once; and for one iteration in each lane, where all lanes wait for the longest."""
         if isinstance(s, N.While):
             parts = s.cond[-1].operands()[0] in self.found.divergent
             return TRIPS, TRIPS * LONGEST["break" if parts else "known"][0]
@@ -278,11 +281,12 @@ class _Prices:
         return trips / at_once, trips * LONGEST["known" if alike else "data"][0]
 
     def _in_a_row(self, index: tuple[int, ...]) -> bool:
-        """Whether the last index is the task's own. A sum with it would lie in a row too, but is not recognised."""
+        """Whether the last index is the task's own index. A sum with it would lie in a row too, but is not
+        recognised."""
         return index[-1:] == (self.index,) and self.found.divergent.isdisjoint(index[:-1])
 
 
-# what prices a statement, by its class: a row of `cost.PRICES`, or what tells the row
+# by class of a statement: its row of `cost.PRICES`, or a function that finds the row
 _KINDS: dict[type, str | Callable[[_Prices, Any, Collection[int]], str]] = {
     N.Op: _Prices._operation, N.Load: _Prices._access, N.Store: _Prices._access, N.Atomic: _Prices._atomic,
     N.AdStackPush: _Prices._slot, N.AdStackLoadTop: _Prices._slot, N.Random: "draw",
@@ -294,8 +298,8 @@ _KINDS: dict[type, str | Callable[[_Prices, Any, Collection[int]], str]] = {
 
 
 def lower_lanes(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that elementary functions of values that differ between lanes are calls of functions of the kernel,
-    which are emitted on vectors; others are left to the C library."""
+    """Turns elementary functions of values that differ between lanes into calls of functions of the kernel, which are
+    emitted on vectors. Other elementary functions remain for the C library."""
     divergent: set[int] = set()
     for task in kernel.tasks:
         if task.lanes:
@@ -313,7 +317,7 @@ def _own(s: Site, *args: X) -> X | None:
 
 @cache
 def _function(prim: str, t: DType) -> N.Function:
-    """The function of all devices, except that the C library takes large arguments of circular functions."""
+    """The function of all devices, but for circular functions the C library takes large arguments."""
     from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
 
     if prim not in CIRCULAR:

@@ -1,6 +1,6 @@
 """The launch frame and the device block on the CPU, as byte offsets. Compiled objects hold these offsets, no addresses.
 
-runtime/runtime.h has the same words as struct Frame and struct Device, in this order, and says what each of them is.
+runtime/runtime.h has the same words as struct Frame and struct Device, in this order, with a comment for each.
 """
 
 from quadrants_lab.backends.layout import (
@@ -16,7 +16,7 @@ from quadrants_lab.ir import nodes as N
 
 __all__ = ["STACK_AT", "STACK_CAPACITY", "STACK_LAST", "VALUES", "WORD", "FrameLayout"]
 
-COPIES = 8  # the most buffers of a task that workers have copies of, see `copies`
+COPIES = 8  # the most buffers of a task that workers can have copies of, see `copies`
 
 # the head of a frame
 (
@@ -36,5 +36,5 @@ DEVICE_BYTES = 192
 
 
 def frame_layout(kernel: N.Kernel) -> FrameLayout:
-    """The layout follows from the kernel alone."""
+    """The layout of the kernel's frame; it depends on nothing but the kernel."""
     return make(kernel, HEAD_BYTES)

@@ -22,7 +22,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         return tasks.module(lowered(), options, *jit.triple_and_layout()).lines()
 
     def optimised() -> Module:
-        """A new module each time, because making code from one changes it."""
+        """A new module for each call, because making code from a module changes it."""
         module = jit.parse(with_locations(*emitted()))
         jit.optimise(module, *tasks.loop_passes(lowered()))
         return module

@@ -1,6 +1,6 @@
-"""Tasks that copy the elements of a box as they are: the runtime moves the bytes of each row (runtime/moves.c).
+"""Tasks that only copy the elements of a box: the runtime moves the bytes of each row (runtime/moves.c).
 
-A kernel that overwrites what its gradient reads has such a task for each array that it keeps (`autodiff.keeps`), and
+A kernel that overwrites values that its gradient reads has such a task for each array that it keeps (`autodiff.keeps`);
 its gradient has three. LLVM needs a hundred times as long for a loop as for a call.
 """
 
@@ -13,14 +13,14 @@ from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
 
-_ARRAYS = ("field", "ndarray", "scratch")  # kinds of memory that has an address, and that all threads share
-_PLACES = ("add", "sub", "mul", "min", "max", "cast")  # the operations that places in a box take
+_ARRAYS = ("field", "ndarray", "scratch")  # kinds of memory that have an address and that all threads share
+_PLACES = ("add", "sub", "mul", "min", "max", "cast")  # the operations that may compute places in a box
 _OTHERS = (N.Access, N.Uniform, N.Yield)
 
 
 def moves(kernel: N.Kernel, task: N.Offload) -> bool:
-    """Whether the task does nothing but copy a box of elements to another array. Along each axis, both arrays' indices
-    count up with the task's own."""
+    """Whether the task only copies a box of elements to another array. Along each axis, the indices of both arrays must
+    count up with the task's own index."""
     if not all(s.prim in _PLACES or isinstance(s, _OTHERS) for s in task.body):
         return False
     accesses = [*of_kind(task.body, N.Access)]
@@ -42,14 +42,15 @@ def moves(kernel: N.Kernel, task: N.Offload) -> bool:
 
 
 def reserve(fn: Function, tasks: Sequence[N.Offload]) -> str:
-    """In the entry: memory for the strides of the boxes that the tasks move: two for each axis but the last."""
+    """Emits into the entry: memory for the strides of the boxes that the tasks move, two for each axis except the
+    last."""
     words = max((2 * len(task.indices) - 2 for task in tasks if task.moves), default=0)
     return fn.alloca(f"[{words} x i64]") if words else "null"
 
 
 def call(entry: CpuBody, task: N.Offload, box: int, strides: str) -> None:
-    """In the entry, behind the bounds of a task that `moves`: moves the box whose begins and extents are at ``box`` in
-    the frame. ``strides``: what `reserve` returned."""
+    """Emits into the entry, after the bounds of a task that `moves`: moves the box whose begins and extents are at
+    ``box`` in the frame. ``strides``: the result of `reserve`."""
     fn = entry.fn
     entry.open(task.body)
     for p, (_, begin, _) in zip(task.indices, task.box(), strict=True):

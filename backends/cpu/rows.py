@@ -11,18 +11,18 @@ from quadrants_lab.backends.cpu.lanes import loop_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32
 
-Row = Callable[[CpuBody, N.Offload, str, str, str], None]  # emits a run of the last index, then goes to a label
+Row = Callable[[CpuBody, N.Offload, str, str, str], None]  # emits a run of the last index, then a jump to a label
 
 
 def saturated_product(fn: Function, a: str, b: str) -> str:
-    """The product of two i64 that are not negative, or the greatest i64: a loop that would end after centuries must not
-    wrap to one that runs nothing."""
+    """The product of two i64 that are not negative, or the greatest i64: a loop that would take centuries must not wrap
+    around to a loop that runs nothing."""
     return fn.call("i64", "llvm.smul.fix.sat.i64", ("i64", a), ("i64", b), ("i32", "0"))
 
 
 def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done: str) -> None:
-    """The innermost parallel loop, over a range of i64 that is never empty. With lanes a trip is a group of iterations
-    that run side by side; in the last one only as many lanes take part as there are iterations left."""
+    """The innermost parallel loop, over a range of i64 that is never empty. With lanes, a trip runs a group of
+    iterations side by side; in the last trip, only as many lanes take part as iterations are left."""
     fn, t, signed = body.fn, ty(p.type).text, p.type.kind == "i"
     if body.width > 1:
         with fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(block)) as at:
@@ -36,7 +36,7 @@ def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, 
 
 
 def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
-    """The iterations of a group, from the one with the last index ``at`` on, and before ``end``."""
+    """The iterations of a group: from last index ``at`` on, as far as they lie before ``end``."""
     fn, outer = body.fn, body.offsets
     body.offsets = dict(outer)
     left = fn.let(f"sub i64 {end}, {at}")
@@ -52,11 +52,11 @@ def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
 def aggregated(
     wide: CpuBody, pause: int, body: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
-    """As `iterations`, of a task that does nothing but add to a place from data, be it to several arrays. The place is
-    often the same for many iterations: a hot cell, or data in order. Additions to one element, one after the other,
-    take the time of as many round trips to the cache. So ``wide`` first looks at a group of iterations. If the place is
-    the same in all of them, their sums are added at once. Otherwise ``body`` runs them one by one, and so the next
-    groups, ``pause`` iterations in all."""
+    """Like `iterations`, for a task that only adds, maybe to several arrays, at a place from data. Many iterations
+    often have the same place: a hot cell, or data in order. Additions to one element, one after the other, each wait
+    for a round trip to the cache. So ``wide`` first looks at a group of iterations. If all have the same place, their
+    sums are added at once. Otherwise ``body`` runs them one by one, and so the next groups, ``pause`` iterations in
+    all."""
     fn = body.fn
     for p in task.indices[:-1]:
         wide.define(p.id, p.type, body.values[p.id])
@@ -80,9 +80,10 @@ def aggregated(
 def adaptive(
     narrow: CpuBody, wide: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
-    """As `iterations`, of a task whose trips are data. A group in lanes waits for its longest iteration. So each group
-    runs in lanes, by ``wide``, or one iteration after the other, by ``narrow``, as `ir.traits.Scheduled.wait` says for
-    the trips that its iterations are about to make. The choice depends on the data alone."""
+    """Like `iterations`, for a task whose trips depend on data. A group in lanes waits for its longest iteration. So
+    each group runs either in lanes, by ``wide``, or one iteration after the other, by ``narrow``.
+    `ir.traits.Scheduled.wait` decides from the trips that the group's iterations will make, so the choice depends only
+    on the data."""
     found = loop_of(task)
     assert found is not None
     (block, loop), p, fn = found, task.indices[0], wide.fn
@@ -113,8 +114,8 @@ def adaptive(
 
 
 def rows(body: CpuBody, task: N.Offload, begin: str, end: str, row_of: Row) -> None:
-    """Runs the iterations ``begin`` to ``end`` of the box in row-major order, and leaves to the label "leave".
-    Only the first iteration's indices take divisions."""
+    """Runs the iterations ``begin`` to ``end`` of the box in row-major order, then jumps to the label "leave". Only the
+    first iteration's indices need divisions."""
     fn, k = body.fn, len(task.indices)
     words = [body.bounds_at + 2 * n * L.WORD for n in range(k)]
     begins = [body.word(at) for at in words]

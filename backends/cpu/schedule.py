@@ -21,19 +21,19 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
 from quadrants_lab.ir.walk import find, map_blocks, of_kind, rewrite_in, walk
 
-CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
+CHUNK_CYCLES = 20000  # work that is worth a separate chunk
 BLOCK = 8192  # iterations of a block whose rows run as several loops, and so in vectors
-SHORT = 200  # the most statements, once lowered, of a task with a function for plain and one for atomic sums
-OF_STACK = 10  # statements that a push or a pop becomes, about
-FISSION_WORK = 2  # how many times the work of the body the loops may take into which fission splits it
-COPIED = ("f32", "f64", "i32", "u32", "i64", "u64")  # dtypes that the runtime adds copies of
+SHORT = 200  # a task with more lowered statements does not get two functions, one for plain and one for atomic sums
+OF_STACK = 10  # a push or a pop becomes about so many statements
+FISSION_WORK = 2  # after fission, the loops together may do so many times the work of the body
+COPIED = ("f32", "f64", "i32", "u32", "i64", "u64")  # the runtime adds up copies of these dtypes
 
 
 @dataclass(frozen=True, slots=True)
 class CpuSchedule(Parametrised):
     """Decides what the CPU does with each task, and writes it on the task. Sums into neighbours' elements become
-    private, because colours keep them apart. ``width``: the values of 32 bits in a vector of the processor, 0 where
-    it cannot gather and mask. ``reproducible``: all kernels that compute a value get the same bits."""
+    private, because colours keep them apart. ``width``: how many 32-bit values a vector of the processor holds, 0 if it
+    cannot gather and mask. ``reproducible``: all kernels that compute a value get the same bits."""
 
     width: int = 0
     reproducible: bool = False
@@ -80,8 +80,8 @@ class CpuSchedule(Parametrised):
     def _lanes(
         self, kernel: N.Kernel, task: N.Offload, reduced: Collection[str], copied: Collection[str]
     ) -> tuple[int, str]:
-        """In how many lanes the task runs, and the reason. `qd.loop_config` has the last word where lanes can be."""
-        # elementary functions round otherwise in lanes, which another kernel's task may not have
+        """In how many lanes the task runs, and the reason. If lanes are possible, `qd.loop_config` decides."""
+        # elementary functions round differently in lanes, and a task of another kernel may have no lanes
         alike = self.reproducible and any(map(choose.is_math, walk(task.body)))
         if not task.lanes:
             if task.fission or alike:
@@ -100,8 +100,8 @@ class CpuSchedule(Parametrised):
 
 
 def brief(kernel: N.Kernel) -> bool:
-    """Whether a launch is known to take a few microseconds at most. Such a launch keeps the GIL, and its compile time
-    would be regained only after some ten thousand launches, so LLVM's passes over loops do not run."""
+    """Whether a launch is known to take a few microseconds at most. Such a launch keeps the GIL. LLVM's passes over
+    loops do not run for it, since their time would pay only after some ten thousand launches."""
     total = 0
     for task in kernel.tasks:
         (cycles, exact), iterations = estimate(task.body), fixed_total(task)
@@ -115,9 +115,11 @@ def brief(kernel: N.Kernel) -> bool:
 
 
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
-    """The task with its sums into neighbours' elements private, and the colours and steps for that, with the reason."""
+    """The task with private sums into neighbours' elements, with the colours and steps that this needs, and the
+    reason."""
     reaches = [s.distance for s in find(task.body, N.Atomic) if s.distance >= 0]
-    disjoint = bool(reaches) and max(reaches) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
+    # no other iteration adds to the elements of this one
+    disjoint = bool(reaches) and max(reaches) == 0 and len(task.indices) == 1
     alone = task.colours == 1 and not disjoint
 
     def private(s: N.Stmt) -> N.Stmt:
@@ -138,8 +140,8 @@ def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
 
 
 def _fission(body: N.Block) -> int:
-    """Into how many loops over a row the body is split. 0 where LLVM cannot vectorise the body, or the loops would
-    compute too much again."""
+    """Into how many loops over a row the body is split. 0 if LLVM cannot vectorise the body, or if the loops would
+    repeat too much of its work."""
     if any("@math" in PRIMS[s.prim].llvm for s in find(body, N.Op)):
         return 0
     found = parts(body)
@@ -154,8 +156,8 @@ def parts(body: N.Block) -> tuple[N.Block, ...]:
 
 
 def _slice(block: N.Block, number: int, live: set[int]) -> N.Block:
-    """The atomics with this number of fission, and for 0 the stores, with what they need. ``live``: ids that are read
-    behind the block."""
+    """The atomics with this number of fission, or for 0 the stores, with the statements that they need. ``live``: ids
+    that are read after the block."""
     out: list[N.Stmt] = []
     for s in reversed(block):
         if isinstance(s, N.If):
@@ -172,7 +174,7 @@ def _slice(block: N.Block, number: int, live: set[int]) -> N.Block:
 
 
 def _sums(task: N.Offload, lanes: int, grain: int, exact: bool) -> str:
-    """See `ir.traits.Scheduled`. One thread runs a task that is not worth waking another."""
+    """See `ir.traits.Scheduled`. A task that is not worth waking another thread runs on one thread."""
     size = sum(OF_STACK if isinstance(s, N.StackUse) else 1 for s in walk(task.body))
     if lanes or size > SHORT:
         return ""
@@ -190,9 +192,9 @@ def _vectorisable(task: N.Offload) -> bool:
 
 
 def _ends_llvm(task: N.Offload) -> bool:
-    """Whether an innermost loop takes the least or greatest of f16, of several floats, or of one beside elementary
-    functions. LLVM's two models of costs disagree on the first and the last, and its vectoriser asks with one
-    comparison whether any of the second is NaN. Its assertions on these end the process."""
+    """Whether an innermost loop contains one of three kinds of minimum or maximum: of f16, of several floats, or of one
+    float beside elementary functions. LLVM's vectoriser has assertions that fail for them and end the process: its two
+    cost models disagree on the first and third kind, and for the second one comparison tests all floats for NaN."""
     bodies = [s.blocks() for s in find(task.body, N.Loop)]
     for blocks in bodies if task.lanes else [(task.body,), *bodies]:
         inside = [s for block in blocks for s in walk(block)]
@@ -205,5 +207,5 @@ def _ends_llvm(task: N.Offload) -> bool:
 
 
 def _extremes(inside: Iterable[N.Stmt]) -> list[DType]:
-    """The dtypes of which the statements take the least or the greatest."""
+    """The dtypes of the minima and maxima among the statements."""
     return [s.type for s in of_kind(inside, N.Value) if (s.prim or s.atomic) in N.MINMAX]

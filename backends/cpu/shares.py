@@ -1,29 +1,31 @@
 """Sums and products of parallel iterations into one element, with the same bits in each run and for any number of
 threads.
 
-A sum of floats depends on the order of its terms, and which thread runs which iterations is chance. So a task's
-iterations are cut into shares, by their number alone. Each share has a partial result of its own, an f64. When the task
-has run these are combined in order, rounded once, and go into the element. Reductions that do not depend on the order
-(integers, minima, maxima) go into the element share by share.
+A sum of floats depends on the order of its terms, and it is chance which thread runs which iterations. So a task's
+iterations are cut into shares, by their number alone. Each share has its own partial result, an f64. After the task,
+the partial results are combined in order, rounded once, and added to the element. Reductions that do not depend on the
+order (integers, minima, maxima) go into the element share by share.
 
 Sums at places from data have no such order: see `copies`.
 """
 
 from collections.abc import Mapping
 
-from quadrants_lab.backends._llvm import atomics
 from quadrants_lab.backends._llvm.body import Partial
 from quadrants_lab.backends._llvm.text import Function, constant, ty, variable_type
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f32, f64
 
 MOST = 128  # the most shares of a task
-GRAINS = 4  # the fewest chunks of a share: combining the lanes of a vector takes time
+GRAINS = 4  # the fewest chunks of a share, since combining the lanes of a vector takes time
 _NARROWER = {f64: (), f32: (f32,), f16: (f32, f16)}  # not every system can convert an f64 to f16 in one step
+
+_modify = lazily("backends._llvm.atomics", "modify")  # most tasks reduce nothing
 
 Ordered = Mapping[str, str]  # buffers that a task reduces into in order -> add or mul
 
@@ -50,8 +52,8 @@ class Shares:
     at: str
 
     def begin(self, total: str, least: int, apart: str = "1") -> str:
-        """Before the task, which is ``total`` pieces of work: returns how many pieces are a share, an i64; "0" where
-        there are no shares. ``apart``: iterations of the chunk function from one piece to the next."""
+        """Call this before the task, which is ``total`` pieces of work. Returns how many pieces make a share, an i64;
+        "0" if there are no shares. ``apart``: the iterations of the chunk function from one piece to the next."""
         if not self.found:
             return "0"
         fn = self.entry.fn
@@ -64,7 +66,7 @@ class Shares:
         return unit
 
     def end(self, total: str, unit: str) -> None:
-        """Behind the task: combines the shares."""
+        """Combines the shares; call this after the task."""
         fn = self.entry.fn
         for n, (name, op) in enumerate(self.found.items()):
             function = "qd_sum_of_shares" if op == "add" else "qd_product_of_shares"
@@ -74,7 +76,7 @@ class Shares:
             for narrow in _NARROWER[t]:
                 value, wide = fn.let(f"fptrunc {ty(wide).text} {value} to {ty(narrow).text}"), narrow
             self.entry.reach(name, 0)
-            atomics.modify(self.entry, op, t, self.entry.pointer(name), value)
+            _modify(self.entry, op, t, self.entry.pointer(name), value)
 
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
         """Where the shares of a reduction are, and how many there are."""
@@ -87,7 +89,7 @@ class Shares:
 
 
 def open(b: CpuBody, task: N.Offload) -> None:
-    """In the entry block: makes variables for what this call reduces."""
+    """Emits into the entry block: variables for the reductions of this call."""
     for name, op in task.shares:
         t = b.kernel.buffers[name].dtype
         ptr = b.fn.alloca(variable_type(t, b.width))
@@ -96,14 +98,14 @@ def open(b: CpuBody, task: N.Offload) -> None:
 
 
 def close(b: CpuBody, task: N.Offload) -> None:
-    """At the end of the function: adds the partial results to their share or buffer."""
+    """Emits at the end of the function: adds the partial results to their share or buffer."""
     fn, in_order = b.fn, list(ordered(b.kernel, task))
     if in_order:
         share = fn.let(f"udiv i64 %begin, {b.word(L.SHARE)}")
         at = fn.let(f"getelementptr inbounds double, ptr {b.word(L.SHARES_AT, 'ptr')}, i64 {share}")
     for name, p in b.partials.items():
         if name not in in_order:
-            atomics.modify(b, p.op, p.dtype, b.pointer(name), _result(b, p))
+            _modify(b, p.op, p.dtype, b.pointer(name), _result(b, p))
             continue
         place = fn.let(f"getelementptr inbounds double, ptr {at}, i64 {in_order.index(name) * MOST}")
         old = fn.let(f"load double, ptr {place}")
@@ -112,7 +114,7 @@ def close(b: CpuBody, task: N.Offload) -> None:
 
 
 def _result(b: CpuBody, p: Partial) -> str:
-    """What all lanes reduced together."""
+    """The combined result of all lanes."""
     return b.combined(p.op, p.dtype, b.fn.read(p.dtype, p.ptr, lanes=b.width))
 
 

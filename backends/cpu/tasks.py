@@ -30,7 +30,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
 PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
-PAUSE = 16  # groups of iterations that run one by one where sums went to several elements, see `rows.aggregated`
+PAUSE = 16  # if sums went to several elements: how many groups of iterations run one by one, see `rows.aggregated`
 BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
@@ -38,8 +38,8 @@ STOP_STATUS = Status.ASSERT | Status.CANCELLED
 def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: str) -> Module:
     """The module of a `lowered` kernel; its one external function is ``entry(ptr frame)``.
 
-    The entry only starts tasks: with ``optnone`` LLVM spends no time on it. Nothing in the module throws: ``nounwind``
-    spares tables for unwinding.
+    The entry only starts tasks: with ``optnone`` LLVM spends no time on it. Nothing in the module throws, so
+    ``nounwind`` saves the tables for unwinding.
     """
     mod, tasks = Module(triple, data_layout), kernel.tasks
     fn = mod.function(jit.ENTRY_NAME, f"define void @{jit.ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
@@ -67,8 +67,8 @@ def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: 
 
 
 class _Maker:
-    """Makes the functions of one module. ``entry``: the entry, in which ``device`` is the address of the device block
-    and ``shares_at`` what `shares.reserve` returned."""
+    """Makes the functions of one module. ``entry``: the entry; in it ``device`` is the address of the device block, and
+    ``shares_at`` the result of `shares.reserve`."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, mod: Module, entry: Function, device: str, shares_at: str
@@ -120,7 +120,7 @@ class _Maker:
             copies.add(entry, reached, helpers)
 
     def _bounds(self, task: N.Offload, number: int) -> tuple[CpuBody, str]:
-        """Runs the bounds block in the entry and leaves begin and extent of each axis in the frame. Returns the body
+        """Runs the bounds block in the entry, which stores begin and extent of each axis in the frame. Returns the body
         of the entry, and how many iterations there are."""
         fn = self.entry
         body = CpuBody(fn, self.unit, parallel=False)
@@ -138,9 +138,9 @@ class _Maker:
         return body, total
 
     def _range(self, task: N.Offload, number: int) -> None:
-        """The chunk function: iterations %begin to %end of the box in row-major order, in lanes groups of these. Each
-        row runs the steps one after the other. Sums at places from data may have a function of their own for each way,
-        see `copies.open`."""
+        """The chunk function. It runs the iterations %begin to %end of the box in row-major order; in lanes, groups of
+        iterations. Each row runs the steps one after the other. Sums at places from data may have a function for each
+        way of adding, see `copies.open`."""
         ways = ("plain", "atomic") if task.sums == "versioned" else (task.sums,)
         steps = parts(task.body) if task.fission else (task.body,)
         for way in ways:
@@ -176,8 +176,8 @@ class _Maker:
         return body
 
     def _open(self, body: CpuBody, task: N.Offload, number: int, way: str) -> tuple[str, str]:
-        """Reads what a chunk function needs from the frame. Returns its first iteration, and the one behind its
-        last."""
+        """Reads what a chunk function needs from the frame. Returns the number of its first iteration, and the number
+        after its last."""
         fn, begin, end = body.fn, "%begin", "%end"
         body.alone = fn.let("icmp slt i64 %worker, 0")
         body.worker = fn.extreme("smax", "%worker", "0")
@@ -202,8 +202,8 @@ class _Maker:
 
 
 def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:
-    """How many iterations run side by side, an i64: as many as there are lanes, unless there are fewer iterations, or
-    the heap has no room for the adstacks of so many. The frame's number is that of the kernel's widest task."""
+    """How many iterations run side by side, an i64: as many as there are lanes, unless there are fewer iterations or
+    the heap lacks room for their adstacks. The number in the frame holds for the kernel's widest task."""
     if not stores_slots(kernel, task.body):
         return str(task.lanes)
     room = fn.extreme("umin", fn.word(L.LANES), str(task.lanes))
@@ -211,8 +211,8 @@ def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:
 
 
 def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
-    """A row, over a range of i64 that is never empty. Several steps take it in pieces, which each of them finds in the
-    cache."""
+    """A row, over a range of i64 that is never empty. Several steps take the row in pieces, so that the cache still
+    holds a piece for the next step."""
     fn, p = body.fn, task.indices[-1]
     if len(steps) == 1:
         iterations(body, p, steps[0], begin, end, done)
@@ -229,7 +229,7 @@ def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str,
 
 
 def _chunk_function(mod: Module, name: str) -> Function:
-    """A function that runs the iterations %begin to %end, one at least, of a task."""
+    """A function that runs the iterations %begin to %end of a task; there is at least one."""
     head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
     return mod.function(name, head)
 
@@ -245,12 +245,12 @@ def _call_parallel(fn: Function, name: str, total: str, grain: int, timed: int, 
 
 def _in_colours(shared: shares.Shares, mod: Module, task: N.Offload, number: int, at: int) -> None:
     """Runs the chunk function of task ``number`` over all iterations of its box, whose bounds are at ``at`` in the
-    frame. ``shared``: what it sums into one element.
+    frame. ``shared``: the buffers with one element that it sums into.
 
     The adjoint of a stencil adds to the elements around its own. Iterations are cut along the first axis into blocks,
-    and the blocks get two colours in turn. A block has at least as many rows as the sums reach, so blocks of one colour
-    touch no common element. Those of one colour run in parallel, then those of the other, and each sum is a plain read,
-    addition and write. The result does not depend on the number of threads.
+    and the blocks get two colours in turn. A block has at least as many rows as the sums extend over, so two blocks of
+    one colour touch no common element. First all blocks of one colour run in parallel, then the blocks of the other;
+    each sum is a plain read, addition and write. The result does not depend on the number of threads.
     """
     fn, axes, rows, grain = shared.entry.fn, len(task.indices), task.colour_rows, task.grain
     for colour in (0, 1):
@@ -269,7 +269,8 @@ def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str
     row = "1"
     for extent in others:
         row = fn.let(f"mul i64 {row}, {extent}")
-    first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")  # no rows without iterations
+    # empty rows: the box has no iterations
+    first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")
     row = fn.extreme("umax", row, "1")
     high = fn.extreme("umax", fn.divided_up(str(grain), row), str(rows))
     blocks = fn.divided_up(first, high)
@@ -293,18 +294,18 @@ def _colour(mod: Module, name: str, number: int, axes: int, at: int, rows: int, 
 
 
 def lowered(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
-    """The kernel with its schedule, of which `module` takes the schedule and the statements."""
+    """The kernel with its schedule and lowered statements, for `module`."""
     return lower(kernel, lowering(options), options)
 
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
-    """The passes from a kernel to what the emitters have spellings for, on this processor."""
+    """The passes after which the emitter has a spelling for every statement, on this processor."""
     return devices.cpu(CpuSchedule(jit.vector_bytes() // 4, options.reproducible), lower_lanes, options)
 
 
 def lanes_at_once(task: N.Offload) -> int:
-    """How many iterations of a task a worker may have side by side: no more than there are, rounded up to a power of
-    two."""
+    """How many iterations of a task a worker may run side by side: at most as many as there are, rounded up to a power
+    of two."""
     total = fixed_total(task)
     return task.lanes if total is None else min(task.lanes, 1 << (max(total, 1) - 1).bit_length())
 

@@ -1,4 +1,4 @@
-"""Which loops LLVM's loop vectoriser may take, and which of them lie so well in memory that no lanes are needed."""
+"""Which loops LLVM's loop vectoriser may take, and which of them access memory so well that no lanes are needed."""
 
 from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.cost import large
@@ -7,7 +7,8 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import find, uses, walk
 
 _NOT_IN_VECTORS = (N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse)
-_SUMS = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max"}  # primitive -> what LLVM sums up by
+# primitive -> the kind of LLVM's reduction
+_SUMS = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
 def vectorisable(block: N.Block, in_loop: bool) -> bool:
@@ -29,7 +30,7 @@ def vectorisable(block: N.Block, in_loop: bool) -> bool:
 
 def in_rows(loop: N.For) -> bool:
     """Whether LLVM's vectoriser takes the loop as it is: in each access, successive trips use neighbouring elements or
-    the same element, and all that the loop carries are sums, products, minima or maxima."""
+    the same element, and the loop carries only sums, products, minima or maxima."""
     if any(find(loop.body, N.Loop)) or not vectorisable(loop.body, True):
         return False
     used = uses(loop.body)
@@ -41,8 +42,8 @@ def in_rows(loop: N.For) -> bool:
 
 
 def _made(block: N.Block, carried: int, end: int) -> list[str]:
-    """What the block, and the arms of its branches, make ``end`` of what the loop carries, for each of its uses: a sum
-    of that name, "" where it stays as it is, "?" where it is anything else."""
+    """How the block, or each arm of its branches, makes ``end`` from the carried value, for each of its uses: the name
+    of a reduction, "" if the value is unchanged, "?" for anything else."""
     if end == carried:
         return [""]
     made = next((s for s in block if any(d == end for d, _ in s.defs())), None)
@@ -55,8 +56,8 @@ def _made(block: N.Block, carried: int, end: int) -> list[str]:
 
 
 def gathers(block: N.Block, index: int, divergent: set[int]) -> bool:
-    """Whether an access goes to elements that do not lie in a row from one value of the index to the next.
-    ``divergent``: what differs between these."""
+    """Whether an access goes to elements that do not lie in a row for successive values of the index. ``divergent``:
+    the ids whose values differ between these."""
     up = counting(block, index, divergent)
     for s in find(block, N.Access):
         if s.index:

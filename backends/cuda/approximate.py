@@ -1,13 +1,13 @@
 """Sine and cosine of f32 by the GPU's own function unit, for `fast_math`.
 
-The unit is at its best in -pi .. pi, where it is off by 2**-21 at most; beyond, its error grows with the argument. So
-what is given to it is r, x less a multiple of 2 pi: two fused operations, of which the first is exact. From 2**22 turns
-on there is no such multiple to be had: what comes out is between -1 and 1 and tells nothing. The unit rounds sines to
-multiples of about 2**-22, so the sine of a small x is x.
+The unit is most accurate in -pi .. pi, where its error is at most 2**-21; beyond, its error grows with the argument. So
+it gets r, which is x less a multiple of 2 pi, by two fused operations; the first of them is exact. From 2**22 turns on
+f32 cannot represent such a multiple: the result lies between -1 and 1 and means nothing. The unit rounds sines to
+multiples of about 2**-22, so for a small x the sine is x itself.
 
-The unit takes an eighth of a warp at a time. Where a block has several of these to compute, the reductions would keep
-it waiting, so they are skipped, all together, where no argument needs one: r is the same then. Loops whose arguments
-never need one have none (`lower.near_sines`).
+The unit takes an eighth of a warp at a time. If a block has several sines to compute, the reductions would keep the
+unit waiting. So they are all skipped together if no argument needs one: then r is x. Loops whose arguments never need
+a reduction have none (`lower.near_sines`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from quadrants_lab.ir.types import f32
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
-LARGE = 2.0**22 * 2 * float(PI)  # arguments from here on are beyond what is reduced
-FEW = 4  # reductions of fewer arguments than that are not skipped
-WINDOW = 128  # further sines of a block are looked for within so many statements
-_TWO = 1 << 30  # the bit that a float has from 2 on
+LARGE = 2.0**22 * 2 * float(PI)  # arguments from here on are not reduced
+FEW = 4  # reductions of fewer arguments are not skipped
+WINDOW = 128  # in so many statements, further sines of a block are looked for
+_TWO = 1 << 30  # the bit that is set in floats from 2 on
 
 _REDUCED = """\
 define internal float @qd.reduced.f32(float %x) alwaysinline #1 {{
@@ -42,7 +42,7 @@ define internal float @qd.reduced.f32(float %x) alwaysinline #1 {{
   %r = call float @llvm.fma.f32(float %turns, float {turn1}, float %r1)
   ret float %r
 }}"""
-# sines of what is small are that
+# the sine of a small argument is the argument
 _TEXTS = {
     "sin": """\
 define internal float @qd.unit.sin.f32(float %r, float %x) alwaysinline #1 {{
@@ -81,7 +81,7 @@ def _approx(name: str, r: str) -> str:
 
 
 def unit(name: str) -> Callable[[Ctx], str]:
-    """The primitive of arguments in -pi .. pi."""
+    """The primitive for arguments in -pi .. pi."""
     return lambda c: c.fn.let(_approx(name, c.args[0]))
 
 
@@ -90,13 +90,13 @@ def _reduced(fn: Function, x: str) -> str:
 
 
 def _unit(fn: Function, name: str, r: str, x: str) -> str:
-    """Of x, which is r less turns. That x is small is known before r is, and r may be small where the sine, close to 0,
-    needs no more digits than the unit has."""
+    """The function of x from r, which is x minus whole turns. The test for small arguments looks at x, not r: near a
+    multiple of pi the unit is accurate enough."""
     return fn.call("float", f"qd.unit.{name}.f32", ("float", r), ("float", x))
 
 
 def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
-    """The primitive on f32 with fast math; ``otherwise`` else."""
+    """The primitive on f32 with fast math; ``otherwise`` in all other cases."""
 
     def sequence(c: Ctx) -> str:
         if not c.fast or c.t.dtype is not f32:
@@ -111,8 +111,8 @@ def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
 
 
 def in_company(body: SimtBody, stmt: N.Stmt) -> bool:
-    """Emits a sine or cosine whose argument is reduced together with others of its block: now, where it is the first of
-    them. False, and nothing emitted, for any other statement."""
+    """Emits a sine or cosine whose argument is reduced together with others of its block. The reduction is emitted now
+    if the statement is the first of them. For any other statement, returns False and emits nothing."""
     if not (body.fast and _is_one(stmt)):
         return False
     x = body.values[stmt.operands()[0]]
@@ -131,7 +131,7 @@ def _is_one(stmt: N.Stmt) -> bool:
 
 
 def _ready(body: SimtBody, first: N.Stmt) -> list[str]:
-    """The arguments of ``first`` and of those that follow it in its block, as far as they are known and not reduced."""
+    """The arguments of ``first`` and of later sines in its block, if they are known and not reduced yet."""
     start = next((n for n, s in enumerate(body.inside) if s is first), len(body.inside))
     later: set[int] = set()
     found: dict[str, None] = {}
@@ -143,7 +143,7 @@ def _ready(body: SimtBody, first: N.Stmt) -> list[str]:
 
 
 def _reduce(body: SimtBody, ready: list[str]) -> None:
-    """Arguments to what the unit takes. Those within -2 .. 2 are that already: none of the floats has one bit."""
+    """Reduces arguments for the unit. Arguments within -2 .. 2 need no reduction: they lack the bit `_TWO`."""
     fn = body.fn
     all_bits = ""
     for x in ready:

@@ -3,7 +3,7 @@
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-# With this oversubscription most iterations have a thread of their own. Kernels can set flags in pinned host memory.
+# With this oversubscription most iterations have a separate thread. Kernels can set flags in pinned host memory.
 SHAPE = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
 DEFAULT_CHIP = 90
 

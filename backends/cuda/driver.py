@@ -1,7 +1,7 @@
 """NVIDIA's driver through ctypes, graphs of launches that start by one call, and a session's device. `current` gives
 the driver of a device. Tests `register` a stand-in where there is no device.
 
-Background threads do what the first kernel of a process would otherwise wait for: they import LLVM, load NVIDIA's
+Background threads do work that the first kernel of a process would otherwise wait for: they import LLVM, load NVIDIA's
 compiler, make a code generator, and extract the math library's functions.
 """
 
@@ -27,15 +27,15 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-# the threads per multiprocessor that suffice for most of the speed where adstacks take more than LARGE_HEAP bytes
+# if adstacks need more than LARGE_HEAP bytes, so many threads per multiprocessor give most of the speed
 FEW = 640
 LARGE_HEAP = 64 << 20
 
 _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
-_DEFAULT_STREAM = 1  # libraries denote it by 1 or 0; 2 is the default stream of a thread
+_DEFAULT_STREAM = 1  # libraries write 1 or 0 for it; 2 is the default stream of a thread
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
-_RELAXED = 2  # a capture mode that permits allocations meanwhile
+_RELAXED = 2  # a capture mode that permits allocations during the capture
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _SECOND = ("DeviceTotalMem", "MemGetInfo", "MemAlloc", "MemFree", "MemcpyHtoDAsync", "MemcpyDtoHAsync",
@@ -104,12 +104,12 @@ class Driver(simt.Driver):
     # --- other libraries ----------------------------------------------------------------------------------------
 
     def home(self, address: int) -> int:
-        """The number of the device that has this memory, -1 where none does."""
+        """The number of the device that has this memory, or -1."""
         n = C.c_int()
         return -1 if self.cuPointerGetAttribute(C.byref(n), _DEVICE_OF_POINTER, address) else n.value
 
     def wait_stream(self, stream: int) -> None:
-        """Makes our stream wait for another one, unless that is the default stream, for which it waits anyway."""
+        """Makes our stream wait for another stream. For the default stream, it waits anyway."""
         if stream > _DEFAULT_STREAM:
             self._order(stream, self.stream)
 
@@ -119,7 +119,7 @@ class Driver(simt.Driver):
             self._order(self.stream, stream)
 
     def _order(self, first: Any, then: Any) -> None:
-        """Makes a stream wait for all that is in another one now."""
+        """Makes the stream ``then`` wait for all work that is in the stream ``first`` now."""
         self.check(self.EventRecord(self._event, first), "marking a stream")
         self.check(self.cuStreamWaitEvent(then, self._event, 0), "waiting for a stream")
 
@@ -136,7 +136,7 @@ class Driver(simt.Driver):
         return ptx_of(kernel, options, chip_for(self.capability)).encode()
 
     def load(self, code: bytes, what: str) -> Any:
-        """A module; the error of code that does not build has the assembler's message."""
+        """A module. If the code does not build, the error has the assembler's message."""
         module = _p()
         log = C.create_string_buffer(8192)
         names = (C.c_int * 2)(_JIT_ERRORS, _JIT_ERROR_BYTES)
@@ -153,8 +153,8 @@ class Driver(simt.Driver):
 
 
 class Graph:
-    """A graph of all that ``run`` puts into the driver's stream, which capturing does not execute. ``launch()`` starts
-    it, from any thread, after all earlier launches."""
+    """A graph of all that ``run`` puts into the driver's stream; capturing does not execute it. ``launch()`` starts the
+    graph, from any thread, after all earlier launches."""
 
     def __init__(self, driver: Driver, run: Callable[[], None]) -> None:
         self._driver, self._run = driver, run
@@ -183,7 +183,7 @@ class Graph:
         return graph
 
     def update(self) -> None:
-        """Replaces the arguments in the graph by those of now; ``run`` must launch the same programs as before."""
+        """Replaces the arguments in the graph by the current ones; ``run`` must launch the same programs as before."""
         graph, node, why = self._captured(), _p(), C.c_int()
         try:
             self._check(self._driver.cuGraphExecUpdate(self._exec, graph, C.byref(node), C.byref(why)))
@@ -210,12 +210,12 @@ current, register, stand_in = _driver.current, _driver.register, _driver.stand_i
 
 
 def shown() -> int:
-    """The chip whose code is shown: that of the device, or the default one."""
+    """The chip whose code is shown: the device's chip, or the default."""
     return DEFAULT_CHIP if probe() else chip_for(current().capability)
 
 
 def probe() -> str:
-    """Why kernels cannot run here, "" where they can."""
+    """Why kernels cannot run here; "" if they can."""
     try:
         _library()
     except OSError:
@@ -255,7 +255,7 @@ class Device(SimtDevice):
         return int(self.driver.stream.value)
 
     def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> CudaMemory:
-        """Wraps C-contiguous memory of another library. Raises ValueError where it is not on this device."""
+        """Wraps C-contiguous memory of another library. Raises ValueError if the memory is not on this device."""
         self.driver.enter()
         if prod(shape):
             home = self.driver.home(address)
@@ -294,7 +294,8 @@ def begin_imports() -> None:
 
 @cache
 def warm_up(driver: Any) -> None:
-    """Starts the rest, once for each driver. Errors are ignored, because they recur where the result is needed."""
+    """Starts the work that needs a device, once for each driver. Errors are ignored here: they recur where the result
+    is needed."""
     for work in (_load_compiler, _make_generator):
         forks.start(work, driver, name="warm-up")
 

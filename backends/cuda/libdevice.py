@@ -31,7 +31,7 @@ target triple = "{triple}"
 
 
 def function(name: str, machine: Machine) -> str:
-    """The LLVM IR of one function and of those that it calls, optimised for the target machine.
+    """The LLVM IR of one function and of the functions that it calls, optimised for the target machine.
 
     Raises QuadrantsRuntimeError where there is no library, or no such function in it.
     """
@@ -51,7 +51,7 @@ def _function(name: str, machine: Machine) -> str:
 
 
 def prepare(machine: Machine) -> None:
-    """Extracts the functions that primitives can call, where the cache does not have them yet."""
+    """Extracts the functions that primitives can call, if the cache does not have them yet."""
     with _lock:
         _common(machine)
 
@@ -74,7 +74,7 @@ def _whole() -> bytes:
 
 
 def _cut(part: Module, names: Collection[str], machine: Machine) -> Module:
-    """Reduces the library to these functions and those that they call."""
+    """Reduces the library to these functions and the functions that they call."""
     part.set_system(machine.triple, machine.layout)
     missing = set(names)
     for fn in part.functions():

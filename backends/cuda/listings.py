@@ -65,8 +65,8 @@ def has_assembler() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a program uses: registers of a thread; bytes of a thread's local memory, and of those the spilled ones;
-    bytes of a group's shared memory."""
+    """What a program uses: registers of a thread; bytes of a thread's local memory, and how many of them are spilled
+    registers; bytes of a group's shared memory."""
 
     name: str
     registers: int
@@ -99,7 +99,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 def assembled(text: str, chip: int, lines: bool = False) -> Assembled:
     """Assembles PTX by ptxas.
 
-    Raises QuadrantsRuntimeError where there is no ptxas, or with its message where it refuses the PTX.
+    Raises QuadrantsRuntimeError if there is no ptxas, or with its message if it refuses the PTX.
     """
     ptxas = toolkit.tool("ptxas")
     if not ptxas:

@@ -26,8 +26,8 @@ _lock = forks.lock()
 
 @cache
 def _compute_halves_in_f32() -> None:
-    """Makes LLVM compute f16 in f32. Flushing f32 denormals would otherwise flush those of f16 too, which have to be
-    kept; rounded results are the same. The option holds for the process and can be set once."""
+    """Makes LLVM compute f16 in f32. The flag that flushes f32 denormals would otherwise flush denormals of f16 too,
+    which must be kept; rounded results are the same. The option holds for the process and can be set once."""
     llvm.SetCommandLine(b"", b"-nvptx-no-f16-math")
 
 
@@ -45,7 +45,7 @@ def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
     return shape.lowering(options, LowerMath())
 
 
-# match.all.sync needs the whole warp: where a part of it is active, the answer is no
+# match.all.sync needs the whole warp: if only a part of it is active, the answer is no
 _MEET = """\
 define internal i1 @qd.meet(i64 %number) alwaysinline convergent nounwind {
   %all = call i32 asm sideeffect "{ .reg .pred whole, same; .reg .b32 mask; setp.ne.u32 same, 0, 0; \
@@ -62,7 +62,7 @@ class Nvptx(Target):
     warp = 32
     shape = SHAPE
     global_space = 1
-    block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions use some of the rest
+    block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions need some of the rest
     triple = TRIPLE
 
     def __init__(self, chip: int) -> None:
@@ -101,7 +101,8 @@ class Nvptx(Target):
         return fn.call("i1", "qd.meet", ("i64", number))
 
     def barrier(self, fn: Function, threads: int) -> None:
-        """The threads of a single warp wait for each other in fewer cycles than those of a group."""
+        """Emits a barrier. The threads of a single warp wait for each other in fewer cycles than the threads of a
+        group."""
         if threads <= self.warp:
             fn.call("void", "llvm.nvvm.bar.warp.sync", ("i32", "-1"))
         else:
@@ -139,7 +140,7 @@ OWN |= {f"unit_{prim}": approximate.unit(prim) for prim in ("sin", "cos")}
 
 # --- LLVM -------------------------------------------------------------------------------------------------------
 
-# NVIDIA's assembler optimises again, so few passes suffice; they make the code short, which shortens both compilations
+# NVIDIA's assembler optimises again, so few passes suffice; shorter code makes both compilations faster
 PASSES = ("SROA", "SimplifyCFG", "InstCombine", "SimplifyCFG", "LoopRotate", "SimplifyCFG")
 
 

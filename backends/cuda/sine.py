@@ -1,9 +1,9 @@
 """Sine and cosine of f32, in shorter code than the library's.
 
-x is brought to r in -pi/2 .. pi/2 by a multiple k of pi (of pi/2 for the cosine, k odd), in three steps by fused
-operations, of which the first is exact; then sin r is an odd polynomial, whose sign is that of (-1)**k. Large arguments
-go to one function for both, out of line, after Payne and Hanek (1983): x / pi is a product of integers, of which only
-the bits that matter are taken. Within 2 units in the last place; 2.5 for large arguments.
+A multiple k of pi (of pi/2 for the cosine, k odd) brings x to r in -pi/2 .. pi/2, in three fused operations; the first
+is exact. Then sin r is an odd polynomial with the sign of (-1)**k. Large arguments go to one function for both, out of
+line, after Payne and Hanek (1983): x / pi is a product of integers, of which only the bits that matter are computed.
+The error is within 2 units in the last place; 2.5 for large arguments.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import constant, ty
 from quadrants_lab.ir.types import f32
 
-LARGE = 65536.0  # arguments from here on go the long way
+LARGE = 65536.0  # larger arguments go to the function out of line
 GLOBAL = 1  # the address space of device memory
 PI = Fraction(  # to 300 bits
     "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679"
@@ -54,7 +54,7 @@ _ODD = """\
   %p3 = call float @llvm.fma.f32(float %z, float %p2, float {c0})
   %cube = fmul float %z, %r
   %y = call float @llvm.fma.f32(float %cube, float %p3, float %r)"""
-# sin(size + shift pi / 2**63): the 96 bits of 1 / pi from that of weight one half turn on, times the significand
+# sin(size + shift pi / 2**63): the 96 bits of 1 / pi from the bit with weight one half turn on, times the significand
 _FAR = """\
 @qd.inverse.pi = internal unnamed_addr addrspace({space}) constant [7 x i32] [{words}], align 4
 define internal float @qd.sine.far(float %size, i64 %shift) noinline nounwind willreturn memory(read) {denormals} {{
@@ -105,7 +105,7 @@ define internal float @qd.sine.far(float %size, i64 %shift) noinline nounwind wi
   %result = select i1 %finite, float %y, float 0x7FF8000000000000
   ret float %result
 }}"""
-# the nearest integer to x / pi; or half a turn beside it
+# the nearest integer to x / pi; for the cosine, half a turn beside it
 _TURNS = {
     "sin": """\
   %rounded = call float @llvm.fma.f32(float %x, float {inverse}, float {round})
@@ -116,14 +116,14 @@ _TURNS = {
   %whole = fsub float %rounded, {round}
   %half_turns = fadd float %whole, {half}""",
 }
-# what is left to do with the sine of the size
+# from the sine of the size to the result
 _SIGNED = """\
   %negative = call float @llvm.copysign.f32(float 1.0, float %x)
   %signed = fmul float %far, %negative
   ret float %signed"""
 _EVEN = "  ret float %far"
 DENORMALS = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
-_FIRST = 143  # the biased exponent of `LARGE`, of which the bits of 1 / pi begin after 8 zeros
+_FIRST = 143  # the biased exponent of `LARGE`; for it the bits of 1 / pi begin after 8 zeros
 _INTRINSICS = {"fma": 3, "fabs": 1, "copysign": 2}
 
 
@@ -155,7 +155,7 @@ def text(name: str) -> str:
 
 
 def far_text(space: int) -> str:
-    """LLVM's text of what both call for large arguments; ``space``: the address space of constants."""
+    """LLVM's text of the function for large arguments; ``space``: the address space of constants."""
     spelled = _spelled()
     bits = int(2 ** (7 * 32 - 8) / PI)
     words = ", ".join(f"i32 {bits >> (32 * n) & 0xFFFFFFFF}" for n in reversed(range(7)))

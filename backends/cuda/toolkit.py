@@ -1,5 +1,5 @@
-"""Finds NVIDIA's math library, assembler and disassembler. None of them is needed to import this package; a sentence
-says what is missing."""
+"""Finds NVIDIA's math library, assembler and disassembler. This package can be imported without them; a sentence says
+what is missing."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ _PACKAGES = ("nvidia", "triton", "cupy", "numba_cuda", "torch", "jaxlib")  # pac
 
 
 def _toolkits() -> Iterator[Path]:
-    """Candidates for the root of a CUDA toolkit, first those that environment variables name."""
+    """Candidates for the root of a CUDA toolkit; those that environment variables name come first."""
     for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
         if os.environ.get(name):
             yield Path(os.environ[name])
@@ -44,7 +44,7 @@ def libdevice() -> Path | None:
 
 
 def missing_libdevice() -> str:
-    """What to do where the math library is missing, "" where it is there."""
+    """What to do if the math library is missing, "" if it is there."""
     if libdevice() is not None:
         return ""
     return (
@@ -55,7 +55,7 @@ def missing_libdevice() -> str:
 
 @cache
 def tool(name: str) -> str:
-    """The path of one of the toolkit's programs (ptxas, nvdisasm), "" where it is not found."""
+    """The path of one of the toolkit's programs (ptxas, nvdisasm), or ""."""
     for root in _toolkits():
         path = root / "bin" / name
         if path.exists():

@@ -1,5 +1,5 @@
-"""Warp-aggregated atomics: where all threads of a warp change the same element, they combine their values first, and
-one of them changes the element once. Otherwise each thread does.
+"""Warp-aggregated atomics: if all threads of a warp change the same element, they combine their values first, and one
+of them changes the element once. Otherwise each thread changes its own element.
 
     atomic add @y[%i], %v    becomes    %total, %one = if group_same %i {
                                           yield group_reduce add %v, is this the first thread
@@ -7,8 +7,8 @@ one of them changes the element once. Otherwise each thread does.
                                         if %one { atomic add @y[%i], %total }
 
 This pays where many threads change one element: a hot cell, or, in a gradient, the element that the loops of all
-threads read in the same trip. Atomics of a block whose indices differ by constants alone, such as those of a particle
-that goes to the nine cells around it, share the comparison.
+threads read in the same trip. Atomics of a block whose indices differ only by constants share the comparison, for
+instance when a particle adds to the nine cells around it.
 """
 
 from dataclasses import replace
@@ -23,8 +23,8 @@ from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import of_kind, rewrite, types_of, uses
 
 _WARP = 32  # threads of a warp on most devices
-_MOST = 8  # comparisons of indices from data in a block: if more are needed, they cost more than they save
-_MOST_LONG = 32  # atomics of a block that share these: each makes the code longer
+_MOST = 8  # the most comparisons of indices from data in a block: more of them cost more than they save
+_MOST_LONG = 32  # the most atomics of a block that share a comparison: each makes the code longer
 
 
 _Key = tuple[int, N.Ids]  # the number of a block, and the values that threads compare in it
@@ -34,8 +34,8 @@ _Key = tuple[int, N.Ids]  # the number of a block, and the values that threads c
 class AggregateAtomics(Parametrised):
     """Aggregates the atomic operations that are worth it: many threads run them, their old value is unused, and their
     index comes from data or is the same for all threads (an index made of the thread's number differs within a warp).
-    ``types``, ``ops``: the dtypes and operations that threads of a warp can combine. ``bits``: the most bits of a value
-    that they can compare. ``warp``: how many threads a warp has; 0 where only the device knows."""
+    ``types``, ``ops``: the dtypes and operations that threads of a warp can combine. ``bits``: the widest value that
+    they can compare. ``warp``: how many threads a warp has; 0 if only the device knows."""
 
     types: tuple[DType, ...] = ()
     ops: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class AggregateAtomics(Parametrised):
         return replace(kernel, body=rewrite(kernel.body, one), next_id=b.next_id)
 
     def _aggregate(self, b: Builder, s: N.Atomic, key: _Key, known: dict[_Key, int]) -> None:
-        """Emits the operation. ``known``: what the comparisons found that earlier statements of the block made."""
+        """Emits the operation. ``known``: the results of comparisons that earlier statements of the block made."""
         b.span, b.adjoint_of = s.span, s.adjoint_of
         total, one = b.param(s.type), b.param(u1)
         if key not in known:
@@ -72,7 +72,7 @@ class AggregateAtomics(Parametrised):
         b.span, b.adjoint_of = None, N.NO_ID
 
     def _same(self, b: Builder, index: N.Ids) -> int:
-        """Whether all threads of the warp are here, with equal indices."""
+        """Whether all threads of the warp are active here, with equal indices."""
         parts = [X(b, i) for i in index or (b.const(0, u32),)]
         if any(x.type.bits > self.bits for x in parts):
             parts = [part.cast(u32) for x in parts for part in ((x, x.lshr(32)) if x.type.bits > self.bits else (x,))]
@@ -86,7 +86,7 @@ class AggregateAtomics(Parametrised):
 
 
 class _Search:
-    """Finds the atomic operations that are worth aggregating, by id, and what threads compare for each."""
+    """Finds the atomic operations that are worth aggregating, and what threads compare for each, by its id."""
 
     def __init__(self, how: AggregateAtomics, kernel: N.Kernel) -> None:
         self.how = how
@@ -123,7 +123,7 @@ class _Search:
         return not own and not any("thread" in self._sources(i) for i in s.index)
 
     def _moved(self, v: int) -> int:
-        """The value from which the value differs by a constant."""
+        """The value that differs from this value only by a constant."""
         d = self.ranges.defs.get(v)
         while d is not None and d.prim in ("add", "sub"):
             first, second = d.operands()
@@ -157,7 +157,8 @@ class _Search:
         return () if d is None or d.loads or self._is_row(d) else d.operands()
 
     def _is_row(self, d: N.Stmt) -> bool:
-        """Whether it is the row of a box of iterations with long rows, which neighbouring threads have in common."""
+        """Whether the value is the row of a box of iterations with long rows, which neighbouring threads have in
+        common."""
         if d.prim != "quot":
             return False
         size = self.ranges.range(d.operands()[1])

@@ -1,4 +1,4 @@
-"""What is known behind an assert, on devices where one that fails ends the task."""
+"""What is known after an assert, on devices where a failed assert ends the task."""
 
 from dataclasses import replace
 from functools import partial
@@ -8,23 +8,23 @@ from quadrants_lab.ir.walk import end_of, map_blocks, same_or, substitute
 
 
 def trust_asserts(kernel: N.Kernel) -> N.Kernel:
-    """Behind an assert its condition holds. So a load needs no other index in case that its own is out of bounds, and a
-    store no branch: `passes.check_bounds` makes them for devices where an iteration goes on. With the asserts alone
-    between them, accesses are what they are in a kernel without checks, for schedules and for LLVM."""
+    """After an assert its condition holds. So a load needs no replacement for an index that is out of bounds, and a
+    store needs no branch; `passes.check_bounds` makes both for devices where the iteration continues. Except for the
+    asserts, accesses are then as in a kernel without checks, for schedules and for LLVM."""
     asserts = _Asserts()
     body = asserts.block(kernel.body, frozenset())
     return kernel if body is kernel.body else replace(kernel, body=substitute(body, asserts.same))
 
 
 class _Asserts:
-    """``same``: id of a value that went -> the one that is read instead. ``both``: id of a conjunction -> its parts."""
+    """``same``: id of a removed value -> the value to read instead. ``both``: id of a conjunction -> its parts."""
 
     def __init__(self) -> None:
         self.same: dict[int, int] = {}
         self.both: dict[int, tuple[int, ...]] = {}
 
     def block(self, block: N.Block, holds: frozenset[int]) -> N.Block:
-        """The block, where conditions hold."""
+        """Rewrites the block; the conditions ``holds`` hold where it begins."""
         out: list[N.Stmt] = []
         for s in block:
             if isinstance(s, N.Op) and s.prim == "and":
@@ -44,7 +44,7 @@ class _Asserts:
         return same_or(block, out)
 
     def parts(self, condition: int) -> frozenset[int]:
-        """All that holds where a condition does."""
+        """All conditions that hold if this condition holds."""
         return frozenset({condition}).union(*map(self.parts, self.both.get(condition, ())))
 
     def read(self, id: int, value: int) -> None:

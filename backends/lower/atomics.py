@@ -6,7 +6,7 @@
                                                again = now != seen; seen = now
                                              }
 
-A word has 32 bits, or 64 where the element has 64. Retries are unbounded. Buffers begin at a word. `LowerOffsets` runs
+A word has 32 bits, or 64 if the element has 64. Retries are unbounded. Buffers begin at a word. `LowerOffsets` must run
 before.
 """
 
@@ -28,7 +28,7 @@ INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
 
 @dataclass(frozen=True, slots=True)
 class LowerAtomics(Parametrised):
-    """Guarantees that the device has all atomics that are left. Those that are private, or in a serial task, become a
+    """Guarantees that the device has all atomics that are left. Atomics that are private, or in a serial task, become a
     load, an operation and a store. ``native``: pairs of a dtype and the operations that the device has. ``alone``: one
     thread runs the kernel."""
 
@@ -65,8 +65,7 @@ class LowerAtomics(Parametrised):
 
 
 def _slot(b: Builder, table: N.Buffer, word: int) -> int:
-    """Gives a slot to a stretch that was seen to have none, where one thread runs the kernel; returns the slot's
-    number."""
+    """Gives a slot to a stretch that has none, if one thread runs the kernel; returns the slot's number."""
     taken = b.const(0, b.types[word])
     before = X(b, b.load(table, (taken,)))
     b.store(table, (taken,), (before + 1).id)
@@ -75,14 +74,14 @@ def _slot(b: Builder, table: N.Buffer, word: int) -> int:
 
 
 def _plain(b: Builder, s: N.Atomic, read: bool) -> None:
-    """A load, an operation and a store. The atomic's id goes to the old value where that is ``read``, else to the
-    store."""
+    """A load, an operation and a store. The load of the old value gets the atomic's id if that value is ``read``,
+    otherwise the store gets it."""
     old = b.add(N.Load(s.id if read else b.fresh(), s.type, s.buffer, s.index, name=s.name))
     b.add(N.Store(b.fresh() if read else s.id, s.buffer, s.index, _new(b, s, old)))
 
 
 def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> int:
-    """A loop that changes the element. Returns the old value where that is ``read``."""
+    """A loop that changes the element. Returns the old value if it is ``read``."""
     buffer = buffers[s.buffer]
     word = u64 if s.type.bits == 64 else u32
     name = f"{s.buffer}.words"
@@ -114,8 +113,8 @@ def _new(b: Builder, s: N.Atomic, old: int) -> int:
 
 
 def _place(b: Builder, buffer: N.Buffer, index: N.Ids) -> tuple[X, Callable[[X], X], Callable[[X, X], X]]:
-    """The number of the word that holds an element, a function from the word to the element, and one from the new
-    element and the old word to the new word."""
+    """The number of the word that holds an element, a function from the word to the element, and a function from the
+    new element and the old word to the new word."""
     t, nbytes = buffer.dtype, buffer.dtype.nbytes
     bits, at = UNSIGNED[8 * nbytes], X(b, index[0] if index else b.const(0, i32))
     shift: X | None = None

@@ -4,15 +4,15 @@
 
     offload range_for block_dim 64 .. do (block, w) { for t in w..n step 64 { A }  barrier .. }
 
-and, where a group has as many threads as the block,
+and, if a group has as many threads as the block,
 
     offload range_for block_dim 64 .. do (block, w) { if w < n { A[t := w] }  barrier .. }
 
-The pass `split_blocks` has made these loops. Statements between them are computed by each thread of the group. The
-threads wait for each other behind each loop that accesses what the task writes, and behind each load between loops. An
-array in which each thread has an element, or a row, that no other thread accesses becomes the thread's own if all
-indices of the row are constants once loops are unrolled: then it is a few registers. So a value that a thread needs in
-several phases costs nothing on a device, and a tile (`frontend.values.tile`) lies in registers.
+The pass `split_blocks` has made these loops. Each thread of the group computes the statements between them. The threads
+wait for each other after each loop that accesses what the task writes, and after each load between loops. An array may
+have an element, or a row, for each thread that no other thread accesses. It becomes the thread's own if all indices of
+the row are constants once loops are unrolled: then it is a few registers. So a value that a thread needs in several
+phases costs nothing on a device, and a tile (`frontend.values.tile`) lies in registers.
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ MOST_UNROLLED = 12_000, 100_000  # statements of loops over a thread's own rows:
 
 @dataclass(frozen=True, slots=True)
 class LowerBlocks(Parametrised):
-    """Guarantees that a task over blocks in which nothing but the loops over threads has an effect is one of groups of
-    threads. Several threads then run an iteration, so none of its atomics is private. ``group``: most threads of a
-    group, a power of two; 0 on devices where they cannot wait for each other: the pass does nothing then. ``least``:
-    the fewest, a power of two; 0: as many as most."""
+    """Turns a task over blocks, in which only the loops over threads have effects, into a task of groups of threads.
+    Several threads then run an iteration, so none of its atomics is private. ``group``: the most threads of a group, a
+    power of two; 0 on devices whose threads cannot wait for each other: then the pass does nothing. ``least``: the
+    fewest threads, a power of two; 0: as many as most."""
 
     group: int = 0
     least: int = 0
@@ -63,8 +63,8 @@ class LowerBlocks(Parametrised):
             own = {name: x for name, x in own.items() if x.name not in moving}
 
     def threads(self, task: N.Offload, ranges: Ranges) -> int:
-        """The threads of a group: as many as the block has, rounded up to a power of two, if that is known and they are
-        not too many."""
+        """The threads of a group: as many as the block has, rounded up to a power of two, within ``least`` and
+        ``group``; if their number is not known, ``group``."""
         ends = [ranges.range(loop.end) for loop in _loops(task)]
         size = max((self.group if end is None else end[1] for end in ends), default=self.group)
         return min(self.group, max(self.least or self.group, 1 << (size - 1).bit_length()))
@@ -76,10 +76,10 @@ def _loops(task: N.Offload) -> list[N.For]:
 
 
 def _fits(task: N.Offload) -> bool:
-    """Whether groups may run the task: all effects are in loops over threads that carry no values, no thread can leave
-    such a loop early, and none depends on how many random numbers another has drawn."""
+    """Whether groups may run the task. All effects must be in loops over threads that carry no values; no thread can
+    leave such a loop early; and no thread depends on how many random numbers another thread has drawn."""
     alone = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
-    one = task.kind == "range_for" and len(task.indices) == 1  # as `split_blocks` makes them
+    one = task.kind == "range_for" and len(task.indices) == 1  # the form that `split_blocks` makes
     loops = _loops(task) if one else []
     inside = {id(s) for loop in loops for s in walk(loop.body)}
     return bool(loops) and not any(loop.carried for loop in loops) and all(
@@ -88,8 +88,8 @@ def _fits(task: N.Offload) -> bool:
 
 
 class _Shared:
-    """A task whose blocks groups of ``group`` threads run. ``own``: for the names of arrays that may become each
-    thread's own, what they become."""
+    """A task whose blocks run on groups of ``group`` threads. ``own``: by the name of an array that may become each
+    thread's own, the buffer that it becomes."""
 
     def __init__(self, b: Builder, kernel: N.Kernel, task: N.Offload, group: int, ranges: Ranges) -> None:
         self.b, self.kernel, self.of, self.group = b, kernel, task, group
@@ -107,9 +107,9 @@ class _Shared:
     # --- arrays of which each thread has a part -----------------------------------------------------------------
 
     def rows(self) -> dict[str, tuple[int, ...]]:
-        """The arrays with a part for each block that this task alone accesses, with the shape of a thread's part."""
+        """The arrays with a part for each block that only this task accesses, with the shape of a thread's part."""
         others = {s.buffer for t in self.kernel.tasks if t is not self.of for s in find(t.body, N.Access)}
-        others |= {x.grad for x in self.kernel.buffers.values()}  # which must be 0 before a block begins
+        others |= {x.grad for x in self.kernel.buffers.values()}  # gradients must be 0 before a block begins
         used = sorted({s.buffer for s in find(self.of.body, N.Access)} - others)
         arrays = (self.kernel.buffers[name] for name in used)
         return {
@@ -118,7 +118,7 @@ class _Shared:
         }  # fmt: skip
 
     def is_own(self, name: str) -> bool:
-        """Whether every access to the array is one of a thread of the loop around it to its own part."""
+        """Whether in each access to the array a thread, of the loop around the access, accesses its own part."""
         block, mine = self.of.indices[0].id, 0
         for loop in _loops(self.of):
             for s in find(loop.body, N.Access):
@@ -141,7 +141,8 @@ class _Shared:
         written = {s.buffer for s in find(task.body, N.Write)} - set(own)
 
         def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-            if isinstance(s, N.Load) and s.buffer in written:  # all threads read it before the first one changes it
+            # all threads must read it before the first one changes it
+            if isinstance(s, N.Load) and s.buffer in written:
                 return [s, N.Barrier(b.fresh(), span=s.span)]
             if not isinstance(s, N.For) or not s.threads:
                 return s
@@ -152,13 +153,13 @@ class _Shared:
         return replace(task, bounds=tuple(bounds), indices=(*task.indices, self.place), body=body, block_dim=self.group)
 
     def shared(self, loop: N.For, own: Mapping[str, N.Buffer], waits: bool) -> None:
-        """The threads of the group share the loop and, if it ``waits``, wait for each other behind it."""
+        """Lets the threads of the group share the loop and, if it ``waits``, wait for each other after it."""
         b = self.b
         b.span = loop.span
         body = rewrite(loop.body, lambda s: self.accessed(s, own))
         if loop.id in self.direct:
             self.by_one(loop, substitute(body, {loop.index.id: self.place.id}))
-        else:  # a loop with a step compares unsigned numbers, but in a block that is not full it may end before 0
+        else:  # a loop with a step compares unsigned numbers, but in a partly filled block it may end below 0
             first, step = b.op("add", loop.begin, self.place.id), b.const(self.group, i32)
             end = b.op("max", loop.end, b.const(0, i32))
             b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))
@@ -166,7 +167,7 @@ class _Shared:
             b.add(N.Barrier(b.fresh()))
 
     def by_one(self, loop: N.For, body: N.Block) -> None:
-        """Each thread of the group runs the iteration of its number, if there is one."""
+        """Each thread of the group runs the iteration with its number, if there is one."""
         b, tests = self.b, []
         if self.known.get(loop.begin) != 0:
             tests.append(b.op("ge", self.place.id, loop.begin))
@@ -179,7 +180,7 @@ class _Shared:
         b.add(N.If(b.fresh(), cond, body, b.nothing(), (), span=loop.span))
 
     def accessed(self, s: N.Stmt, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:
-        """The statement as a thread of the group runs it."""
+        """The statement in the form that a thread of the group runs."""
         if s.atomic:
             return met(s)
         if not isinstance(s, N.Access) or s.buffer not in own:
@@ -194,8 +195,8 @@ class _Shared:
 
 
 def _indexing(kernel: N.Kernel) -> set[int]:
-    """The ids of the loops whose index is part of an index of a thread's own array, or of the bounds of such a loop."""
-    loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it is made of
+    """The ids of the loops whose index occurs in an index of a thread's own array, or in the bounds of such a loop."""
+    loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it depends on
     wanted: set[int] = set()
     for s in walk(kernel.body):
         if isinstance(s, N.For) and not (s.reverse or s.checkpoint or s.step != N.NO_ID):
@@ -209,12 +210,12 @@ def _indexing(kernel: N.Kernel) -> set[int]:
 
 
 def _moving(kernel: N.Kernel) -> set[str]:
-    """The names of the threads' own arrays with an index that is no constant: no registers can hold them."""
+    """The names of the threads' own arrays with an index that is not constant: registers cannot hold them."""
     constants = {s.id for s in find(kernel.body, N.Const)}
     own = {name for name, x in kernel.buffers.items() if x.kind == "private"}
     return {s.buffer for s in find(kernel.body, N.Access) if s.buffer in own and s.index[0] not in constants}
 
 
 def met(s: N.Stmt) -> N.Stmt:
-    """An atomic whose element only this iteration changed, but several threads run the iteration now."""
+    """An atomic that was private to its iteration, for an iteration that several threads run."""
     return replace(s, private=False, distance=-1, fission=0) if isinstance(s, N.Atomic) else s

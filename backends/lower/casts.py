@@ -1,4 +1,4 @@
-"""Lowers conversions, and primitives that one formula computes."""
+"""Lowers conversions, and primitives that a single formula computes."""
 
 import math
 import operator
@@ -36,9 +36,9 @@ def _saturated(s: Site, a: X) -> X:
 
 @dataclass(frozen=True, slots=True)
 class LowerCasts(Parametrised):
-    """Guarantees that casts convert between different numeric dtypes, and to f16 only from f32. Unless the device's
-    conversions of floats to integers saturate (``saturates``), those are fptoint of a value that is in range, made by
-    calls of a function with ``calls``. ``short``: the device converts integers of 8 and 16 bits to floats."""
+    """Guarantees that casts convert between different numeric dtypes, and to f16 only from f32. If the device's
+    conversions of floats to integers do not saturate (``saturates``), they become fptoint of a value in range; with
+    ``calls``, through calls of a function. ``short``: the device converts integers of 8 and 16 bits to floats."""
 
     saturates: bool = False
     calls: bool = False
@@ -69,7 +69,8 @@ class LowerCasts(Parametrised):
 
 def _near_root(s: Site, a: X) -> X:
     """The correctly rounded square root of an f32 on a device whose sqrt may be off by one unit in the last place. The
-    result is the sqrt y or one of its neighbours, whichever is nearest; x - y*y is exact by Dekker's product (1971)."""
+    result is the device's root y or one of its neighbours, whichever is nearest; x - y*y is exact by Dekker's product
+    (1971)."""
     small, large, one = a < 2.0**-90, a > 2.0**90, a.like(1.0)
     x = a * small.select(a.like(2.0**48), large.select(a.like(2.0**-48), one))
     y = x.sqrt()
@@ -91,7 +92,7 @@ def _sqrt(s: Site, a: X) -> X | None:
 
 
 def _rsqrt(s: Site, a: X) -> X:
-    """1 / sqrt; of an f16 in f32, so that it is rounded once."""
+    """1 / sqrt. For an f16 it is computed in f32, so that it is rounded once."""
     wide = a.cast(f32) if s.t is f16 else a
     root = wide.like(1.0) / wide.sqrt()
     return root.cast(f16) if s.t is f16 else root
@@ -105,12 +106,12 @@ def _round(s: Site, a: X) -> X:
 
 
 def _chosen(s: Site, a: X, b: X, first: X) -> X:
-    """The first operand where ``first`` says so, or where the second one is NaN."""
+    """The first operand if ``first`` holds, or if the second operand is NaN."""
     return (first | (b != b) if s.t.is_float else first).select(a, b)
 
 
 def _to_short(s: Site, a: X) -> X | None:
-    """A float as an integer of 8 or 16 bits, where conversions to an i32 saturate."""
+    """A float as an integer of 8 or 16 bits, if conversions to an i32 saturate."""
     short = s.t.is_float and s.out.is_int and s.out.bits < 32
     return a.cast(i32).clamp(*s.out.limits).cast(s.out) if short else None
 
@@ -151,7 +152,8 @@ _TINY = 2.0**-126  # the least normal f32
 
 
 def _least(s: Site, id: int, depth: int = 8) -> float:
-    """A lower bound of an f32: 0 for a square or an absolute value, the constant of a sum with one; else -inf."""
+    """A lower bound of an f32: 0 for a square or an absolute value; for a sum with a constant, the constant; else
+    -inf."""
     d = s.ranges.defs.get(id)
     if isinstance(d, Const):
         return float(d.value)
@@ -163,8 +165,8 @@ def _least(s: Site, id: int, depth: int = 8) -> float:
 
 
 def _one_over_root(s: Site, a: X) -> X:
-    """1 / sqrt with the right values at 0 and infinity. With approximate functions on x86 LLVM computes it by a step of
-    Newton's method from an estimate, which gives NaN there."""
+    """1 / sqrt with the right values at 0 and infinity. With approximate functions on x86, LLVM computes 1 / sqrt by a
+    step of Newton's method from an estimate, which gives NaN there."""
     value = a.like(1.0) / a.sqrt()
     infinite = a == float("inf")
     if _least(s, a.id) >= _TINY:
@@ -174,7 +176,7 @@ def _one_over_root(s: Site, a: X) -> X:
 
 
 def _estimated_div(s: Site, a: X, b: X) -> X | None:
-    """Replaces division by a square root, also where the root is a factor of a product, as LLVM does."""
+    """Replaces division by a square root, even if the root is a factor of a product, as LLVM does."""
     if s.t is not f32:
         return None
     roots, others = [], []
@@ -200,15 +202,15 @@ def _estimated_div(s: Site, a: X, b: X) -> X | None:
 # rules of a device, by the name that `LowerFormulas` has for them
 OWN: dict[str, Mapping[str, Rule]] = {
     "": {},
-    "estimated": {"rsqrt": _rsqrt, "div": _estimated_div},  # where LLVM uses x86's estimates of 1 / sqrt
+    "estimated": {"rsqrt": _rsqrt, "div": _estimated_div},  # if LLVM uses x86's estimates of 1 / sqrt
     "near": {"rsqrt": _near_rsqrt, "div": _near_div},  # for devices that have an rsqrt of f32
 }
 
 
 @dataclass(frozen=True, slots=True)
 class LowerFormulas(Parametrised):
-    """Guarantees that formulas have replaced the primitives ``prims``, keys of `FORMULAS`. ``own``: the device's rules,
-    a key of `OWN`, which take precedence."""
+    """Guarantees that formulas have replaced the primitives ``prims``, keys of `FORMULAS`. ``own``: names the device's
+    rules in `OWN`, which take precedence."""
 
     prims: tuple[str, ...] = ()
     own: str = ""

@@ -2,9 +2,9 @@
 
     load @x[%i, %j]    becomes    slot = load @x.table[1 + stretch]; load @x.cells[begin + slot * size + place]
 
-A load needs no test, because a stretch without a slot has the number of one that holds zeros. Every atomic and every
-store, but that of a constant 0, gives the stretch a slot first. All that is not taken yet is zero. A loop over elements
-of one stretch gives it a slot once, in front of the loop.
+A load needs no test, because a stretch without a slot has the number of a slot that holds zeros. Every atomic, and
+every store except of a constant 0, gives the stretch a slot first. Slots that are not taken are zero. A loop over
+elements of one stretch gives it a slot once, before the loop.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,9 @@ Claimed = dict[tuple[str, tuple[Digit, ...]], int]  # a buffer and the number of
 
 @dataclass(frozen=True, slots=True)
 class LowerCells(Parametrised):
-    """Guarantees that memory with a table is not accessed by indices any more, and without ``pages`` no memory in an
-    order of cells. ``pages``: the device knows the orders of memory in pages; ``wide``: its addresses have 64 bits."""
+    """Guarantees that no access to memory with a table has indices any more; without ``pages``, nor has any access to
+    memory in an order of cells. ``pages``: the device knows the orders of memory in pages; ``wide``: its addresses have
+    64 bits."""
 
     pages: bool = False
     wide: bool = False
@@ -55,7 +56,8 @@ class LowerCells(Parametrised):
 
 
 class _Task:
-    """Lowers the accesses of a task to the buffers ``found``. ``made`` gets the views of them that are used."""
+    """Lowers the accesses of a task to the buffers ``found``. ``made`` receives the views of these buffers that are
+    used."""
 
     def __init__(
         self, b: Builder, kernel: N.Kernel, ranges: Ranges, found: set[str], made: dict[str, N.Buffer], wide: bool,
@@ -74,8 +76,8 @@ class _Task:
         return map_blocks(self.task, lambda block: self.block(block, {}, False))
 
     def copying(self, to: N.Buffer, of: N.Buffer) -> N.Offload:
-        """The task where it copies all elements: it copies the words of the table and of the slots that are taken, as a
-        row, because launch frames have room for as many axes as there were."""
+        """The lowered task if it copies all elements: it copies the words of the table and of the taken slots as a row,
+        because launch frames have room only for the original number of axes."""
         b, slots, each = self.b, slots_of(of), of.dtype.nbytes
         b.span, b.adjoint_of = self.task.span, N.NO_ID
         assert slots is not None
@@ -99,7 +101,7 @@ class _Task:
         return replace(self.task, bounds=tuple(bounds), indices=indices, body=tuple(body), lanes=0)
 
     def block(self, block: N.Block, claimed: Claimed, active: bool) -> N.Block:
-        """``claimed``: slots that are known where the block begins; ``active``: it runs for an active cell."""
+        """``claimed``: slots that are known where the block begins; ``active``: the block runs for an active cell."""
         claimed = dict(claimed)
         with self.b.block() as out:
             for s in block:
@@ -119,8 +121,8 @@ class _Task:
         return self.block(block, claimed, active)
 
     def claim_before(self, loop: N.For, claimed: Claimed, active: bool) -> None:
-        """Gives slots to the stretches that are the same in all iterations of a loop, and which it surely writes to;
-        in an active cell also to those that it may write to, because their memory is that of what is active."""
+        """Before a loop, gives slots to the stretches that are the same in all its iterations and that the loop surely
+        writes to; in an active cell also to those that it may write to, because active cells have memory anyway."""
         if not self.runs(loop):
             return
         inside = types_of((loop,)).keys()
@@ -134,7 +136,7 @@ class _Task:
         return self.trips.get(loop.begin, 0) < self.trips.get(loop.end, 0) and loop.begin in self.trips
 
     def sure(self, block: N.Block) -> Iterator[N.Write]:
-        """The writes of the block that each run of it does."""
+        """The writes that each run of the block makes."""
         for s in block:
             if isinstance(s, N.Write):
                 yield s
@@ -163,7 +165,7 @@ class _Task:
         return self.made.setdefault(name, N.Buffer(name, "words", type, 1, None, of=buffer.name))
 
     def slot(self, s: N.Access, stretch: tuple[Digit, ...], claimed: Claimed) -> X:
-        """The number of the slot of a stretch that the access is to."""
+        """The number of the slot of the stretch that is accessed."""
         known = claimed.get((s.buffer, stretch))
         if known is not None:
             return X(self.b, known)
@@ -173,7 +175,7 @@ class _Task:
         return slot
 
     def tested(self, s: N.Access) -> bool:
-        """Whether the access gives a slot only if the value has a bit that is set: a copy of memory has zeros, too."""
+        """Whether the access gives a slot only if the value has a set bit: a copy of memory contains zeros, too."""
         return s.stores and self.buffers[s.buffer].kind == "scratch"
 
     def word(self, s: N.Access, at: X) -> X:
@@ -195,8 +197,8 @@ class _Task:
         return X(b, result.id)
 
     def digits(self, s: N.Access) -> tuple[tuple[Digit, ...], tuple[Digit, ...]]:
-        """The digits of the number of the element's stretch, and of the place in it; no digits of a stretch, and all of
-        the element, where no level begins with the stretches."""
+        """The digits of the number of the element's stretch, and of the place in the stretch. If no level begins with
+        the stretches, the stretch has no digits and the element has all."""
         order, slots = levels_of(self.buffers[s.buffer].order), slots_of(self.buffers[s.buffer])
         outer, inner, left = [*order], list[tuple[int, int]](), slots.size if slots else 0
         while left > 1 and outer:
@@ -212,7 +214,7 @@ class _Task:
         return (), tuple(places(order, s.index, self.known))
 
     def number(self, digits: Sequence[Digit]) -> X:
-        """The number that these digits make."""
+        """The number with these digits."""
         t = i32 if prod(n for n, _, _, _ in digits) <= i32.limits[1] else i64
         at: X | None = None
         for n, i, by, modulo in digits:
@@ -224,8 +226,8 @@ class _Task:
 
 
 def copied(kernel: N.Kernel, task: N.Offload) -> tuple[N.Buffer, N.Buffer] | None:
-    """Where the task copies all elements of one memory in an order of cells to those of another one in the same order:
-    the other one, and the first."""
+    """(target, source) if the task copies all elements of one memory in an order of cells to another memory in the same
+    order."""
     if len(task.body) != 3:
         return None
     load, store, _ = task.body
@@ -249,9 +251,9 @@ def _modulo(x: X, by: int) -> X:
 # --- digits ---------------------------------------------------------------------------------------------------------
 #
 # The loops of `passes.over_cells` make indices that are sums of a cell's first index and a place in the cell, or
-# quotients of such a sum: an address in an order of cells then needs no division.
+# quotients of such a sum. An address in an order of cells then needs no division.
 
-# the id of an index -> the cell's id, its extent, the place's id, 1; or a value's id, 1, NO_ID, and what divides it
+# the id of an index -> the cell's id, its extent, the place's id, 1; or a value's id, 1, NO_ID, and its divisor
 Splits = dict[int, tuple[int, int, int, int]]
 
 
@@ -274,8 +276,8 @@ def splits(task: N.Offload, ranges: Ranges) -> Splits:
 
 
 def places(order: Order, index: tuple[int, ...], known: Splits) -> Iterator[tuple[int, int, int, int]]:
-    """For each level of the order its extent, and how to compute its digit of the index: the value, by what it is
-    divided, and modulo what (0: it needs no modulo)."""
+    """For each level of the order its extent, and how to compute its digit of the index: the value, its divisor, and
+    the modulus (0: no modulus is needed)."""
     for axis, n, inner, outermost in digits(order):
         i, by, modulo = index[axis], inner, 0 if outermost else n
         while i in known:

@@ -1,7 +1,7 @@
-"""The order of every device's passes, from a kernel to what its emitter has spellings for.
+"""The order of every device's passes, from a kernel to statements that its emitter has spellings for.
 
-A device hands in the passes that are its own: what schedules its tasks, and what needs the layout of its launch frame.
-Passes for GPUs alone are imported when a GPU asks for them.
+A device hands in its own passes: the one that schedules its tasks, and those that need the layout of its launch frame.
+Passes that only GPUs need are imported when a GPU asks for them.
 """
 
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
@@ -11,20 +11,22 @@ from quadrants_lab.backends.lower.cells import LowerCells
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.math import MATH, LowerMath
-from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.nodes import Pass, Random
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.passes import where
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u32, u64
 
 Passes = tuple[Pass, ...]
 
-WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads of LLVM's GPUs exchange
-EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which they combine values
+WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads can exchange on the GPUs that LLVM compiles for
+EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which these threads combine values
+
+lower_random = where(lambda s: isinstance(s, Random), "backends.lower.random", "lower_random")
 
 
 def llvm(math: LowerMath, own: str = "") -> Passes:
-    """For LLVM. ``math``: the elementary functions that the device lacks besides those of f16, which each lacks;
-    ``own``: see `LowerFormulas`."""
+    """For LLVM. ``math``: the elementary functions that the device lacks; each device lacks them for f16. ``own``: see
+    `LowerFormulas`."""
     return (
         math, lower_random, LowerFormulas(("rsqrt", "isnan", "isinf", "custom_jvp"), own=own), LowerDivision(),
         lower_integers, LowerCasts(saturates=True),
@@ -32,7 +34,7 @@ def llvm(math: LowerMath, own: str = "") -> Passes:
 
 
 def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Passes:
-    """For languages like C. ``functions`` and ``formulas``: primitives that the language lacks besides."""
+    """For languages like C. ``functions`` and ``formulas``: further primitives that the language lacks."""
     return (
         lower_random, LowerMath(functions), LowerFormulas(("rsqrt", "custom_jvp", *formulas)),
         LowerDivision(calls=True), lower_integers, lower_counts, lower_orders, LowerCasts(calls=True),
@@ -57,7 +59,7 @@ def c() -> Passes:
 
 
 def first(schedule: Pass, group: int, least: int = 0) -> Passes:
-    """The passes of a GPU that come first, and that the host runs too because they decide how many threads there are.
+    """The passes that come first on a GPU. The host runs them too, because they decide how many threads there are.
     ``group``, ``least``: see `LowerBlocks`."""
     from quadrants_lab.backends.lower.blocks import LowerBlocks
     from quadrants_lab.backends.lower.long_sums import lower_long_sums
@@ -66,8 +68,8 @@ def first(schedule: Pass, group: int, least: int = 0) -> Passes:
 
 
 def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pass, warp: int) -> Passes:
-    """CUDA and AMDGPU. ``local_arrays``: vectors at indices of the run time lie in the thread's memory; ``math``: see
-    `llvm`; ``warp``: the threads that compare the elements which they change, 1 where none do."""
+    """CUDA and AMDGPU. ``local_arrays``: vectors with indices that are known only at run time lie in the thread's
+    memory; ``math``: see `llvm`; ``warp``: how many threads compare the elements that they change, 1 if none do."""
     from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
     from quadrants_lab.backends.lower.near_sines import lower_near_sines
     from quadrants_lab.backends.lower.offsets import LowerOffsets

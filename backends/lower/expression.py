@@ -76,8 +76,8 @@ class Scope:
 
     ``int``: the signed integer of the same width; ``digits``: bits of the significand; ``tiny``, ``most``: least and
     greatest positive normal number; ``split_limit``: the greatest operand for which `product` is exact; ``horner``: how
-    many terms `balanced` leaves to Horner's rule. More than 2 pay where a processor has other values to compute while
-    one operation waits for another.
+    many terms `balanced` leaves to Horner's rule. More than 2 pay if a processor can compute other values while one
+    operation waits for another.
     """
 
     def __init__(self, t: DType, wide: bool, horner: int = 2) -> None:
@@ -101,7 +101,7 @@ class Scope:
         return int(np.asarray(value, self.t.numpy).view(self.int.numpy))
 
     def power_of_two(self, k: X) -> X:
-        """2**k for an integer k for which this is a normal number."""
+        """2**k for an integer k, if the result is a normal number."""
         return (k + (self.emax - 1)).shl(self.digits - 1).bitcast(self.t)
 
     def polynomial(self, x: X, coefficients: Sequence[float]) -> X:
@@ -112,8 +112,8 @@ class Scope:
         return y
 
     def balanced(self, x: X, terms: Sequence[X]) -> X:
-        """The polynomial by Estrin's scheme, in which fewer operations wait for each other than in Horner's. The last
-        ``horner`` terms are left to Horner's rule, which has fewer operations."""
+        """The polynomial by Estrin's scheme, in which fewer operations wait for each other than in Horner's rule. The
+        last ``horner`` terms use Horner's rule, which has fewer operations."""
         while len(terms) > self.horner:
             pairs = [b * x + a for a, b in zip(terms[::2], terms[1::2], strict=False)]
             terms = [*pairs, *terms[len(terms) & ~1 :]]
@@ -163,7 +163,7 @@ class Scope:
         return [X(self.b, r.id) for r in results]
 
     def repeat_all(self, first: list[X], again: Callable[..., X], step: Callable[..., list[X]]) -> list[X]:
-        """A loop: while ``again`` of the values is true, ``step`` makes the next ones."""
+        """A loop: while ``again`` of the values is true, ``step`` makes the next values."""
         b = self.b
         carried = tuple(b.param(x.type) for x in first)
         values = [X(b, p.id) for p in carried]

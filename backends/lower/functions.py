@@ -1,10 +1,10 @@
-"""Elementary functions as IR: what a device's own instructions do not give, or not accurately enough.
+"""Elementary functions as IR, for devices whose own instructions lack them or are not accurate enough.
 
 `function(name, dtype, wide)` is a function that kernels can call. It runs wherever IR runs: on every device, and in the
-interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, f32 and f64: sin, cos
-1; tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin, cos and tan hold for arguments of any
-size; else up to 400 (f32) and 10**6 (f64), and sin and cos are within 3 and 3.5. Denormals count as zero. fmod is
-exact.
+interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, f32 and f64: sin, cos 1;
+tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin, cos and tan hold for arguments of any
+size; otherwise up to 400 (f32) and 10**6 (f64), with errors of sin and cos within 3 and 3.5. Denormals count as zero.
+fmod is exact.
 
 Sources: argument reduction in parts after Cody and Waite (1980) and for large arguments after Payne and Hanek (1983);
 exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
@@ -23,8 +23,8 @@ from quadrants_lab.ir.types import DType, f32, f64, i32, u32, u64
 
 @lru_cache(maxsize=256)
 def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Function:
-    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64. ``unit``: sine or cosine
-    of f32 by that of the device."""
+    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64. ``unit``: the sine or cosine of f32
+    calls the device's own."""
     make, arity = FUNCTIONS[name if t.is_float else f"{name}_int"]
     if unit:
         make = partial(_by_unit, name=name)
@@ -44,7 +44,7 @@ def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Fu
 
 
 INVERSE_PI, INVERSE_LN2 = 1 / pi, 1 / log_(2)
-# constants as sums of floats. pi/2 and ln 2: products of all of these but the last with small integers are exact
+# constants as sums of floats. For pi/2 and ln 2, the product of a small integer and any float but the last is exact.
 HALF_PI = {
     f32: (1.57080078125, -4.454399459064007e-06, -5.564431554416771e-11),
     f64: (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21),
@@ -62,8 +62,8 @@ ARCTAN = {
         (0.6435011087932844, 1.5834785051444286e-17), (0.7853981633974483, 3.061616997868383e-17),
     ),
 }  # fmt: skip
-# the coefficients of a polynomial p for which r + r**3 * p(r**2) is sin r up to pi/2: the one through as many points of
-# the series, close to what errs least
+# The coefficients of a polynomial p with r + r**3 * p(r**2) = sin r up to pi/2. It interpolates as many points of the
+# series as it has coefficients, which is close to the least error.
 HALF_TURN = {
     f32: (-0.16666665965088837, 0.008333242177562945, -0.00019822741233503698, 2.634756501528874e-06),
     f64: (
@@ -71,7 +71,7 @@ HALF_TURN = {
         -2.5052107617016534e-08, 1.6058977313219768e-10, -7.643970307120811e-13, 2.7314447693994157e-15,
     ),
 }  # fmt: skip
-NEAR = {f32: 400.0, f64: 1.0e6}  # where reduction in parts is accurate
+NEAR = {f32: 400.0, f64: 1.0e6}  # up to here, reduction in parts is accurate
 _TERMS_EXP = {f32: 8, f64: 14}
 _TERMS_SIN = {f32: 5, f64: 9}
 _TERMS_LOG = {f32: 5, f64: 11}
@@ -90,7 +90,7 @@ def _exp_parts(s: Scope, x: X, tail: X | None = None) -> tuple[X, X]:
     if tail is not None:
         b = b - tail
     r = a - b
-    error = (a - r) - b  # of the last subtraction
+    error = (a - r) - b  # the rounding error of the last subtraction
     p = s.polynomial(r, [1 / factorial(n) for n in range(2, _TERMS_EXP[s.t])])
     return k.cast(s.int), r + (r * r * p + error)
 
@@ -149,7 +149,7 @@ def log(s: Scope, x: X) -> X:
 
 
 def log1p(s: Scope, x: X) -> X:
-    """log(u) of u = 1 + x, and what rounding u lost (Kahan): close to 0 that is all there is."""
+    """log(u) of u = 1 + x, plus a term for what rounding u lost (Kahan); close to 0 the term is the whole result."""
     u = x + 1.0
     y = log(s, u)
     return ((u > 0.0) & (u < float("inf"))).select(y + (x - (u - 1.0)) / u, y)
@@ -178,7 +178,8 @@ def _log_pair(s: Scope, x: X) -> tuple[X, X]:
 
 
 def pow(s: Scope, a: X, b: X) -> X:
-    """As C has it: 1 for b = 0 or a = 1 whatever the other; NaN for a negative base and no integer exponent."""
+    """As in C: 1 for b = 0 or a = 1 whatever the other operand; NaN for a negative base unless the exponent is an
+    integer. """
     inf, one = s.lit(float("inf")), s.lit(1.0)
     size = a.abs()
     high, low = _log_pair(s, size.max(s.lit(s.tiny)).min(s.lit(s.most)))
@@ -204,9 +205,9 @@ def pow(s: Scope, a: X, b: X) -> X:
 
 
 def _reduce_near(s: Scope, x: X) -> list[X]:
-    """x less the nearest multiple k of pi/2: remainder, its tail, and k modulo 4 at least."""
+    """x minus the nearest multiple k of pi/2: the remainder, its tail, and k (correct modulo 4)."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
-    shifted = x * (2 * INVERSE_PI) + whole  # rounded to an integer, whose low bits it ends with
+    shifted = x * (2 * INVERSE_PI) + whole  # rounded to an integer; its low bits are those of the sum
     k = shifted - whole
     first, second, third = HALF_PI[s.t]
     a = x - k * first
@@ -234,8 +235,8 @@ def _pi(bits: int) -> int:
 
 
 def _reduce_far(s: Scope, x: X) -> list[X]:
-    """The same for any finite x, with as many bits of 2/pi as it takes: the significand times the bits of 2/pi from the
-    one on that x's exponent does not turn into a multiple of 4."""
+    """Like `_reduce_near`, for any finite x, with as many bits of 2/pi as needed. The significand is multiplied by the
+    bits of 2/pi, from the first bit whose product is not a multiple of 4 for x's exponent."""
     width, word = (32, u32) if s.t is f32 else (64, u64)
     bits = x.abs().bitcast(word)
     exponent = bits.lshr(s.digits - 1)
@@ -272,8 +273,8 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
 
 
 def _with_digits(s: Scope, x: X, y: X, at_zero: float) -> X:
-    """``y``, a function of ``x``; or ``at_zero``, the function's value at 0, where ``x`` is finite and so large that
-    neighbouring floats are 0.5 or more apart. There the computed sine or cosine would lie outside -1 .. 1. Processors
+    """``y``, a function of ``x``; or ``at_zero``, the function's value at 0, if ``x`` is finite and so large that
+    neighbouring floats are 0.5 or more apart: there the computed sine or cosine would lie outside -1 .. 1. Processors
     compare ``x`` while they compute ``y``."""
     size = x.abs()
     return ((size >= 2.0 ** (s.digits - 2)) & (size < float("inf"))).select(s.lit(at_zero), y)
@@ -307,8 +308,8 @@ def _quarter(s: Scope, sine: X, cosine: X, k: X) -> X:
 
 
 def _fast_circle(s: Scope, x: X, quarters: int) -> X:
-    """sin(x + quarters * pi/2) within 3.5 units, for 0 or 1 quarters. A sum with 1.5 * 2**23 (f64: 2**52) is rounded to
-    an integer, the number of half turns, whose low bit it ends with."""
+    """sin(x + quarters * pi/2) within 3.5 units, for 0 or 1 quarters. Adding 1.5 * 2**23 (f64: 2**52) rounds to an
+    integer, the number of half turns; the low bits of the sum are its low bits."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
     turns = x * INVERSE_PI
     shifted = (turns + 0.5 if quarters else turns) + whole
@@ -320,17 +321,17 @@ def _fast_circle(s: Scope, x: X, quarters: int) -> X:
     z = r * r
     terms = [s.lit(c) for c in HALF_TURN[s.t]]
     p = s.balanced(z, terms)
-    # the sign of r, which processors find while they compute p: what waits for each other is fewer operations
+    # the sign of r: processors find it while they compute p, so the chain of dependent operations is shorter
     r = (r.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
     return r + r * z * p
 
 
-SMALL = 0.0113  # x - sin x is 2**-22 there
+SMALL = 0.0113  # here x - sin x is 2**-22
 
 
 def _by_unit(s: Scope, x: X, name: str) -> X:
-    """The device's own function of x less a multiple of 2 pi, in -pi .. pi, where NVIDIA's is off by 2**-21 at most. It
-    rounds sines to multiples of about 2**-22, so the sine of a small number is the number."""
+    """The device's own function of x minus a multiple of 2 pi, in -pi .. pi, where the error of NVIDIA's is at most
+    2**-21. The unit rounds sines to multiples of about 2**-22, so the sine of a small number is the number itself."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
     turns = x * (INVERSE_PI / 2) + whole - whole
     r = x
@@ -399,7 +400,7 @@ def acos(s: Scope, x: X) -> X:
 
 
 def raw_mod(s: Scope, a: X, b: X) -> X:
-    """fmod: takes away b times the greatest power of two that fits, which is exact, until less than b is left."""
+    """fmod: subtracts b times the greatest power of two that fits, which is exact, until the rest is less than b."""
     size, d = a.abs(), b.abs()
     good = (size < float("inf")) & (d >= s.tiny)
     start, d = good.select(size, s.lit(0.0)), good.select(d, s.lit(1.0))
@@ -419,7 +420,7 @@ def raw_mod(s: Scope, a: X, b: X) -> X:
 
 
 def pow_int(s: Scope, a: X, b: X) -> X:
-    """By squaring, modulo 2**64; of unsigned integers."""
+    """The power of unsigned integers by squaring, modulo 2**64."""
 
     def step(r: X, x: X, e: X) -> list[X]:
         return [((e & 1) != 0).select(r * x, r), x * x, e.lshr(1)]

@@ -1,7 +1,7 @@
 """Lowers primitives of integers: division and remainder in both ways of rounding, shifts, powers, counts of bits.
 
-A device divides toward zero (``quot``, ``rem``). What it does for a division by zero, for INT_MIN / -1, or for a shift
-by the width or more is undefined. The lowered code gives the results that `ir.prims` defines. """
+A device divides toward zero (``quot``, ``rem``). A division by zero, INT_MIN / -1, and a shift by the width or more are
+undefined on the device. The lowered code gives the results that `ir.prims` defines. """
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ from quadrants_lab.ir.types import i64, u1, u32, u64, unsigned
 
 
 def _unsafe(s: Site, b: X) -> X | None:
-    """Whether the device must not divide by ``b``, because it is 0 or, if signed, -1; None where it never is."""
+    """Whether the device must not divide by ``b``, because it is 0 or, if signed, -1; None if it never is."""
     zero, minus = s.may_be(b, 0), s.t.kind == "i" and s.may_be(b, -1)
     if zero and minus:
         return (b + 1).bitcast(unsigned(s.t)) < 2
@@ -26,7 +26,7 @@ def _unsafe(s: Site, b: X) -> X | None:
 
 
 def _safe(s: Site, b: X) -> X:
-    """The divisor, or 1 where the device must not divide by it."""
+    """The divisor, or 1 if the device must not divide by it."""
     unsafe = _unsafe(s, b)
     return b if unsafe is None else unsafe.select(b.like(1), b)
 
@@ -39,14 +39,14 @@ def _quotient(s: Site, a: X, b: X) -> tuple[X, X]:
 
 
 def _patched(s: Site, a: X, b: X, q: X) -> X:
-    """The quotient, and for divisors 0 and -1 the defined result, which is a * b and wraps."""
+    """The quotient; for divisors 0 and -1, the result that `ir.prims` defines, which is a * b and wraps."""
     unsafe = _unsafe(s, b)
     return q if unsafe is None else unsafe.select(a * b, q)
 
 
 def _off_floor(s: Site, r: X, b: X) -> X:
-    """Whether a remainder toward zero differs from that of floor division: it is not 0 and has not the divisor's
-    sign."""
+    """Whether a remainder toward zero differs from the remainder of floor division: it is not 0, and its sign differs
+    from the divisor's."""
     low, high = s.range(b)
     if low > 0:
         return r < 0
@@ -63,8 +63,8 @@ def _natural(s: Site, a: X, b: X) -> bool:
 
 
 class Division:
-    """The rules of `LowerDivision`. ``remainder``: the device has a remainder of negative operands. ``calls``: what
-    takes more than an expression becomes a function."""
+    """The rules of `LowerDivision`. ``remainder``: the device has a remainder of negative operands. ``calls``: code
+    longer than an expression becomes a function."""
 
     def __init__(self, remainder: bool, calls: bool) -> None:
         self.remainder = remainder
@@ -129,9 +129,9 @@ def _unsafe_free(s: Site, b: X) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LowerDivision(Parametrised):
-    """Guarantees that there is no floordiv or mod, and no raw_div or raw_mod of integers. What is left are quot and
-    rem, whose divisors are never 0 nor, if signed, -1. Where ranges show that no operand is negative, floor division is
-    plain division. ``remainder``, ``calls``: see `Division`."""
+    """Guarantees that there is no floordiv or mod, and no raw_div or raw_mod of integers. Only quot and rem remain, and
+    their divisors are never 0 nor, if signed, -1. If ranges show that no operand is negative, floor division is plain
+    division. ``remainder``, ``calls``: see `Division`."""
 
     remainder: bool = True
     calls: bool = False
@@ -167,8 +167,8 @@ def _power(s: Site, a: X, b: X) -> X | None:
 
 
 def lower_integers(kernel: Kernel) -> Kernel:
-    """Guarantees that every shift count is less than the width of what is shifted, and that integer powers are calls of
-    a function that multiplies."""
+    """Guarantees that every shift count is less than the width of the shifted value, and that integer powers are calls
+    of a function that multiplies."""
     return rewrite(kernel, {"shl": _shift, "shr": _shift, "lshr": _shift, "pow": _power})
 
 

@@ -1,4 +1,4 @@
-"""A long loop that only adds up, shared by threads that run together, where a task has few iterations.
+"""In a task with few iterations, threads that run together share a long loop that only sums.
 
     offload struct_for bounds { yield 0, n } do (i) {
       for j in 0..m carry s = a { s + f(i, j) }
@@ -11,8 +11,8 @@
       if w == 0 { store @y[i], s }
     }
 
-One thread for each of few iterations leaves most of a GPU without work, and waits for each element that it reads. The
-sum is rounded in another order.
+With one thread for each of few iterations, most of a GPU has no work, and each thread waits for every element that it
+reads. The shared sum is rounded in another order.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,14 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u32
 from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, types_of, uses, walk
 
-# Up to how many iterations a loop is shared, and from how many trips for each of the threads on, by what it reads: rows
-# of its own, which threads that share it read at once, and one thread a line at a time; elements that neighbouring
-# iterations read at once, and threads that share a loop do not; what all iterations read. Measured on an H200 by
-# matrix-vector products, n-body sums and their gradients.
+# A loop is shared if there are at most so many iterations, and at least so many trips for each thread. The limits
+# depend on what it reads. ROWS: each iteration has its own row; threads that share the loop read it together, while one
+# thread would read a line at a time. COLUMNS: neighbouring iterations read elements together, threads that share a loop
+# do not. SAME: all iterations read the same elements. Measured on an H200 by matrix-vector products, n-body sums and
+# their gradients.
 ROWS, COLUMNS, SAME = (1 << 22, 2), (1 << 12, 16), (1 << 15, 16)
-ROWS_OF_SUMS = (1 << 22, 16)  # where the loop adds to elements too: neighbouring iterations meet there
-SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
+ROWS_OF_SUMS = (1 << 22, 16)  # if the loop also adds to elements: neighbouring iterations add to the same ones
+SUMMED = (f32, f64, i32, u32)  # dtypes that threads that run together can sum
 _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
 
 
@@ -47,9 +48,9 @@ def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
 
 
 def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
-    """Whether one loop takes the time of a task of few iterations, and so many threads can share it: what it does to
-    memory is to add to elements that the task never reads, and no thread alone has an effect before it. The numbers of
-    iterations and trips are known."""
+    """Whether one loop takes most of the time of a task with few iterations, and so many threads can share it. The loop
+    may change memory only by additions to elements that the task never reads, and nothing before the loop may have an
+    effect that each thread would repeat. The numbers of iterations and trips must be known."""
     if task.kind not in ("range_for", "struct_for") or task.block_dim:
         return False
     if any(find(task.body, _ALONE)):
@@ -75,7 +76,7 @@ def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
 
 
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
-    """`ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`."""
+    """The limits for the loop: `ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`."""
     mine, limits = {p.id for p in task.indices}, SAME
     adds = any(find(loop.body, N.Effect))
     about = {id: {id} for id in (*mine, loop.index.id)}  # a value -> the indices that it depends on
@@ -91,8 +92,8 @@ def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
 
 
 def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> bool:
-    """Whether the effects of what stands before the loop may come after it: what they write nothing else touches until
-    then."""
+    """Whether the effects of the statements before the loop may come after it, because nothing else touches in between
+    what they write."""
     written: set[str] = set()
     for s in (*before, loop):
         if any(classes[b] in written for b in touched((s,))):
@@ -105,7 +106,7 @@ def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> boo
 
 
 def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
-    """Whether the loop only adds up, in values that it carries and in memory."""
+    """Whether the loop only sums, in values that it carries and in memory."""
     used, made = uses(task.body), {s.id: s for s in of_kind(loop.body, N.Op)}
     for p, last in zip(loop.carried, loop.body[-1].operands(), strict=True):
         sum = made.get(last)
@@ -151,7 +152,7 @@ def _task(b: Builder, task: N.Offload, classes: Mapping[str, str]) -> N.Offload:
         )  # fmt: skip
         for whole, part in zip(loop.results, parts, strict=True):
             b.add(N.GroupReduce(whole.id, whole.type, "add", part.id, threads=task.long_sum))
-        if not loop.carried:  # the first thread may overwrite what others read, and waits for nobody without a sum
+        if not loop.carried:  # without a sum nobody waits, so the first thread could overwrite what others still read
             here = b.add(N.GroupReduce(b.fresh(), i32, "add", b.cast(first, i32), threads=task.long_sum))
             first = b.op("and", first, b.op("ne", here, b.const(0, i32)))
         with b.when(first):

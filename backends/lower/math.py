@@ -1,4 +1,4 @@
-"""Elementary functions of floats as calls of `functions`, where a device lacks them or is not accurate enough."""
+"""Elementary functions of floats as calls of `functions`, for devices that lack them or are not accurate enough."""
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.rewrite import Site, rewrite
@@ -15,10 +15,10 @@ CIRCULAR = ("sin", "cos", "tan")
 
 @dataclass(frozen=True, slots=True)
 class LowerMath(Parametrised):
-    """Guarantees that elementary functions are of f32 and f64, f16 being computed in f32, and that those which the
-    device lacks, or gives inaccurately, are calls. ``own``: these primitives on floats. ``near``: circular functions
-    are those of a number within half a unit in the last place of a large argument, and those of 0 where units are
-    halves or more. ``unit``: where they are, sine and cosine of f32 are the device's own between -pi and pi."""
+    """Guarantees that elementary functions are of f32 and f64 (f16 is computed in f32), and that functions that the
+    device lacks, or computes inaccurately, are calls. ``own``: these primitives on floats. ``near``: for a large
+    argument, a circular function may be that of a number within half a unit in the last place; if a unit is 0.5 or
+    more, it is that of 0. ``unit``: then sine and cosine of f32 are the device's own between -pi and pi."""
 
     own: tuple[str, ...] = ()
     near: bool = False

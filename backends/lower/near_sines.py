@@ -8,10 +8,10 @@
       }
     } else { for j in a..b carry v = x { sin(v) + c } }
 
-An ordinary sine first reduces its argument to -pi .. pi, in steps that wait for each other, although most arguments
-are in that range already. The first loop leaves out this reduction. It is used where intervals prove that the arguments
-of all trips are near zero, provided that the values on entry are. The sine of a small argument is the argument itself,
-and it is computed beside the unit's sine, not after it.
+An ordinary sine first reduces its argument to -pi .. pi, in steps that wait for each other, although most arguments are
+in that range already. The first loop leaves out this reduction. It is used if intervals prove that the arguments of all
+trips are near zero, given that the values on entry are. The sine of a small argument is the argument itself; it is
+computed beside the unit's sine, not after it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,8 +37,8 @@ from quadrants_lab.ir.walk import (
     walk,
 )
 
-BOUND = 3.0  # less than pi by more than what intervals, which are not rounded outwards, can be off
-LONGEST = 400  # statements of a loop that is written twice
+BOUND = 3.0  # less than pi by more than the error of intervals, which are not rounded outwards
+LONGEST = 400  # the most statements of a loop that is emitted twice
 _HUGE = 1e18  # sums and products of smaller numbers are finite
 # threads that take different loops would not meet at a barrier
 _UNSPLIT = (N.Loop, N.Exit, N.Barrier, N.GroupReduce, N.ThreadExit)
@@ -46,8 +46,8 @@ _UNITS = {"sin": "unit_sin", "cos": "unit_cos"}
 
 
 def lower_near_sines(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an innermost loop which keeps arguments near zero does not reduce them, in tasks with
-    ``near_sines``."""
+    """In tasks with ``near_sines``, guarantees that an innermost loop which keeps arguments near zero does not reduce
+    them. """
     if not any(task.near_sines for task in kernel.tasks):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -86,7 +86,7 @@ def _is_sine(s: N.Stmt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """The sines and cosines with near arguments, and the values on entry that have to be near for that."""
+    """The sines and cosines whose arguments stay near zero, if the ``inits``, values on entry, are near zero."""
 
     sines: frozenset[int]
     inits: tuple[int, ...]
@@ -100,7 +100,7 @@ def _near(loop: N.For, constants: Mapping[int, Interval]) -> _Near | None:
         return None
     last = dict(zip((p.id for p in loop.carried), end_of(loop.body).values, strict=True))
     assumed = {p.id for p in loop.carried if p.type is f32}
-    while True:  # an assumption goes where what a trip makes of it is not near; fewer of them prove less
+    while True:  # drops each assumption whose value after a trip is not near; the others then prove less
         known = _intervals(loop.body, {**constants, **dict.fromkeys(assumed, (-BOUND, BOUND))})
         kept = {i for i in assumed if _is_near(known.get(last[i]))}
         if kept == assumed:
@@ -122,8 +122,8 @@ def _is_near(interval: Interval | None) -> bool:
 
 
 def _intervals(block: N.Block, known: dict[int, Interval]) -> dict[int, Interval]:
-    """The least and greatest values of f32 values of the block; ``known`` has those of values from outside, and is
-    extended. A value that may be NaN has none."""
+    """The least and greatest values of the block's f32 values. ``known`` has the intervals of values from outside, and
+    gets the new ones. A value that may be NaN has no interval."""
     for s in block:
         if isinstance(s, N.If):
             ends = [end_of(inner).values for inner in s.blocks() if _intervals(inner, known) is known]
@@ -176,8 +176,8 @@ def _by_unit(b: Builder, loop: N.For, sines: Collection[int]) -> N.For:
 
 @dataclass(frozen=True, slots=True)
 class _Sine:
-    """A sine, joined with the product and the sum that read it. Its value is ``small`` where the flag ``is_small`` is
-    set, and ``unit * factor + rest`` elsewhere. NO_ID stands for 1 as a factor and for -0 as a rest."""
+    """A sine, joined with the product and the sum that read it. Its value is ``small`` if the flag ``is_small`` is set,
+    and ``unit * factor + rest`` otherwise. NO_ID stands for 1 as a factor and for -0 as a rest."""
 
     unit: int
     is_small: int
@@ -187,8 +187,8 @@ class _Sine:
 
 
 def _emit(b: Builder, stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> None:
-    """The statements of a block. A sine that only a product or a sum reads is computed there, and so is a product of
-    one that only a sum reads."""
+    """The statements of a block. A sine that only a product or a sum reads is computed there; so is a product of a sine
+    that only a sum reads."""
     into = _read_once(stmts, sines, used)
     waiting: dict[int, _Sine] = {}
     for s in stmts:
@@ -214,7 +214,7 @@ def _emit(b: Builder, stmts: Sequence[N.Stmt], sines: Collection[int], used: Map
 
 
 def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
-    """What the product or sum, of which ``source`` is an operand, makes of the sine."""
+    """The result of the product or sum ``s``, whose operand ``source`` is the sine."""
     (other,) = (i for i in s.args if i != source)
     small = b.op(s.prim, sine.small, other)
     if s.prim == "mul":
@@ -223,7 +223,7 @@ def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
 
 
 def _read_once(stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> dict[int, int]:
-    """The id of the one product or sum of the block that reads a sine, or a product of one, by the id of that."""
+    """By id of a sine, or of a product with a sine: the id of the only product or sum of the block that reads it."""
     into: dict[int, int] = {}
     made = {s.id: s.prim for s in of_kind(stmts, N.Op) if s.id in sines and s.prim == "sin"}
     for s in stmts:

@@ -19,8 +19,8 @@ from quadrants_lab.ir.walk import find, map_blocks, same_or, types_of
 @dataclass(frozen=True, slots=True)
 class LowerOffsets(Parametrised):
     """Guarantees that an access to memory has one index, an i32 or i64, or none. A number that is computed from several
-    indices is an i64 where the buffer may have 2**31 elements. ``wide``: also where it has fewer. ``groups``: buffers
-    of role "block" keep their indices, because a group may place its part elsewhere."""
+    indices is an i64 if the buffer may have 2**31 elements; with ``wide``, always. ``groups``: buffers of role "block"
+    keep their indices, because a group may place its part elsewhere."""
 
     wide: bool = False
     groups: bool = False
@@ -32,7 +32,7 @@ class LowerOffsets(Parametrised):
 
 
 class _Rewriter:
-    """``numbers``: what dominates the open block, by what was computed."""
+    """``numbers``: values that dominate the open block, by a key of what they compute."""
 
     def __init__(self, how: LowerOffsets, kernel: N.Kernel, b: Builder) -> None:
         self.how = how
@@ -62,7 +62,7 @@ class _Rewriter:
         return replace(s, index=(number.id,))
 
     def _number(self, buffer: N.Buffer, index: N.Ids) -> X:
-        """The number of the element, or, with fewer indices, of the row."""
+        """The number of the element; with fewer indices than axes, the number of the row."""
         narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31 and not self.how.wide
         t, row, last = i32 if narrow else i64, index[:-1], index[-1]
         if not row:

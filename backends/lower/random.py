@@ -1,6 +1,6 @@
 """Lowers random draws to the hash that `ir.draws` defines. The seed and the launch are hashed once, at the start of an
-iteration. A call site that may draw several times has a local variable: what the site and its draws so far in this
-iteration add to the counter of the iteration."""
+iteration. A call site that may draw several times has a local variable: what this site, with its draws so far in this
+iteration, adds to the counter of the iteration."""
 
 from collections import Counter
 from dataclasses import replace
@@ -18,7 +18,7 @@ def lower_random(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no random: a draw is a hash of builtins (seed, launch, iteration) and counts."""
     if not any(find(kernel.body, N.Random)):
         return kernel
-    counts: dict[int, N.Buffer] = {}  # by site
+    counts: dict[int, N.Buffer] = {}  # by call site
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def lowered(block: N.Block) -> N.Block:
@@ -57,7 +57,7 @@ def _first(site: int) -> int:
 
 
 def _mixed(x: X) -> X:
-    """`draws.mix` of u64."""
+    """`draws.mix` for u64."""
     x = (x ^ x.lshr(30)) * draws.FIRST
     x = (x ^ x.lshr(27)) * draws.SECOND
     return x ^ x.lshr(31)
@@ -70,7 +70,7 @@ def _draw(b: Builder, s: N.Random, count: N.Buffer | None, key: X, counter: X) -
         b.store(count, (), (before + draws.OCCURRENCE).id)
     x, t = _mixed(key ^ (counter + before)), s.type
     if t.is_float:
-        # the digits fit into signed integers, which more processors convert to floats
+        # the digits fit into signed integers, which more processors can convert to floats
         digits = {16: 11, 32: 24, 64: 53}[t.bits]
         x = x.lshr(64 - digits)
         x = (x.bitcast(i64) if t.bits == 64 else x.cast(i32)).cast(f32 if t is f16 else t) * 2.0**-digits

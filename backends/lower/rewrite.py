@@ -1,4 +1,4 @@
-"""The driver of lowerings: it replaces operations of a kernel as rules say."""
+"""The driver of lowerings: it replaces operations of a kernel by rules."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -15,9 +15,9 @@ from quadrants_lab.ir.walk import map_blocks, reading, same_or, types_of, walk
 
 
 class Site:
-    """What a rule gets besides the operands of the operation that it replaces, and where it writes to.
+    """The context of a rule, besides the operands of the operation that it replaces: where the rule emits, and dtypes.
 
-    ``t``: dtype of the first operand, of a select that of the second; ``out``: dtype of the result.
+    ``t``: the dtype of the first operand, for a select of the second; ``out``: the dtype of the result.
     """
 
     def __init__(self, b: Builder, ranges: Ranges, functions: dict[str, N.Function], op: N.Op) -> None:
@@ -45,12 +45,12 @@ class Site:
         return low <= value <= high
 
     def call(self, f: N.Function, *args: X) -> X:
-        """A call of the function, which becomes one of the kernel's."""
+        """A call of the function, which is added to the kernel's functions."""
         self.functions.setdefault(f.name, f)
         return X(self.b, self.b.add(N.Call(self.b.fresh(), f.type, f.name, tuple(x.id for x in args))))
 
     def shared(self, name: str, make: Callable[..., X], *args: X) -> X:
-        """A call of the function of that name for these dtypes. Where there is none yet, ``make(site, *params)`` makes
+        """A call of the function with that name for these dtypes. If there is none yet, ``make(site, *params)`` makes
         its body."""
         name = ".".join((name, *dict.fromkeys(x.type.name for x in args)))
         if name not in self.functions:
@@ -98,7 +98,7 @@ def _concerned(block: N.Block, rules: Mapping[str, Rule]) -> bool:
 
 
 def _without_duplicates(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int]]:
-    """The statements without those that compute a value again, and for each such value the first equal one."""
+    """The statements without repeated computations, and for each dropped value the first equal one."""
     out: list[N.Stmt] = []
     first: dict[object, int] = {}
     same: dict[int, int] = {}
@@ -115,7 +115,7 @@ def _without_duplicates(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int
 
 
 def _past(f: N.Function) -> int:
-    """An id that is greater than all in the function."""
+    """An id that is greater than all ids in the function."""
     ids = {p.id for p in f.params} | types_of(f.body).keys() | {s.id for s in walk(f.body)}
     return 1 + max(ids)
 
@@ -139,7 +139,7 @@ class _Rewriter:
         return same_or(block, out)
 
     def stmt(self, s: N.Stmt, ruled: str) -> None:
-        """``ruled``: the primitive whose rule has made the statement, or ""."""
+        """``ruled``: the primitive whose rule made the statement, or ""."""
         b, s = self.b, reading(s, self.ids)
         if isinstance(s, N.Op) and s.prim in self.rules and s.prim != ruled and self.where(s):
             b.span, b.adjoint_of = s.span, s.adjoint_of

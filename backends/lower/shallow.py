@@ -3,7 +3,7 @@ and Metal's compilers accept no more than 256 nested brackets.
 
     if a { s; if b { t }; u }    becomes    if a { s }; p = a and b; if p { t }; if a { u }
 
-Each if hands its results to the later ones, which read them only where it has run; otherwise they are 0. """
+Each if hands its results to the later ones, which read them only if it has run; otherwise they are 0. """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -55,8 +55,8 @@ class _Flat:
         return tuple(out)
 
     def flat(self, s: N.If, runs: int | None, read: dict[int, int]) -> None:
-        """Emits an if in pieces. ``runs``: the condition of what is around it, None where that always runs; ``read``:
-        how often the outermost if that is cut into pieces reads each value."""
+        """Emits an if in pieces. ``runs``: the condition of the code around it, None if that always runs; ``read``: how
+        often each value is read in the outermost if that is cut into pieces."""
         b = self.b
         b.span, b.adjoint_of = s.span, s.adjoint_of
         ends: list[Sequence[int]] = []

@@ -1,4 +1,4 @@
-"""Which buffers a task uses for nothing but additions to elements at places that data decides."""
+"""Which buffers a task uses only for additions to elements at places that data decides."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,13 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import find, uses, walk
 
 _ADDS = ("add", "sub")
-_CHEAP = ("add", "sub", "mul", "cast")  # operations that may compute an index which all iterations share
+_CHEAP = ("add", "sub", "mul", "cast")  # operations that may compute an index which is the same in all iterations
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A buffer that a task only adds to. ``fixed``: the indices along the first axes, as far as they are the same in
-    all iterations; ``sums``: the number of additions in an iteration."""
+    """A buffer that a task only adds to. ``fixed``: the indices along the first axes that are the same in all
+    iterations; ``sums``: the number of additions in an iteration."""
 
     buffer: N.Buffer
     fixed: tuple[int, ...]
@@ -25,7 +25,7 @@ class Target:
 
 def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
     """The targets of a task, except buffers that may be the same array, whose elements would have two copies, and
-    those with slots, of which a copy has none."""
+    buffers with slots, since a copy has no slots."""
     sums, others = _sums(task)
     if not sums:
         return []
@@ -69,8 +69,8 @@ def _target(kernel: N.Kernel, name: str, atomics: list[N.Atomic], shared: Mappin
 
 def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, N.Stmt]) -> bool:
     """Whether the access never goes to an element with the ``fixed`` indices, because one of its indices differs from
-    them by a constant, as ``t + 1`` does where sums go to ``t``. An atomic operation is not apart: where a target has
-    copies, all atomics of its buffer go to them."""
+    the fixed one by a constant, such as ``t + 1`` if sums go to ``t``. The result is false for an atomic operation: if
+    a target has copies, all atomics of its buffer go to them."""
 
     def parts(id: int) -> tuple[int, int]:
         made = shared.get(id)
@@ -89,8 +89,8 @@ def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, 
 
 
 def uniform(task: N.Offload) -> dict[int, N.Value]:
-    """The statements, in program order, that are the same in all iterations and may run before them. They are no
-    statements that a lowering replaces, so that they are the same before and after it."""
+    """The statements, in program order, that are the same in all iterations and may run before them. Lowerings replace
+    none of them, so the result is the same before and after lowering."""
     found: dict[int, N.Value] = {}
     for s in walk(task.body):
         if isinstance(s, N.Uniform) or (
@@ -105,8 +105,8 @@ _FAMILY = {op: op for op in ("add", "mul", "min", "max", "and", "or", "xor")} | 
 
 
 def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
-    """The 0-d buffers that the block uses for nothing but atomics of one operation whose old values are not used, with
-    that operation."""
+    """The 0-d buffers that the block uses only for atomics of one operation whose old values are not used, with that
+    operation."""
     read, found = uses(body), dict[str, set[str]]()
     for s in find(body, N.Access):
         op = "" if read.get(s.id) else s.atomic
@@ -115,8 +115,8 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
 
 
 def identity(op: str, t: DType) -> float | int:
-    """The identity of the operation. For min and max of floats, which ignore NaN, it is NaN: with an infinity a
-    reduction of nothing but NaN would be infinite."""
+    """The identity of the operation. Min and max of floats ignore NaN, so their identity is NaN: with an infinity, a
+    reduction of only NaNs would be infinite."""
     if t.kind == "b":
         return int(op == "and")
     if t.is_float:

@@ -26,18 +26,18 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import constants, end_of, find, reading, rename, rewrite, types_of
 
-_SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
+_SMALL = 1 << 30  # the most iterations that an i32 counts, so that adding a stride does not overflow
 
 
 @dataclass(frozen=True, slots=True)
 class LowerTasks(Parametrised):
-    """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. A buffer that a
-    task only reduces into gets the share of each thread once, behind the thread's last iteration. Where the schedule
-    says so, a thread runs several iterations in step, each statement for all of them, so that their loads overlap. The
-    iterations of `GROUP` threads lie in a row. Bounds that read memory yield nothing: one thread leaves the box in the
-    launch frame, where each thread of the task finds it. ``group``: pairs of an operation and the dtypes for which a
-    group of threads can combine its shares of a reduction. ``starts``: that one thread also leaves the number of
-    groups that the device is to start."""
+    """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. If a task only
+    reduces into a buffer, each thread adds its share to the buffer once, after its last iteration. If the schedule says
+    so, a thread runs several iterations in step, each statement for all of them, so that their loads overlap; the
+    iterations of `GROUP` threads lie in a row. Bounds that read memory yield nothing: one thread stores the box in the
+    launch frame, and each thread of the task reads it there. ``group``: pairs of an operation and the dtypes for which
+    a group of threads can combine its shares of a reduction. ``starts``: the thread that stores the box also stores how
+    many groups the device should start."""
 
     group: tuple[tuple[str, tuple[DType, ...]], ...] = ()
     starts: bool = False
@@ -53,7 +53,7 @@ class LowerTasks(Parametrised):
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """An axis of the box. ``begin`` and ``extent``: numbers where they are known, else ``params`` are their values."""
+    """An axis of the box. ``begin`` and ``extent``: numbers if they are known, else ``params`` have their values."""
 
     begin: int | None
     extent: int | None
@@ -121,8 +121,8 @@ def _task(
 def _through_frame(
     b: Builder, number: int, bounds: N.Block, params: Sequence[N.Param], most: str
 ) -> tuple[N.Block, N.Block, tuple[N.Buffer, ...]]:
-    """Bounds by which one thread leaves the box of a task in words of the launch frame, loads by which all threads find
-    it there, and the words. ``most``: the word with the most threads, where the number of groups is left, too."""
+    """Bounds with which one thread stores the box of a task in words of the launch frame, loads with which all threads
+    read it there, and the words. ``most``: the word with the most threads; the number of groups is stored too."""
     shape, box = (len(params) // 2,), end_of(bounds).values
     what = ("begins", "extents")
     left = tuple(N.Buffer(f"${w}{number}", "frame", p.type, 1, shape) for w, p in zip(what, params[:2], strict=True))
@@ -145,8 +145,8 @@ def _through_frame(
 
 
 def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
-    """The bounds block, which yields begin and extent of each axis, the axes, and the dtype that counts iterations.
-    Bounds that read memory are computed by a program of their own and have 64 bits."""
+    """The bounds block, which yields begin and extent of each axis; the axes; and the dtype that counts iterations. If
+    bounds read memory, a separate program computes them, and they have 64 bits."""
     known = constants(task.bounds)
     ids, k, wide = end_of(task.bounds).values, len(task.indices), not inline(task)
     box = [(p, known.get(low), known.get(high)) for p, low, high in task.box()]
@@ -178,7 +178,7 @@ def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
 
 
 def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.Param, int]:
-    """The index of the loop over iterations, and its end. The index is the task's own where that counts from 0."""
+    """The index of the loop over iterations, and its end. If the task's own index counts from 0, it is that index."""
     sizes, own = [axis.extent for axis in axes if axis.extent is not None], task.indices[0]
     if len(sizes) == len(axes):
         total = prod(sizes)
@@ -193,7 +193,7 @@ def _in_step(
     b: Builder, several: int, index: N.Param, lane: int, end: int, lanes: int, body: N.Block, known: Range | None
 ) -> int:
     """Emits the loop that runs ``several`` iterations in step, over all full rows. Returns this thread's first
-    iteration of the rest. ``known``: the range of the index where that is the task's own."""
+    iteration of the rest. ``known``: the range of the index if it is the task's own."""
     t = index.type
 
     def rows(value: int, size: int, range: Range | None = None) -> int:
@@ -222,7 +222,7 @@ def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ran
     """Defines the task's indices for the iteration with the number ``index``."""
     if index.id == task.indices[0].id:
         return
-    rest, inner, places = index.id, 1, []  # ``inner``: by what rest must still be divided
+    rest, inner, places = index.id, 1, []  # ``inner``: the divisor that is still to be applied to rest
 
     def row() -> int:
         return rest if inner == 1 else b.op("quot", rest, b.const(inner, index.type))
@@ -249,7 +249,7 @@ def _numbered(task: N.Offload) -> bool:
 
 
 def _renumbered(block: N.Block, number: int, shares: dict[str, str]) -> N.Block:
-    """The block with the value ``number`` for the iteration's number, and with ``shares`` in place of buffers."""
+    """The block with ``number`` instead of the iteration's number, and with ``shares`` instead of their buffers."""
     ids: dict[int, int] = {}
 
     def inner(s: N.Stmt) -> N.Stmt | tuple[()]:

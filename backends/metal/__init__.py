@@ -25,17 +25,17 @@ load = lazily("backends.metal.executable", "Executable")
 
 
 def devices() -> list[str]:
-    """The system's default GPU, where Metal can be used."""
+    """The system's default GPU, if Metal can be used."""
     from quadrants_lab.backends.metal import apple
 
     return [] if apple.probe() else [str(apple.Apple().device.name())]
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The system's GPU, or a simulation where there is none. ``threads``: the most in flight, 0 for the default. The
-    system has a cache of its own.
+    """The system's GPU, or a simulation if there is none. ``threads``: the most threads in flight, 0 for the default.
+    ``cache`` is unused: the system has its own cache.
 
-    Raises QuadrantsRuntimeError where neither is possible.
+    Raises QuadrantsRuntimeError if neither is possible.
     """
     from quadrants_lab.backends.metal import device
 

@@ -83,5 +83,5 @@ class System(Protocol):
         """An MTLCompileOptions; NaN and infinity keep their meaning either way."""
 
     def pool(self) -> AbstractContextManager[Any]:
-        """An autorelease pool for a launch, without which its temporary objects would live as long as the process."""
+        """An autorelease pool for a launch; without it, temporary objects would live as long as the process."""
         ...

@@ -15,7 +15,7 @@ from quadrants_lab.backends.metal import apple, simulator
 from quadrants_lab.backends.metal.apple import COMPLETED, ERROR, STORAGE_SHARED, System
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-_STACK_THREADS = 1 << 15  # enough to keep a GPU busy whose threads wait for their adstacks
+_STACK_THREADS = 1 << 15  # enough to keep a GPU busy while threads wait for their adstacks
 _LONGEST_PAUSE = 1e-3  # seconds between two polls of a launch
 
 
@@ -41,7 +41,7 @@ def contents(buffer: Any, nbytes: int) -> memoryview:
 
 
 class Device(GpuDevice):
-    """``simulated``: whether it is a simulation, which ``name`` says too."""
+    """``simulated``: whether the device is a simulation; ``name`` says so too."""
 
     def __init__(self, system: System, threads: int = 0) -> None:
         self.system = system
@@ -52,7 +52,7 @@ class Device(GpuDevice):
         budget = int(self.metal.recommendedMaxWorkingSetSize()) // 4
         super().__init__(threads=threads, stack_threads=min(threads, _STACK_THREADS), heap_budget=budget)
         self.queue = self.metal.newCommandQueue()
-        self._memory: WeakValueDictionary[int, MetalMemory] = WeakValueDictionary()  # by address
+        self._memory: WeakValueDictionary[int, MetalMemory] = WeakValueDictionary()  # by the address of the memory
         self._running: Any = None  # the command buffer of the launch in flight
 
     def forked(self) -> bool:
@@ -87,7 +87,7 @@ class Device(GpuDevice):
         return 0
 
     def buffer_at(self, address: int) -> Any:
-        """The MTLBuffer that an address lies in, or None."""
+        """The MTLBuffer that contains an address, or None."""
         memory = self._memory.get(address)
         if memory is None:
             inside = (m for m in self._memory.values() if m.address <= address < m.address + m.nbytes)

@@ -92,7 +92,7 @@ class Executable(GpuExecutable):
         )
 
     def _place(self, words: str) -> Span | None:
-        """The source position of the line that a message of the compiler is about, where that is known."""
+        """The source position of the line that a message of the compiler is about, if it is known."""
         found = _MESSAGE.search(words)
         if found is None or self.options.debug:  # with #line the message itself names the user's line
             return None

@@ -90,7 +90,7 @@ def _symbol(key: str, name: str) -> str:
 
 
 def _unit(key: str, source: str) -> str:
-    """A source as C++ in a namespace of its own, with functions that run its kernels. Lines keep their numbers."""
+    """A source as C++ in a separate namespace, with functions that run its kernels. Lines keep their numbers."""
     head, _, rest = source.partition("\n")
     assert head == "#include <metal_stdlib>", head
     runs = [

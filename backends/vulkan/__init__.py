@@ -24,7 +24,7 @@ load = lazily("backends.vulkan.executable", "load")
 
 
 def probe() -> str:
-    """Empty when kernels can run here, else the sentence why not."""
+    """Empty if kernels can run here, else a sentence that says why not."""
     from quadrants_lab.backends.vulkan import api
 
     try:
@@ -48,15 +48,15 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The device of QD_VISIBLE_DEVICE, or the best one. ``threads``: the most in flight, 0 for the device's default.
-    ``cache``: for compiled pipelines."""
+    """The device that QD_VISIBLE_DEVICE names, or the best one. ``threads``: the most threads in flight, 0 for the
+    device's default. ``cache``: for compiled pipelines."""
     from quadrants_lab.backends.vulkan.device import Device
 
     return Device(threads=threads, cache=cache)
 
 
 def target() -> Target:
-    """The capabilities of the device that kernels would run on, or typical ones where there is none."""
+    """The capabilities of the device that kernels would run on; without a device, typical ones."""
     from quadrants_lab.backends._spirv.target import GENERIC
     from quadrants_lab.backends.vulkan import api
 

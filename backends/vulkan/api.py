@@ -21,9 +21,10 @@ COMPUTE_QUEUE = 2
 COMPUTE_STAGE = 32
 ADDING, VOTING = 1 | 4, 2  # subgroup operations: election and arithmetic; comparison of values
 NVIDIA, LLVMPIPE = 4, 13  # VkDriverId
-LLVMPIPE_ROUNDS = 65535  # llvmpipe ends the loops of a thread after this number of trips in all,
-UNCUT = (25, 0)  # but from this version of Mesa on (22.3 ends them, 25.0 does not)
-BOTH_ARMS = (26, 0)  # from this version on it runs loads of an if's arm that is not taken (26.2 does, 25.0 does not)
+LLVMPIPE_ROUNDS = 65535  # llvmpipe ends a thread's loops after so many trips together,
+UNCUT = (25, 0)  # but not from this version of Mesa on (22.3 does, 25.0 does not)
+# from this version on it executes loads of the arm of an if that is not taken (26.2 does, 25.0 does not)
+BOTH_ARMS = (26, 0)
 MOST_IN_BLOCK = 64
 _MESA_ROOM = 4 << 20
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
@@ -32,7 +33,7 @@ _FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
 
 @cache
 def package() -> Any:
-    """The package. Raises ImportError where it is missing, OSError where the Vulkan loader is."""
+    """The package. Raises ImportError if it is missing, and OSError if the Vulkan loader is missing."""
     import vulkan
 
     return vulkan
@@ -47,7 +48,7 @@ def lib() -> Any:
 
 
 def new(name: str, **fields: Any) -> Any:
-    """A structure with its fields, and its sType where it has one. The caller keeps what its pointers point to."""
+    """A structure with its fields, and its sType if it has one. The caller keeps alive what its pointers point to."""
     made = ffi().new(name + " *")
     kind = _structure_type(name)
     if kind is not None:
@@ -89,7 +90,7 @@ def result_name(result: int) -> str:
 
 
 def check(result: int, what: str) -> None:
-    """Raises MemoryError or RuntimeError unless the result is VK_SUCCESS. ``what``: what was being done, in words."""
+    """Raises MemoryError or RuntimeError unless the result is VK_SUCCESS. ``what``: the operation, in words."""
     if result == 0:
         return
     if result in OUT_OF_MEMORY:
@@ -104,11 +105,11 @@ def check(result: int, what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Physical:
-    """A device that Vulkan lists. ``lacks``: the requirements that it does not meet, in words; "" when it is usable.
+    """A device that Vulkan lists. ``lacks``: the requirements that it does not meet, in words; "" if it is usable.
 
-    ``handle``: the VkPhysicalDevice; ``queue_family``: one that computes; ``identity``: names device and driver;
-    ``runs_both_arms``: where all threads take one arm of an if, loads of the other run too, and one outside of memory
-    ends the process.
+    ``handle``: the VkPhysicalDevice; ``queue_family``: a queue family that computes; ``identity``: names device and
+    driver; ``runs_both_arms``: if all threads take one arm of an if, the device executes loads of the other arm too,
+    and a load outside of memory ends the process.
     """
 
     handle: Any
@@ -163,7 +164,7 @@ def _list(type: str, call: Any, *args: Any) -> list[Any]:
 
 
 def _mesa_has_room() -> bool:
-    """Whether the disk has room for Mesa's shader cache, a mapped file: without, older versions crash the process."""
+    """Whether the disk has room for Mesa's shader cache, a mapped file: older versions crash the process without it."""
     shared = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.environ.get("MESA_SHADER_CACHE_DIR") or shared
     while not os.path.isdir(folder) and folder != os.path.dirname(folder):

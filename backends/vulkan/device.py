@@ -17,7 +17,7 @@ from quadrants_lab.backends.vulkan.memory import MAPPED, REMOTE, MappedMemory, P
 from quadrants_lab.backends.vulkan.transfer import Transfers
 from quadrants_lab.errors import render, warn
 
-_THREADS = {  # the most in flight: in general, with adstacks, and in reductions
+_THREADS = {  # the most threads in flight: in general, with adstacks, and in reductions
     api.CPU: (1 << 18, 1 << 9, REDUCING),
     api.DISCRETE: (1 << 18, 1 << 18, 1 << 18),
 }
@@ -30,7 +30,7 @@ _BOTH_ARMS = (
 
 
 class DeviceMemory(RemoteMemory):
-    """The memory of an array on a discrete GPU. ``storage``: its piece of memory."""
+    """The memory of an array on a discrete GPU. ``storage``: its piece of device memory."""
 
     device: Device
 
@@ -64,8 +64,9 @@ def tell_of_both_arms(name: str) -> None:
 
 
 class Device(RemoteDevice, GpuDevice):
-    """``physical``: the device, by default that of `api.choose`. ``cache``: for compiled pipelines. ``pool``: memory
-    that the host sees; ``arrays``: memory for arrays, the same pool unless the device is discrete (``remote``)."""
+    """``physical``: the device, by default the result of `api.choose`. ``cache``: for compiled pipelines. ``pool``:
+    memory that the host sees; ``arrays``: memory for arrays, the same pool unless the device is discrete
+    (``remote``)."""
 
     memory = DeviceMemory
 
@@ -100,7 +101,7 @@ class Device(RemoteDevice, GpuDevice):
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> DeviceMemory | MappedMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        self.finish()  # frees memory that is no longer used, which otherwise would pile up
+        self.finish()  # frees unused memory, which would otherwise accumulate
         if self.remote:
             return DeviceMemory(self, shape, dtype)
         nbytes = prod(shape) * np.dtype(dtype).itemsize

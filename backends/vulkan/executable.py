@@ -55,8 +55,8 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None, k
 
 
 def emit(kernel: Kernel, options: CompileOptions, target: Target) -> bytes:
-    """The SPIR-V of a kernel; RuntimeError where the device lacks a capability that it needs."""
-    from quadrants_lab.backends._spirv.kernel import module  # not needed where the code comes from the disk
+    """The SPIR-V of a kernel; RuntimeError if the device lacks a capability that the kernel needs."""
+    from quadrants_lab.backends._spirv.kernel import module  # not needed if the code comes from the disk
 
     made = module(kernel, options, target)
     code = made.words()
@@ -131,7 +131,7 @@ def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
 
 class Slot:
     """The words of a launch and the command buffer that runs the kernel on them. ``inputs``: the words that were last
-    copied there. ``uses``: the number of launches with them in the queue, since equal launches share a slot."""
+    copied there. ``uses``: how many launches in the queue use the slot; equal launches share a slot."""
 
     def __init__(self, frame: Frame) -> None:
         exe, self._frame = frame.exe, frame
@@ -157,8 +157,8 @@ class Slot:
 
 
 class Frame(GpuFrame):
-    """Launches are asynchronous unless they return something or their adstacks may be too small. Launches in flight
-    with different words have a slot each."""
+    """Launches are asynchronous unless they return something or their adstacks may be too small. In flight, launches
+    with different words have different slots."""
 
     device: Device
     exe: Executable
@@ -167,7 +167,7 @@ class Frame(GpuFrame):
         self._words = np.zeros(exe.layout.size, np.uint8)
         super().__init__(exe, device, self._words.data)
         self._logical, self._queue = device.logical, device.logical.queue
-        exe.pipelines(self._logical)  # raises here where they cannot be built
+        exe.pipelines(self._logical)  # raises here if they cannot be built
         self._slots = Q.Ring(self._queue, partial(Slot, self), _MOST_SLOTS)
         self._slot = self._slots.next()
         self._inputs = self.view[L.SEED :]
@@ -177,7 +177,7 @@ class Frame(GpuFrame):
         self._taken = True  # whether the view holds the results of a launch
 
     def launch(self) -> int:
-        """Starts the kernel; returns the status, or 0 where the launch is asynchronous."""
+        """Starts the kernel; returns the status, or 0 if the launch is asynchronous."""
         device, view = self.device, self.view
         if device.ahead:
             device.send()
@@ -214,8 +214,8 @@ class Frame(GpuFrame):
         self._taken = True
 
     def ended(self, slot: Slot) -> BaseException | None:
-        """The error of a launch that ended with a status; None where its caller waits for it. Restores the view, whose
-        words may be those of a later launch."""
+        """The error of a launch that ended with a status; None if the caller of the launch waits for it. Keeps the
+        view, whose words may belong to a later launch."""
         if self._waits:
             return None
         view, taken = self.view.tobytes(), self._taken

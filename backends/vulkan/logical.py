@@ -24,15 +24,16 @@ _ANYTHING = 0x20 | 0x40 | 0x1 | 0x2000 | 0x800 | 0x1000  # access by shaders, in
 
 @dataclass(frozen=True)
 class Kind:
-    """Property flags that memory must have, that it should have (the most important first), and should not have."""
+    """Property flags that memory must have, flags that it should have (the most important first), and flags that it
+    should not have."""
 
     must: int
     like: tuple[int, ...] = ()
     unlike: int = 0
 
     def best(self, types: Sequence[int], allowed: int) -> int | None:
-        """The index of the best of a device's memory types among the ``allowed`` ones, a set of bits; None where none
-        will do."""
+        """The index of the best of a device's memory types among the ``allowed`` ones, a set of bits; None if none is
+        usable. """
 
         def rank(n: int) -> tuple[bool, ...]:
             return (*(bool(types[n] & flag) for flag in self.like), not types[n] & self.unlike)
@@ -54,7 +55,7 @@ class Logical:
         self._types = self._memory_types()
         self.discrete = not any(flags & _BOTH == _BOTH for flags in self._types)
         self.command_pool = command_pool(self.handle, physical.queue_family)
-        self._spare: list[Any] = []  # command buffers of that pool
+        self._spare: list[Any] = []  # unused command buffers of that pool
         name = key("vulkan pipelines", physical.identity)
         known = cache.get(name) or b""
         self.pipeline_cache = self._make_cache(known)
@@ -99,8 +100,8 @@ class Logical:
     # --- running -----------------------------------------------------------------------------------------------
 
     def record(self, write: Callable[[Any], None], made: Any = None) -> Any:
-        """Records the commands of ``write`` in a secondary command buffer for the queue: in ``made``, which no launch
-        uses any more, or in a new one. Returns a pointer to it."""
+        """Records the commands of ``write`` in a secondary command buffer for the queue: in ``made``, if no launch uses
+        it any more, or in a new one. Returns a pointer to the command buffer."""
         vk = api.lib()
         if made is None:
             made = self._spare.pop() if self._spare else command_buffer(self.handle, self.command_pool, SECONDARY)
@@ -110,14 +111,15 @@ class Logical:
         return made
 
     def free_commands(self, commands: Any) -> None:
-        """Lets `record` use a command buffer again, as soon as nothing runs. It does not go back to its pool: that
-        would have to wait for other threads that record."""
+        """Lets `record` use a command buffer again, as soon as nothing runs. It does not go back to its pool, since
+        that would have to wait for other threads that record."""
         self.queue.defer_free(partial(self._spare.append, commands))
 
     # --- pipeline cache ----------------------------------------------------------------------------------------
 
     def _make_cache(self, data: bytes) -> Any:
-        """The driver's cache, with the data that another process kept; the driver checks whether it fits."""
+        """The driver's cache, filled with the data that another process kept; the driver checks whether the data
+        fit."""
         f = api.ffi()
         if not data.startswith(_CACHE_HEADER) or len(data) < _CACHE_HEADER[0]:
             data = b""
@@ -127,7 +129,7 @@ class Logical:
 
 
 def barrier(commands: Any, *, copied: bool = False) -> None:
-    """A barrier between all commands before and after: those after see what programs, or copies, have written."""
+    """A barrier: commands after it see what programs, or copies, before it have written."""
     null = api.ffi().NULL
     stage, access = (_COPYING, _COPY_WRITE) if copied else (_COMPUTE, _SHADER_WRITE)
     api.lib().vkCmdPipelineBarrier(commands, stage, _ALL, 0, 1, _after(access), 0, null, 0, null)
@@ -140,7 +142,7 @@ def _after(access: int) -> Any:
 
 @cache
 def _beginning() -> tuple[Any, Any]:
-    """The structure that begins command buffers, and the one that it points to."""
+    """The structure that begins command buffers, and the structure that it points to."""
     inherited = api.new("VkCommandBufferInheritanceInfo")
     return api.new("VkCommandBufferBeginInfo", flags=_SIMULTANEOUS_USE, pInheritanceInfo=inherited), inherited
 
@@ -152,7 +154,7 @@ def _destroy(
     f, vk = api.ffi(), api.lib()
     for submission in running:
         if vk.vkWaitForFences(handle, 1, submission.fences, 1, _LAST_WAIT):
-            return  # lost or still running: the process's end destroys it
+            return  # the device is lost or still runs: the end of the process destroys it
     while frees:
         frees.popleft()()
     if keep is not forget and (data := _cache_data(handle, cache)) not in (b"", known):
@@ -166,7 +168,7 @@ def _destroy(
 
 
 def _cache_data(handle: Any, cache: Any) -> bytes:
-    """The data of the driver's cache, empty where it returns none."""
+    """The data of the driver's cache; empty if it returns none."""
     f, vk = api.ffi(), api.lib()
     size = f.new("size_t *")
     if vk.vkGetPipelineCacheData(handle, cache, size, f.NULL) or not size[0]:

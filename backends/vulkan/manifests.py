@@ -1,5 +1,5 @@
 """Checks the driver manifests that environment variables name. Vulkan's loader reports most faults in them only as a
-missing driver, some as a lack of memory, and a truncated library crashes it."""
+missing driver, and some as a lack of memory; a truncated library crashes it."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")  # the first that is set is used
+VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")  # the first variable that is set counts
 _ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _LOADED = 1  # a segment that is mapped (PT_LOAD)
 

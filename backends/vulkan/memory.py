@@ -1,7 +1,7 @@
 """Device memory: blocks from the driver, pieces of them, and arrays.
 
-Where the host reads the device's memory at full speed, all memory is `MAPPED`. A discrete GPU (`Logical.discrete`) has
-`REMOTE` memory for arrays, to which `transfer.Transfers` copies.
+If the host reads the device's memory at full speed, all memory is `MAPPED`. A discrete GPU (`Logical.discrete`) has
+`REMOTE` memory for arrays; `transfer.Transfers` copies to and from it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REMOTE = Kind(DEVICE_LOCAL, unlike=HOST_VISIBLE)
 
 
 class Block:
-    """A buffer with its own memory. ``host``: the address where it is mapped, 0 where it is not."""
+    """A buffer with its own memory. ``host``: the address at which it is mapped, 0 if it is not mapped."""
 
     def __init__(self, logical: Logical, nbytes: int, kind: Kind) -> None:
         f, vk, device = api.ffi(), api.lib(), logical.handle
@@ -77,7 +77,7 @@ def _free(logical: Logical, buffer: Any, memory: Any) -> None:
 
 
 class Piece:
-    """A part of a block, which is freed when nothing refers to it, not even an array."""
+    """A part of a block. It is freed when no object, not even an array, refers to it."""
 
     def __init__(self, block: Block, offset: int, nbytes: int) -> None:
         self.block = block
@@ -103,8 +103,8 @@ class _Shared:
 
 
 class Pool:
-    """Allocates pieces of one kind of memory. The size of a piece up to SMALL is rounded up to a power of two, and it
-    lies in a shared block. It is reused when no launch uses it any more."""
+    """Allocates pieces of one kind of memory. A piece of at most SMALL bytes is rounded up to a power of two and lies
+    in a shared block. A freed piece is used again when no launch uses it any more."""
 
     def __init__(self, logical: Logical, kind: Kind) -> None:
         self.logical = logical

@@ -1,9 +1,9 @@
 """The queue of launches: several are submitted together, and completion is observed at the next wait.
 
-A launch is submitted at once where fewer than `_SUBMISSIONS` run. Otherwise launches are gathered, up to `MOST`, until
-there is room or a wait begins. Launches run in order. A submission is one primary command buffer that executes those of
-its launches, because drivers take long for each submission. The work in flight is bounded by two parts of
-`_gpu.device`, because Ctrl-C cannot cancel it.
+A launch is submitted at once if fewer than `_SUBMISSIONS` run. Otherwise launches are gathered, up to `MOST`, until
+there is room or a wait begins. Launches run in order. A submission is one primary command buffer that executes the
+command buffers of its launches, because drivers take long for each submission. The work in flight is bounded by two
+parts of `_gpu.device`, because Ctrl-C cannot cancel it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ PRIMARY, SECONDARY = 0, 1
 _ONCE = 1  # a command buffer that is submitted once
 _RESETTABLE = 2
 # nanoseconds
-_SPIN = 500_000  # to spin before blocking: an idle core takes tens of microseconds to wake up
-_OVERSUBSCRIBED = 50_000_000  # to block without spinning after a spin was in vain: the host is oversubscribed
-_SLICE = 20_000_000  # to block before signals such as Ctrl-C are handled
+_SPIN = 500_000  # the time to spin before blocking: an idle core takes tens of microseconds to wake up
+# the time to block without spinning after a useless spin, which shows that the host is oversubscribed
+_OVERSUBSCRIBED = 50_000_000
+_SLICE = 20_000_000  # the longest time to block before signals such as Ctrl-C are handled
 
 _yield = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Launch(Protocol):
-    """What the queue runs: a secondary command buffer. ``uses``: how often it is in the queue; ``what``: in words."""
+    """What the queue runs: a secondary command buffer. ``uses``: how often it is in the queue; ``what``: its name in
+    words."""
 
     uses: int
     cost: Cost
@@ -45,11 +47,11 @@ class Launch(Protocol):
     def commands(self) -> Any: ...
 
     def done(self) -> BaseException | None:
-        """Called at the end of each launch; returns its error."""
+        """The queue calls this at the end of each launch; returns the launch's error."""
 
 
 class Submission:
-    """A command buffer that executes those of ``launches``, and the fence that is signaled at its end."""
+    """A command buffer that executes the command buffers of ``launches``, and the fence that is signaled at its end."""
 
     def __init__(self, device: Any, pool: Any) -> None:
         self.device = device
@@ -58,8 +60,8 @@ class Submission:
         self.buffers = command_buffer(device, pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
-        self.sent = 0  # the time of its submission in nanoseconds
-        self.load = 0  # the estimated nanoseconds that it takes
+        self.sent = 0  # when it was submitted, in nanoseconds
+        self.load = 0  # the estimated nanoseconds of its launches
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = api.ffi().new("VkCommandBuffer[]", MOST)
 
@@ -90,16 +92,16 @@ def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
 
 
 class Ring(Generic[Reused]):
-    """At most ``most`` launches that ``make`` makes, used in turn."""
+    """At most ``most`` launches, made by ``make`` and used in turn."""
 
     def __init__(self, queue: Queue, make: Callable[[], Reused], most: int) -> None:
         self._queue = queue
         self._make = make
         self._most = most
-        self._all: deque[Reused] = deque()  # the most recently used one is the last
+        self._all: deque[Reused] = deque()  # the most recently used one comes last
 
     def next(self) -> Reused:
-        """One that is not in flight. Where all are, waits for the least recently used one, which is done first."""
+        """A launch that is not in flight. If all are, waits for the least recently used one, which ends first."""
         ring = self._all
         if not ring or (ring[0].uses and len(ring) < self._most):
             ring.append(self._make())
@@ -111,9 +113,9 @@ class Ring(Generic[Reused]):
 
 class Queue:
     """A queue of the driver's. ``busy``: whether launches wait or run. ``running``: the submissions in flight, in
-    order; ``load``: the estimated nanoseconds that they take. ``pending_frees``: what is to be called when nothing
-    runs. ``fences``: those of all submissions so far. ``errors``:
-    those of launches whose wait was interrupted. ``lost``: whether the device is lost."""
+    order; ``load``: their estimated nanoseconds. ``pending_frees``: functions to call when nothing runs. ``fences``:
+    the fences of all submissions so far. ``errors``: the errors of launches whose wait was interrupted. ``lost``:
+    whether the device is lost."""
 
     def __init__(self, device: Any, handle: Any, family: int) -> None:
         self.device = device
@@ -136,7 +138,7 @@ class Queue:
         self._fence_status = api.lib().vkGetFenceStatus
 
     def add(self, launch: Launch) -> None:
-        """Starts a launch. Raises the errors of earlier ones."""
+        """Starts a launch. Raises the errors of earlier launches."""
         if self.errors or self._forked:
             self._raise()
         self.busy = True
@@ -157,7 +159,7 @@ class Queue:
                 self._submit()
             self._await_first()
         self.busy = False
-        self.load = 0  # Ctrl-C may have kept it from being updated
+        self.load = 0  # Ctrl-C may have prevented its update
         self._end_pending()
         if self.errors or self._forked:
             self._raise()
@@ -167,25 +169,27 @@ class Queue:
             self.pending_frees.popleft()()
 
     def release(self, launch: Launch) -> None:
-        """Waits until the launch is not in flight any more."""
+        """Waits until the launch is no longer in flight."""
         while launch.uses:
             if self._waiting and not self.running:
                 self._submit()
             if not self.running:
-                launch.uses = 0  # Ctrl-C kept it from being updated
+                launch.uses = 0  # Ctrl-C prevented its update
                 return
             self._await_first()
 
     def defer_free(self, end: Callable[[], None]) -> None:
         """Calls ``end``, which frees something that the device may still use, as soon as nothing runs. The garbage
-        collector calls this at any time in any thread: ``end`` takes no part in what the caller of `add` locks."""
+        collector calls this at any time in any thread, so ``end`` must not need the lock that the caller of `add`
+        holds."""
         if self.busy:
             self.pending_frees.append(end)
         elif not self.lost:
             end()
 
     def forked(self) -> None:
-        """To be called in the child of a fork: launches in flight are the parent's, and none can start any more."""
+        """Call this in the child of a fork: launches in flight belong to the parent, and no launch can start any
+        more."""
         self._waiting, self.running = [], []
         self.pending_frees.clear()
         self.load = self._load = 0
@@ -204,7 +208,7 @@ class Queue:
         made = self._room()
         made.load = self._load
         made.sent = perf_counter_ns()
-        rest = self._waiting[MOST:]  # only where Ctrl-C interrupted an earlier submission
+        rest = self._waiting[MOST:]  # not empty only if Ctrl-C interrupted an earlier submission
         try:
             result = made.write(self._waiting[:MOST])
         except Exception:
@@ -215,7 +219,7 @@ class Queue:
         if not result:
             try:
                 result = self._start(self.handle, 1, made.info, made.fence)
-            finally:  # after Ctrl-C too, which comes when it is submitted
+            finally:  # also after Ctrl-C, which is raised once the submission is done
                 self.running.append(made)
                 self.load += made.load
             if result:
@@ -226,7 +230,7 @@ class Queue:
             self._failed(result, made)
 
     def _wait(self, launches: list[Launch]) -> None:
-        """Makes these the launches that wait to be submitted."""
+        """Sets the launches that wait to be submitted."""
         self._waiting, self._load = launches, sum(x.cost.ns for x in launches)
 
     def _has_room(self) -> bool:
@@ -274,7 +278,7 @@ class Queue:
         self._free.append(first)
 
     def _end_of(self, submission: Submission) -> int:
-        """Waits for a submission, first spinning and yielding the core, then blocking; returns a VkResult."""
+        """Waits for a submission: first spins and yields the core, then blocks. Returns a VkResult."""
         device, fence, poll = self.device, submission.fence, self._fence_status
         now = perf_counter_ns()
         if now > self._oversubscribed_until:

@@ -1,4 +1,4 @@
-"""Copies to and from device memory that the host cannot access, and fills of it, in the order of launches.
+"""Copies to and from device memory that the host cannot access, and fills of such memory, in the order of launches.
 
 Uploads go through staging memory, so that the host need not wait for the device. Large arrays are copied in chunks, a
 few of them in flight at a time.
@@ -17,11 +17,11 @@ from quadrants_lab.backends.vulkan.logical import Logical, barrier
 from quadrants_lab.backends.vulkan.memory import STAGING, Piece, Pool
 from quadrants_lab.backends.vulkan.queue import Ring
 
-_SMALL, _LARGE = (1 << 16, 64), (1 << 23, 4)  # bytes of a chunk, and the most of them in flight
+_SMALL, _LARGE = (1 << 16, 64), (1 << 23, 4)  # bytes of a chunk, and the most chunks in flight
 
 
 class Transfer:
-    """A launch of the queue that copies or fills, with staging memory for ``nbytes`` at most."""
+    """A launch of the queue that copies or fills memory, with staging memory for at most ``nbytes``."""
 
     what = "copying memory"
 
@@ -65,7 +65,7 @@ class Transfers:
         )
 
     def upload(self, piece: Piece, offset: int, host: int, nbytes: int) -> None:
-        """Copies from the host, which may overwrite its memory when this returns."""
+        """Copies from the host; its memory may be overwritten when this returns."""
         ring, chunk = self._ring(nbytes)
         for at in range(0, nbytes, chunk):
             count, made = min(nbytes - at, chunk), ring.next()
@@ -93,7 +93,7 @@ class Transfers:
         land()
 
     def fill(self, piece: Piece, nbytes: int, pattern: bytes) -> None:
-        """Fills the first bytes of ``piece``, up to a whole word, by repeating one, two or four bytes."""
+        """Fills the first bytes of ``piece``, rounded up to a whole word, by repeating one, two or four bytes."""
         word = int.from_bytes(pattern * (4 // len(pattern)), "little")
         whole = -(-nbytes // 4) * 4
         fill = api.lib().vkCmdFillBuffer

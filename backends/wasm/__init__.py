@@ -1,7 +1,7 @@
-"""WebAssembly: kernels become modules, which wasmtime runs in this process, and browsers run as they are.
+"""WebAssembly: kernels become modules, which wasmtime runs in this process, and which browsers run unchanged.
 
-Each access is checked against its own field or array, in release builds as well, so code that one does not trust can
-damage nothing. `quadrants_lab.runtime.backend.Backend` documents the functions here.
+Each access is checked against its own field or array, also in release builds, so untrusted code can damage nothing.
+`quadrants_lab.runtime.backend.Backend` documents the functions here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ load = lazily("backends.wasm.executable", "Executable")
 
 
 def probe() -> str:
-    """The empty string where kernels can run on this machine, else the reason why not."""
+    """The empty string if kernels can run on this machine, else the reason why not."""
     return "" if find_spec("wasmtime") else "The wasm backend needs the package wasmtime: pip install wasmtime."
 
 
@@ -36,7 +36,7 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """A memory of its own. One thread runs each launch."""
+    """A device with its own memory. One thread runs each launch."""
     with importing():
         from quadrants_lab.backends.wasm.device import Device
 

@@ -1,7 +1,7 @@
-"""WebAssembly as the device of a session: a store of wasmtime with one memory, in which everything lies.
+"""WebAssembly as the device of a session: a store of wasmtime with one memory, which holds everything.
 
-An address has 32 bits. Code runs on the calling thread as a call of wasmtime's that is resumed after each tick of the
-engine's epoch, so that Python gets to see a Ctrl-C in between.
+An address has 32 bits. Code runs on the calling thread. Each tick of the engine's epoch suspends the call of wasmtime,
+so that Python can handle a Ctrl-C before the call is resumed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from quadrants_lab.backends.wasm.emitter import FIRST
 from quadrants_lab.backends.wasm.module import PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-_TICK, _IDLE = 0.02, 50  # seconds between two ticks; how many of them without a launch end the ticking
-_MOST = 1 << 16  # pages of a memory
+_TICK, _IDLE = 0.02, 50  # seconds between two ticks; after so many ticks without a launch, the ticking ends
+_MOST = 1 << 16  # the most pages of a memory
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _awake = threading.Event()
 Stopped = wasmtime.Trap | wasmtime.WasmtimeError | None
@@ -40,10 +40,10 @@ def engine() -> wasmtime.Engine:
     """The process's compiler."""
     config = wasmtime.Config()
     config.epoch_interruption = True
-    config.parallel_compilation = False  # no threads, so a fork does not lose any
+    config.parallel_compilation = False  # without threads, a fork loses none
     forks.in_child(_awake.clear)
     made = wasmtime.Engine(config)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # never freed: the ticking may outlive this module
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # never freed: the ticking thread may outlive this module
     return made
 
 
@@ -55,14 +55,14 @@ def _tick() -> None:
         idle = 0 if any(d.launching for d in [*_devices]) else idle + 1
         if idle == _IDLE:
             _awake.clear()
-            if any(d.launching for d in [*_devices]):  # one that began before the event was cleared
+            if any(d.launching for d in [*_devices]):  # a launch may have begun before the event was cleared
                 _awake.set()
                 idle = 0
 
 
 def _wake() -> None:
-    """Begins to tick, unless there is a thread that does. Where the system has no thread left, a Ctrl-C has to wait for
-    the launch."""
+    """Begins to tick, unless a thread ticks already. If the system has no thread left, a Ctrl-C has to wait for the
+    launch. """
     if _awake.is_set():
         return
     ticking = threading.Thread(target=_tick, name="quadrants_lab epochs", daemon=True)
@@ -71,7 +71,7 @@ def _wake() -> None:
         with suppress(RuntimeError):
             ticking.start()
     finally:
-        if not ticking.is_alive():  # a Ctrl-C may have come first
+        if not ticking.is_alive():  # a Ctrl-C may have come before the thread started
             _awake.clear()
 
 
@@ -85,13 +85,13 @@ class _Piece:
 
 
 class Device(GpuDevice):
-    """``origin``: where its memory lies in the process; ``used``: beyond this address all is zero. ``launching``:
+    """``origin``: where its memory lies in the process; ``used``: memory from this address on is zero. ``launching``:
     whether code runs."""
 
     def __init__(self) -> None:
         super().__init__(threads=1, stack_threads=1, heap_budget=1 << 31)
         self.launching = False
-        self._lock = forks.lock()  # of the store and of the list of free memory
+        self._lock = forks.lock()  # protects the store and the list of free memory
         self.store = wasmtime.Store(engine())
         self.store.set_limits(instances=1 << 30)
         self.context = self.store._context()
@@ -100,15 +100,15 @@ class Device(GpuDevice):
         self.origin = ctypes.addressof(self.memory_.data_ptr(self.store).contents)
         self._linker = wasmtime.Linker(engine())
         self._linker.define(self.store, "env", "memory", self.memory_)
-        self._free = [(FIRST, self.nbytes - FIRST)]  # address and size, in order
-        self._freed: deque[tuple[int, int]] = deque()  # what arrays gave back, at any moment and in any thread
+        self._free = [(FIRST, self.nbytes - FIRST)]  # address and size of each free piece, in order
+        self._freed: deque[tuple[int, int]] = deque()  # pieces that arrays gave back, at any moment and in any thread
         self.used = FIRST
         _devices.add(self)
         for owned in (self.store, self._linker):
             weakref.finalize(self, owned.close)
 
     def _reserve(self) -> tuple[wasmtime.Memory, int]:
-        """The largest memory that the process gets. Its pages take memory only once they are used."""
+        """The largest memory that the process can get. Its pages take memory only once they are used."""
         for pages in (_MOST, _MOST // 4, _MOST // 16, _MOST // 64):
             try:
                 limits = wasmtime.Limits(pages, pages)
@@ -175,7 +175,7 @@ class Device(GpuDevice):
         return True
 
     def instance(self, module: wasmtime.Module) -> wasmtime.Func:
-        """The function of a module over this device's memory."""
+        """The exported function of a module over this device's memory."""
         made = ffi.wasmtime_instance_t()
         why = self._ran(partial(
             ffi.wasmtime_linker_instantiate_async, self._linker.ptr(), self.context, module.ptr(), ctypes.byref(made)
@@ -187,7 +187,7 @@ class Device(GpuDevice):
         return found
 
     def call(self, function: wasmtime.Func, argument: int) -> Stopped:
-        """Runs the function. Raises what a signal handler raises; the function has ended then."""
+        """Runs the function. Raises what a signal handler raises; then the function has ended."""
         given = ffi.wasmtime_val_t()
         given.of.i32 = argument if argument < 1 << 31 else argument - (1 << 32)
         try:
@@ -199,7 +199,7 @@ class Device(GpuDevice):
             self.launching = False
 
     def _ran(self, start: Callable[..., Any]) -> Stopped:
-        """Calls wasmtime until it is done; what stopped it, if anything did."""
+        """Calls wasmtime until it is done; returns what stopped it, if anything did."""
         trap, error = ctypes.POINTER(ffi.wasm_trap_t)(), ctypes.POINTER(ffi.wasmtime_error_t)()
         with self._lock:
             future = start(ctypes.byref(trap), ctypes.byref(error))

@@ -1,12 +1,13 @@
 """From lowered IR to a WebAssembly module: a function for each task, and `run`, which calls them.
 
-The argument of each is the address of the launch frame (`_gpu.layout`). Values are local variables, and control flow is
-structured in both languages. One thread runs the kernel, the iterations of a parallel task in row-major order. An
-integer of fewer than 32 bits is an i32 within its limits, a u1 is 0 or 1, an f16 is an f32 that f16 has, too.
+The argument of each function is the address of the launch frame (`_gpu.layout`). Values are local variables, and
+control flow is structured in both languages. One thread runs the kernel, the iterations of a parallel task in row-major
+order. An integer of fewer than 32 bits is an i32 within its limits, a u1 is 0 or 1, and an f16 is an f32 that f16 can
+represent.
 
-In a task with lanes (`lanes`) the last axis runs in groups of iterations, and then one by one. In a group, a value that
-differs between its iterations is a list of vectors, where a u1 is -1 or 0 in each lane; what counts up from lane to
-lane is the number of the first lane.
+In a task with lanes (`lanes`) the last axis runs in groups of iterations, and the rest of it one by one. In a group, a
+value that differs between iterations is a list of vectors; in these a u1 is -1 or 0. A value that counts up from lane
+to lane is the first lane's number.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u32, u64
 from quadrants_lab.ir.walk import all_are, end_of, find, uses, walk
 
-PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration lie, and where all other memory begins
+PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration begin, and where all other memory begins
 
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
@@ -56,7 +57,7 @@ def module(kernel: N.Kernel, options: CompileOptions) -> Module:
 
 
 class Unit:
-    """What the functions of a module share. ``private``: the addresses of arrays of the iteration."""
+    """What the functions of a module share. ``private``: the addresses of arrays that each iteration has for itself."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -75,7 +76,7 @@ class Unit:
             raise QuadrantsRuntimeError(what, code="QL3040", labels=(Label(kernel.span),), help=help)
 
     def add(self, fn: Function) -> int:
-        """The number of the function, which the module has once."""
+        """The number of the function, which is added to the module once."""
         if fn.name not in self.numbers:
             self.numbers[fn.name] = len(self.functions)
             self.functions.append(fn)
@@ -83,11 +84,11 @@ class Unit:
 
 
 class Body:
-    """Emits blocks into ``fn``. ``values`` maps ids to locals, to the locals of several vectors, or to the instruction
-    that makes a constant, ``types`` to dtypes. ``known``: locals that are set at the start, by what they hold.
+    """Emits blocks into ``fn``. ``values`` maps ids to locals, to several locals for vectors, or to the instruction of
+    a constant; ``types`` maps ids to dtypes. ``known``: locals that are set at the start, by a key of what they hold.
 
-    ``lanes``: the lanes of a vector, 1 outside of groups; ``parts``: the vectors of a value, and ``part`` the one that
-    is being emitted; ``vectors``: the ids of values that are vectors; ``linear``: of what counts up from lane to lane.
+    ``lanes``: the lanes of a vector, 1 outside of groups; ``parts``: the vectors of a value, and ``part`` the current
+    one; ``vectors``: the ids of values that are vectors; ``linear``: the ids of values that count up from lane to lane.
     """
 
     handlers: dict[type, Callable[[Any, Any], None]] = {}
@@ -96,12 +97,12 @@ class Body:
         self.unit = unit
         self.fn = fn
         self.stmt = N.NO_ID
-        self.own = {s.id for s in walk(block)}  # the others are statements of functions
+        self.own = {s.id for s in walk(block)}  # other statements belong to functions that were inlined
         self.values: dict[int, Local | list[Local] | Instruction] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[str, Local] = {}
         self.uses = uses(block)
-        self.fresh: tuple[int, Local | None] = 0, None  # a local that the last instruction set, and where
+        self.fresh: tuple[int, Local | None] = 0, None  # the local that the last instruction set, and where
         self.lanes = self.parts = 1
         self.part = 0
         self.vectors: set[int] = set()
@@ -113,21 +114,21 @@ class Body:
         self.fn.put(self.stmt, *instruction)
 
     def emit(self, *instructions: Instruction | str) -> None:
-        """A text is an instruction without immediates."""
+        """Emits instructions. A text stands for an instruction without immediates."""
         for i in instructions:
             self.put(*((i,) if isinstance(i, str) else i))
 
     def value(self, id: int) -> Instruction:
-        """The instruction that pushes a value, or the current part of one."""
+        """The instruction that pushes a value; for a vector, its current part."""
         value = self.values[id]
         value = value[self.part] if isinstance(value, list) else value
         return ("local.get", value) if isinstance(value, Local) else value
 
     def get(self, *ids: int) -> None:
-        """Pushes values. One that was defined right before, and is read once, has been pushed already."""
+        """Pushes values. A value that was defined just before, and is read once, is on the stack already."""
         for id in ids:
             value = self.value(id)
-            once = self.uses.get(id) == 1 and self.parts == 1  # each part reads it
+            once = self.uses.get(id) == 1 and self.parts == 1  # each part would read it
             if once and self.fresh == (len(self.fn.code), value[-1]):
                 self.fn.drop()
                 self.fresh = 0, None
@@ -135,7 +136,7 @@ class Body:
                 self.put(*value)
 
     def push(self, id: int, vector: bool) -> None:
-        """Pushes a value, as a vector if that is wanted."""
+        """Pushes a value, as a vector if ``vector``."""
         if vector:
             lanes.push_vector(self, id)
         elif id in self.vectors:
@@ -144,7 +145,7 @@ class Body:
             self.get(id)
 
     def variables(self, id: int, t: DType, name: str) -> list[Local]:
-        """Declares the variable of a value, or those of its parts."""
+        """Declares the variable of a value, or the variables of its parts."""
         self.types[id] = t
         if id in self.vectors:
             made = self.values[id] = [self.fn.local("v128", name) for _ in range(self.parts)]
@@ -153,7 +154,7 @@ class Body:
         return [v]
 
     def define(self, s: N.Value | N.Param, emit: Callable[[], object] = lambda: None) -> None:
-        """The value of a statement is what was pushed, and what ``emit`` pushes for each part."""
+        """The value of a statement is what is on the stack, or what ``emit`` pushes for each part."""
         for part, v in enumerate(self.variables(s.id, s.type, s.name)):
             self.part = part
             emit()
@@ -169,7 +170,7 @@ class Body:
         self.part = 0
 
     def set(self, params: tuple[N.Param, ...], ids: tuple[int, ...], declare: bool = False) -> None:
-        """Sets variables to values at the same time."""
+        """Sets variables to values, as if at the same time."""
         for p, id in zip(params, ids, strict=True):
             for _ in self.each(p.id in self.vectors):
                 self.push(id, p.id in self.vectors)
@@ -206,7 +207,8 @@ class Body:
         return self.once(f"frame.{at}.{t}", t, ("local.get", self.fn.locals[0]), (f"{t}.load", at))
 
     def base(self, b: N.Buffer) -> Instruction:
-        """The instruction that pushes the address of a buffer's first element, but for what `place` adds."""
+        """The instruction that pushes the address of a buffer's first element, without the offset that `place`
+        returns."""
         if b.kind == "private":
             return "i32.const", self.unit.private[b.name]
         if b.in_frame:
@@ -231,8 +233,8 @@ class Body:
         return self.word(self.unit.layout.extents[b.name] + 8 * axis, t)
 
     def place(self, s: N.Access) -> tuple[int, int]:
-        """Pushes the address of an element, in a group that of the first lane. Returns what is to be added to it, and
-        how far it is from lane to lane."""
+        """Pushes the address of an element; in a group, of the first lane's element. Returns the offset to add to it,
+        and the distance from lane to lane."""
         b = self.unit.kernel.buffers[s.buffer]
         rest, apart = self.unit.layout.buffers[b.name] if b.in_frame else 0, 0
         self.put(*self.base(b))
@@ -264,7 +266,7 @@ class Body:
         return end_of(block).values
 
     def task(self, task: N.Offload) -> None:
-        """A function that returns whether an assert has failed."""
+        """Emits a task's function, which returns whether an assert has failed."""
         self.stmt, self.slot_lanes = task.id, max(1, task.lanes)
         ends, k = self.block(task.bounds), len(task.indices)
         bounds = [("local.get", self.fn.local(ops.TYPES[self.types[i].name], "bound")) for i in ends]
@@ -292,8 +294,8 @@ class Body:
         self.put("i32.const", 0)
 
     def groups(self, task: N.Offload, p: N.Param, begin: Instruction, end: Instruction) -> Instruction:
-        """Emits groups of iterations, as far as there are whole ones; what pushes the number of the next iteration. If
-        the body cannot run in groups, all iterations are left."""
+        """Emits all whole groups of iterations; returns the instruction that pushes the number of the next iteration.
+        If the body cannot run in groups, all iterations are left."""
         buffers = self.unit.kernel.buffers.values()
         shape = lanes.Shape(task.body, task.indices, [b.name for b in buffers if b.kind == "local"])
         if shape.per_lane:
@@ -317,7 +319,7 @@ class Body:
     def trips(
         self, p: N.Param, begin: Instruction, end: Instruction, body: Callable[[], object], down: bool = False
     ) -> None:
-        """A loop over begin .. end, which have been computed; ``body`` emits its iterations."""
+        """A loop over begin .. end, whose values are computed before; ``body`` emits its iterations."""
         t, signed = ops.TYPES[p.type.name], "_s" if p.type.kind == "i" else "_u"
         (index,) = self.variables(p.id, p.type, p.name)
         step = self.lanes * self.parts if p.id in self.linear else 1
@@ -342,7 +344,7 @@ def _op(b: Body, s: N.Op) -> None:
 
 
 def _call(b: Body, s: N.Call) -> None:
-    """The function becomes part of the caller."""
+    """Inlines the function into the caller."""
     f = b.unit.kernel.functions[s.function]
     args = [(b.values[i], b.types[i], i in b.vectors, i in b.linear) for i in s.args]
     outer, b.fresh = (b.values, b.types, b.uses, b.own, b.vectors, b.linear), (0, None)
@@ -436,7 +438,7 @@ def _if(b: Body, s: N.If) -> None:
 
 
 def _both(b: Body, s: N.If) -> None:
-    """Lanes part: both arms run, and each lane chooses."""
+    """An if on which lanes differ: both arms run, and each lane chooses its results."""
     if not all_are(walk((*s.then, *s.orelse)), (N.Op, N.Uniform, N.Call, N.If, N.Yield)):
         raise NoLanes
 

@@ -25,7 +25,7 @@ _SIZE = struct.Struct("=I")
 
 
 class Executable(GpuExecutable):
-    """``object``: the size of the module, the module, and the machine code that wasmtime made of it."""
+    """``object``: the size of the module, the module, and the machine code that wasmtime made from it."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
@@ -40,7 +40,7 @@ class Executable(GpuExecutable):
 
     @property
     def module(self) -> bytes:
-        """The bytes that any engine runs."""
+        """The module's bytes, which any engine runs."""
         (size,) = _SIZE.unpack_from(self.object)
         return self.object[_SIZE.size : _SIZE.size + size]
 
@@ -56,7 +56,7 @@ class Executable(GpuExecutable):
         return device.instance(wasmtime.Module.deserialize(engine(), code[_SIZE.size + size :]))
 
     def stopped(self, why: wasmtime.Trap | wasmtime.WasmtimeError) -> QuadrantsRuntimeError:
-        """The error of a launch that did not end."""
+        """The error of a launch that was stopped."""
         frames = why.frames if isinstance(why, wasmtime.Trap) else []
         at = module(self.kernel, self.options).at(frames[0].module_offset) if frames else N.NO_ID
         span = next((s.span for s in walk(self.kernel.body) if s.id == at), self.kernel.span)

@@ -1,7 +1,7 @@
-"""Lanes: 128 bits hold four iterations' values of 32 bits, or two of 64 (simd128). What of a task runs so, and how.
+"""Lanes: 128 bits hold four iterations' values of 32 bits, or two of 64 bits (simd128). Which tasks use them, and how.
 
-Lanes never part: loops have the same bounds in all of them, and of an if whose lanes would part both arms are computed.
-A task that needs more runs its iterations one by one.
+All lanes run the same code: loops have the same bounds in all lanes, and if lanes disagree on an if, both arms are
+computed. A task for which this is not enough runs its iterations one by one.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from quadrants_lab.ir.walk import all_are, find, of_kind, rewrite_in, types_of, 
 
 Body = Any  # `emitter.Body`, which is above this module
 _SHAPES = {"f32": "f32x4", "f64": "f64x2", "i32": "i32x4", "i64": "i64x2"}
-_FORMULAS = ("isnan", "isinf", "rsqrt", "round", "custom_jvp")  # which `lower` expresses by what vectors have
+# `lower` expresses these by operations that vectors have
+_FORMULAS = ("isnan", "isinf", "rsqrt", "round", "custom_jvp")
 _OF_FLOATS = ("floordiv", "mod", *_FORMULAS)
 _COMPARISONS = ("lt", "le", "gt", "ge")
 _BITS = {"and": "v128.and", "or": "v128.or", "xor": "v128.xor", "not": "v128.not"}
-_SHORT = 80  # statements of a task that computes two vectors of each value
+_SHORT = 80  # the most statements of a task that computes two vectors of each value
 _SHIFTS = ("shl", "shr", "lshr")
 
 
 class NoLanes(Exception):
-    """What is to be emitted has no vectors."""
+    """The code to emit has no form with vectors."""
 
 
 class Shape:
-    """What a task's groups of iterations are made of. ``divergent``: the ids of values that differ in a group;
-    ``linear``: of those that count up from lane to lane; ``vectors``: of the others; ``per_lane``: see `Divergence`;
+    """The groups of iterations of a task. ``divergent``: the ids of values that differ in a group; ``linear``: the
+    divergent ids that count up from lane to lane; ``vectors``: the other divergent ids; ``per_lane``: see `Divergence`;
     ``lanes``: the lanes of a vector, as many as the widest dtype allows."""
 
     def __init__(self, body: N.Block, params: Sequence[N.Param], locals: Container[str] = ()) -> None:
@@ -57,18 +58,18 @@ class Shape:
         self.lanes = 2 if wide else 4
 
     def moves(self, s: N.Access) -> bool:
-        """Whether the element is another one in each lane."""
+        """Whether each lane accesses a different element."""
         return any(i in self.divergent for i in s.index)
 
 
 def fits(t: DType, lanes: int) -> bool:
-    """Whether vectors have so many values of the dtype."""
+    """Whether a vector holds so many values of the dtype."""
     return t is u1 or (t.bits * lanes == 128 and t is not f16)
 
 
 def instructions(prim: str, out: DType, t: DType, lanes: int) -> list[str] | None:
-    """What makes the result of vectors of dtype ``t``, which have been pushed; None where vectors do not have it. The
-    count of a shift is no vector."""
+    """The instructions for a primitive on vectors of dtype ``t`` that have been pushed; None if vectors do not have it.
+    The count of a shift is a scalar."""
     if prim == "cast" and (t, out, lanes) == (i32, f64, 2):
         return ["f64x2.convert_low_i32x4_s"]
     if not (fits(t, lanes) and fits(out, lanes)):
@@ -107,10 +108,10 @@ def _vector_of(b: Body, t: DType) -> str:
 def push_vector(b: Body, id: int) -> None:
     """Pushes a value as a vector."""
     value, t, first = b.value(id), b.types[id], b.part * b.lanes
-    numbers = range(first, first + b.lanes)  # of the lanes
+    numbers = range(first, first + b.lanes)  # the numbers of the lanes
     if id in b.vectors:
         b.get(id)
-    elif t is i32 and b.lanes == 2:  # to be converted to an f64
+    elif t is i32 and b.lanes == 2:  # the value will be converted to an f64
         b.get(id)
         b.emit("i32x4.splat", ("v128.const", *(k * (id in b.linear) for k in numbers), 0, 0), "i32x4.add")
     elif value[0].endswith(".const"):
@@ -143,7 +144,7 @@ def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...])
 
 
 def load_vector(b: Body, t: DType, offset: int, apart: int) -> None:
-    """Loads from an address that has been pushed; lanes are so many bytes apart."""
+    """Loads from an address that has been pushed; the lanes' elements are ``apart`` bytes apart."""
     own, load, offset = _vector_of(b, t), LOADS[t.name], offset + b.part * b.lanes * apart
     if t is u1 or not apart:
         raise NoLanes
@@ -175,7 +176,7 @@ def store_vector(b: Body, t: DType, offset: int, apart: int, id: int) -> None:
 
 
 def reduce(b: Body, s: N.GroupReduce) -> None:
-    """Combines the values of the lanes, the first one first."""
+    """Combines the values of the lanes, in the order of the lanes."""
     if b.lanes == 1:
         b.get(s.value)
     else:
@@ -207,7 +208,7 @@ class LaneSchedule(Parametrised):
         return replace(kernel, body=body, next_id=b.next_id)
 
     def _scheduled(self, kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
-        if task.kind not in ("range_for", "struct_for") or task.why:  # it has its schedule
+        if task.kind not in ("range_for", "struct_for") or task.why:  # it has its schedule already
             return task
         look = _Look(kernel, task, self)
         why = look.hindrance()
@@ -230,7 +231,7 @@ class LaneSchedule(Parametrised):
 
 
 class _Look(Shape):
-    """A look at a task."""
+    """The search for a task's lanes."""
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, how: LaneSchedule) -> None:
         super().__init__(task.body, task.indices)
@@ -241,9 +242,9 @@ class _Look(Shape):
         self.uses = uses(task.body)
 
     def group(self, asked: int) -> int:
-        """How many iterations run side by side: those of one vector, or of two in a long loop of little code, because
-        the processor computes one vector while the results of the other are on their way. More code than the
-        registers can hold gains nothing by that. ``asked``: the number that the user asks for, or 0."""
+        """How many iterations run side by side: one vector of them; or two in a long loop with little code, because the
+        processor computes one vector while the results of the other are on their way. Two do not pay if the code needs
+        more registers than there are. ``asked``: the number that the user asks for, or 0."""
         body = [*walk(self.task.body)]
         two = 2 * self.lanes
         if asked:
@@ -329,7 +330,7 @@ class _Look(Shape):
         return "" if not self.varies(s.cond) or (plain and kinds) else "iterations part"
 
     def told(self, s: N.Assert) -> str:
-        """Where all lanes fail at the same time, the first one is told of."""
+        """Whether all lanes fail at the same time: then the first lane is reported."""
         return "iterations part" if any(self.varies(i) and i not in self.linear for i in (s.cond, *s.args)) else ""
 
     def push(self, s: N.AdStackPush) -> str:

@@ -38,7 +38,7 @@ class Local(NamedTuple):
 @dataclass
 class Function:
     """``params`` and ``results``: types. ``code`` and ``ids``: the instructions, each with the statement that it came
-    from. ``start``: instructions in front of them."""
+    from. ``start``: instructions to run before them."""
 
     name: str
     params: tuple[str, ...]
@@ -72,23 +72,23 @@ class Function:
 
 @dataclass
 class Module:
-    """Functions, the last of which is exported as ``run``. They share the memory ``env.memory``."""
+    """The functions of a module; the last one is exported as ``run``. They share the memory ``env.memory``."""
 
     functions: list[Function] = field(default_factory=list)
 
     def binary(self) -> bytes:
-        """The bytes of the text without names. It takes the package wasmtime."""
+        """The module in binary form, without names. This needs the package wasmtime."""
         import wasmtime
 
         return bytes(wasmtime.wat2wasm("\n".join(line for line, _ in self._lines(named=False))))
 
     def at(self, offset: int) -> int:
-        """The statement that the instruction at an offset of the `binary` came from, or NO_ID."""
+        """The id of the statement that the instruction at an offset of the `binary` came from, or NO_ID."""
         code, at = self.binary(), 8
         while code[at] != _CODE:
             size, at = _number(code, at + 1)
             at += size
-        _, at = _number(code, _number(code, at + 1)[1])  # behind the size of the section and the number of functions
+        _, at = _number(code, _number(code, at + 1)[1])  # after the size of the section and the number of functions
         for f in self.functions:
             size, at = _number(code, at)
             if at <= offset < at + size:
@@ -104,7 +104,7 @@ class Module:
         return NO_ID
 
     def stage(self) -> Stage:
-        """The text, which says what `binary` says."""
+        """The module as text, with the same content as `binary`."""
         lines = self._lines()
         count = sum(1 for f in self.functions for i, _ in f.lines() if i[0] not in ("block", "loop", "end", "else"))
         size = len(self.binary()) if find_spec("wasmtime") else 0
@@ -145,7 +145,7 @@ class Module:
 
 
 def _digits(x: np.floating[Any]) -> str:
-    """The shortest decimal that is read back as the number."""
+    """The shortest decimal that reads back as the number."""
     return str(x) if np.isfinite(x) else "nan" if np.isnan(x) else "inf" if x > 0 else "-inf"
 
 
@@ -158,12 +158,12 @@ def _runs(f: Function) -> list[tuple[str, list[Local]]]:
 
 # --- places in the bytes (WebAssembly Core Specification 2.0, chapter 5) ----------------------------------------------
 
-_CODE = 10  # the section with the code of functions: after its number and size their count, and each with its size
+_CODE = 10  # the section with the code of functions: number, size, how many functions, then each function with its size
 _FIXED = {"block": 1, "loop": 1, "if": 1, "f32.const": 4, "f64.const": 8, "v128.const": 16}  # bytes of immediates
 
 
 def _number(code: bytes, at: int) -> tuple[int, int]:
-    """The LEB128 number at a place, and the place behind it."""
+    """The LEB128 number at a place, and the place after it."""
     value = shift = 0
     while True:
         value |= (code[at] & 0x7F) << shift
@@ -173,7 +173,7 @@ def _number(code: bytes, at: int) -> tuple[int, int]:
 
 
 def _behind(code: bytes, at: int, name: str, *given: Any) -> int:
-    """The place behind an instruction."""
+    """The place after an instruction."""
     at = _number(code, at + 1)[1] if code[at] in (0xFC, 0xFD) else at + 1
     if name in _FIXED or name.endswith("_lane"):
         return at + _FIXED.get(name, 1)

@@ -24,18 +24,18 @@ LOADS = {
 }  # fmt: skip
 STORES = {name: re.sub(r"load(\d*).*", r"store\1", load) for name, load in LOADS.items()}
 _SAME = {"raw_div": "div", "quot": "div"}  # other names of instructions
-_SIGNED = ("quot", "rem", "shr", "lt", "le", "gt", "ge")  # there is an instruction for each of _s and _u
-_NORMAL = ("add", "sub", "mul", "shl")  # results that may not fit a short integer
-_ROUNDED = ("add", "sub", "mul", "div", "raw_div", "sqrt")  # results that may not be an f16
+_SIGNED = ("quot", "rem", "shr", "lt", "le", "gt", "ge")  # these instructions have a variant _s and a variant _u
+_NORMAL = ("add", "sub", "mul", "shl")  # operations whose results may not fit a short integer
+_ROUNDED = ("add", "sub", "mul", "div", "raw_div", "sqrt")  # operations whose results may not be an f16
 
 
 def word(text: str) -> str:
-    """A text as a part of a name."""
+    """A text in a form that fits in a name."""
     return re.sub(r"[^\w.]", "_", text)
 
 
 def constant(t: DType, value: Any) -> Any:
-    """The immediate of a constant: integers are signed."""
+    """The immediate of a constant; integers are signed."""
     if t.is_float:
         return float(np.float32(t.numpy(value))) if t.bits < 64 else float(value)
     bits = 64 if t.bits == 64 else 32
@@ -44,7 +44,7 @@ def constant(t: DType, value: Any) -> Any:
 
 
 def emit(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...]) -> None:
-    """Pushes the result; ``t``: the dtype of the last operand."""
+    """Pushes the result of a primitive; ``t``: the dtype of the last operand."""
     if prim in _OTHERS:
         _OTHERS[prim](b, out, t, args)
         return
@@ -58,7 +58,7 @@ def emit(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...]) -> Non
 
 
 def normal(b: Body, t: DType) -> None:
-    """The low bits of what was pushed, as a short integer."""
+    """Reduces the value on the stack to a short integer, by its low bits."""
     if t.kind == "i" and t.bits < 32:
         b.put(f"i32.extend{t.bits}_s")
     elif t.kind == "u" and t.bits < 32:
@@ -67,7 +67,7 @@ def normal(b: Body, t: DType) -> None:
 
 
 def rounded(b: Body) -> None:
-    """The f16 that is nearest to what was pushed."""
+    """Rounds the value on the stack to the nearest f16."""
     b.helper("half_bits")
     b.helper("half_value")
 
@@ -121,7 +121,7 @@ _OTHERS: dict[str, Callable[..., None]] = {"select": _select, "cast": _cast, "fp
 
 @cache
 def half(name: str) -> N.Function:
-    """The bits of an f16 as the f32 that it is, and back, rounded to the nearest."""
+    """A function: the bits of an f16 to the f32 with its value, or an f32 to the bits of the nearest f16."""
     s = Scope(u32, True)
     p = s.b.param(f32 if name == "half_bits" else u32, "x")
     with s.b.block() as block:
@@ -130,8 +130,8 @@ def half(name: str) -> N.Function:
 
 
 def _bits(x: X) -> X:
-    """The f16 nearest to an f32, as bits. A number below 2**-14 is rounded to a multiple of 2**-24 by adding 0.5, the
-    last digit of which has the weight 2**-24."""
+    """The bits of the f16 nearest to an f32. Adding 0.5 rounds a number below 2**-14 to a multiple of 2**-24, because
+    the last digit of 0.5 has the weight 2**-24."""
     bits = x.bitcast(u32)
     size = bits & 0x7FFFFFFF
     normal = (size + 0xFFF + (size.shr(13) & 1) - (112 << 23)).shr(13)
@@ -141,8 +141,8 @@ def _bits(x: X) -> X:
 
 
 def _value(h: X) -> X:
-    """The f32 with the value of f16 bits. Digits and exponent are shifted by 13 bits. The factor 2**112 makes up for
-    the difference of the exponents' offsets, 127 and 15, for denormals as well."""
+    """The f32 with the value of f16 bits. Digits and exponent are shifted by 13 bits. The factor 2**112 corrects the
+    exponent's offset from 15 to 127, for denormals as well."""
     size = (h & 0x7FFF).shl(13)
     moved = ((h & 0x7C00) == 0x7C00).select(size | 0x7F800000, (size.bitcast(f32) * 2.0**112).bitcast(u32))
     return (moved | (h & 0x8000).shl(16)).bitcast(f32)

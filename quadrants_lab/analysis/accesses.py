@@ -2,7 +2,7 @@
 
 The symbols of a form are texts. ``!...`` is a uniform symbol: an argument, a shape, or a value computed only from
 arguments and shapes, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of
-forms is exact, so only integers of at least 32 bits have forms; narrower ones wrap around. From the forms follows
+forms is exact, so only integers of at least 32 bits have forms; narrower integers wrap around. The forms also tell
 which tasks store every element of a buffer (`overwritten`).
 """
 
@@ -20,7 +20,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, of_kind
 
 T = TypeVar("T")
-_RECENT = 4  # kernels of which `for_recent` keeps results
+_RECENT = 4  # for so many kernels `for_recent` keeps results
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -75,7 +75,7 @@ class Access:
 
 
 def for_recent(analyse: Callable[[N.Kernel], T]) -> Callable[[N.Kernel], T]:
-    """The function, which keeps its results for the last kernels, because analyses in turn ask about the same ones: the
+    """Makes a function keep its results for the last kernels, because analyses ask about the same kernels in turn: the
     tasks of a kernel, its launch and its gradient."""
     kept: tuple[tuple[N.Kernel, T], ...] = ()
 
@@ -86,7 +86,7 @@ def for_recent(analyse: Callable[[N.Kernel], T]) -> Callable[[N.Kernel], T]:
             if known is kernel:
                 return found
         found = analyse(kernel)
-        kept = ((kernel, found), *kept[: _RECENT - 1])  # another thread may replace it meanwhile
+        kept = ((kernel, found), *kept[: _RECENT - 1])  # another thread may replace it at the same time
         return found
 
     return call
@@ -115,10 +115,11 @@ class Accesses:
         self.index: dict[str, tuple[Form, Form]] = {}
         self.uniform: dict[str, tuple[str, Form, Form]] = {}  # symbol of an operation -> primitive and operands
         self.writes: dict[str, list[Access]] = {}
-        self.order: dict[str, int] = {}  # number of each definition; a bound reads lower numbers than it bounds
+        # number of each definition; the bounds of a value read only values with lower numbers
+        self.order: dict[str, int] = {}
         self._forms: dict[int, Form] = {}
         self._moduli: dict[str, tuple[Form, int]] = {}  # symbol of a remainder -> dividend and divisor
-        self._asserted: set[int] = set()  # conditions of index checks: where one is false, the launch fails
+        self._asserted: set[int] = set()  # conditions of index checks: if one is false, the launch fails
         for self._number, self._task in enumerate(kernel.tasks):
             self._in_body = False
             self._visit(self._task.bounds, (), {})
@@ -184,7 +185,7 @@ class Accesses:
                 self._define(i, loops)
 
     def _form(self, s: N.Value) -> Form | None:
-        """The affine form of an integer value, or None where the value is a symbol of its own."""
+        """The affine form of an integer value, or None if the value is a symbol itself."""
         match s:
             case N.Op(prim="and", args=args) if all(a in self._asserted for a in args):
                 self._asserted.add(s.id)
@@ -215,7 +216,7 @@ class Accesses:
         return None
 
     def _uniform(self, prim: str, a: Form, b: Form) -> Form | None:
-        """A new uniform symbol for an operation on two uniform forms; None where one of them is not uniform."""
+        """A new uniform symbol for an operation on two uniform forms; None if one of them is not uniform."""
         if not (a.uniform and b.uniform):
             return None
         name = f"!{prim}({a},{b})"
@@ -229,8 +230,8 @@ class Accesses:
     # --- least and greatest values ---------------------------------------------------------------------------------
 
     def bound(self, form: Form, low: bool) -> Form | None:
-        """A lower bound of ``form`` (an upper bound unless ``low``) as a form of uniform symbols, or None where it
-        depends on data. A symbol that ends in primes stands for another instance of the same value."""
+        """A lower bound of ``form`` (an upper bound unless ``low``) as a form of uniform symbols, or None if it depends
+        on data. A symbol that ends in primes stands for another instance of the same value."""
         while not form.uniform:
             s = max((s for s in form.terms if s[0] != "!"), key=lambda s: self.order.get(s.rstrip("'"), -1))
             base = s.rstrip("'")
@@ -247,7 +248,7 @@ class Accesses:
         return form
 
     def value_range(self, uniform: Form) -> tuple[int | None, int | None]:
-        """The least and the greatest value of a form of uniform symbols; None for one that is not known."""
+        """The least and the greatest value of a form of uniform symbols; None for an unknown one."""
         low: int | None = uniform.const
         high: int | None = uniform.const
         for s, c in uniform.terms.items():
@@ -304,7 +305,8 @@ def overwritten(info: Accesses) -> dict[str, list[int]]:
 
 
 def _loops_cover(info: Accesses, a: Access, axes: list[int]) -> bool:
-    """Whether the loops around the access are one for each of these axes, over its whole extent."""
+    """Whether each of these axes has one loop around the access that covers its whole extent, and there is no other
+    loop."""
     inner = [x for x in of_kind(a.loops, N.For) if not any(find(x.body, N.Exit))]
     loops = {symbol(p.id) for p in (*a.task.indices, *(loop.index for loop in inner))}
     if len(inner) < len(a.loops) or len(loops) != len(axes):

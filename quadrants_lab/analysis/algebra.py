@@ -96,8 +96,8 @@ def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body
 def greatest_over(
     var: S.SizeVar, begin: S.SizeExpr | None, end: S.SizeExpr | None, body: S.SizeExpr
 ) -> S.SizeExpr | None:
-    """The maximum of ``body`` over the range, 0 where it is empty (or an upper bound where ``begin`` or ``end`` is not
-    known); None where such a bound is needed but not known."""
+    """The maximum of ``body`` over the range, 0 if the range is empty. It is an upper bound if ``begin`` or ``end`` is
+    not known, and None if it needs such an end."""
     if begin is None or end is None:
         return None if reads_variable(body, var) else body
     if not falls(body, var):
@@ -105,7 +105,7 @@ def greatest_over(
     first = substituted(body, var, begin) if reads_variable(body, var) else body
     match end:
         case S.SizeOp("floordiv", _, S.SizeOp("isqrt") as size) if size in subexpressions(first):
-            return first  # a loop over segments is empty only where segments, and so the pushes in one, are empty
+            return first  # only empty segments make a loop over segments empty, and then nothing is pushed in them
     return binary("mul", first, binary("min", trips(begin, end), ONE))
 
 

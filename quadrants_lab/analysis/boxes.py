@@ -16,11 +16,12 @@ _AXES = "ijklmnop"  # the names of the indices of a box
 @dataclass(frozen=True, slots=True)
 class Box:
     """Elements of a buffer: along each axis from ``low`` up to, but not including, ``high``, within the buffer.
-    ``type`` is the dtype that holds its indices."""
+    ``type`` is the dtype that holds its indices. ``everywhere``: along some axis the indices depend on data."""
 
     low: tuple[S.SizeExpr, ...]
     high: tuple[S.SizeExpr, ...]
     type: DType = i32
+    everywhere: bool = False
 
     def extents(self) -> tuple[S.SizeExpr, ...]:
         """The size along each axis. A negative size stands for no elements."""
@@ -56,25 +57,37 @@ def task_over(
 
 
 def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
-    """The smallest box with affine ends that has the elements of these accesses, all of one buffer. Along an axis
-    where an index depends on data, the box has the whole axis."""
+    """The smallest box with affine ends that has the elements of these accesses to one buffer. If an index depends on
+    data, the box has the whole axis."""
     found = list(accesses)
     buffer = info.kernel.buffers[found[0].stmt.buffer]
     low: list[S.SizeExpr] = []
     high: list[S.SizeExpr] = []
+    everywhere = False
     for axis in range(buffer.ndim):
         extent = extent_of(buffer, axis)
-        firsts = [info.bound(a.at[axis], low=True) for a in found]
-        lasts = [info.bound(a.at[axis], low=False) for a in found]
-        if None in firsts or None in lasts:
+        ends = _ends(info, [a.at[axis] for a in found])
+        if ends is None:
+            everywhere = True
             low.append(ZERO)
             high.append(extent)
             continue
-        least = reduce(lambda a, b: binary("min", a, b), (_size(info, f) for f in firsts if f is not None))
-        most = reduce(lambda a, b: binary("max", a, b), (_size(info, f) for f in lasts if f is not None))
+        least = reduce(lambda a, b: binary("min", a, b), (_size(info, first) for first, _ in ends))
+        most = reduce(lambda a, b: binary("max", a, b), (_size(info, last) for _, last in ends))
         low.append(binary("max", least, ZERO))
         high.append(binary("min", binary("add", most, ONE), extent))
-    return Box(tuple(low), tuple(high), index_type(buffer))
+    return Box(tuple(low), tuple(high), index_type(buffer), everywhere)
+
+
+def _ends(info: Accesses, forms: Iterable[Form]) -> list[tuple[Form, Form]] | None:
+    """The least and the greatest value of each form; None where one of them depends on data."""
+    found: list[tuple[Form, Form]] = []
+    for form in forms:
+        first, last = info.bound(form, low=True), info.bound(form, low=False)
+        if first is None or last is None:
+            return None
+        found.append((first, last))
+    return found
 
 
 def whole(buffer: N.Buffer) -> Box:

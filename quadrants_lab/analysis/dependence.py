@@ -1,7 +1,7 @@
-"""Whether two accesses can reach the same element: the GCD test and bounds (Banerjee's test) on affine indices.
+"""Whether two accesses can touch the same element: the GCD test and bounds (Banerjee's test) on affine indices.
 
-The answers are conservative: two accesses are taken to meet unless a test excludes it. From these answers follows which
-reads a gradient may repeat although a later write may go to the same element (`may_lose_reads`).
+The answers are conservative: two accesses are assumed to touch the same element unless a test excludes it. The answers
+also tell which reads a gradient may repeat although a later write may go to the same element (`may_lose_reads`).
 
 Sources: U. Banerjee, Dependence Analysis (1997), chapters 2 to 4; R. Allen and K. Kennedy, Optimizing Compilers for
 Modern Architectures (2001), chapter 3.
@@ -42,8 +42,8 @@ def other_iterations(info: Accesses, a: Access, b: Access) -> bool:
 
 
 def _own_element(a: Access, b: Access) -> bool:
-    """A quick test: either both go to the element that the task's indices name, each index alone in an axis, or their
-    indices in one axis are different constants."""
+    """A quick test whether two iterations never touch one element: either both accesses go to the element that the
+    task's indices name, each index alone in an axis, or their indices in one axis are different constants."""
     places = [(f.const, g.const) for f, g in zip(a.at, b.at, strict=True) if not f.terms and not g.terms]
     if any(x != y for x, y in places):
         return True
@@ -69,13 +69,13 @@ def _may_meet(
     info: Accesses, first: Access, second: Access, renamed: Mapping[str, str], loop: N.Loop | None = None,
     *, step: int = 1, index: str = "",
 ) -> bool:  # fmt: skip
-    """Whether both may go to one element. ``renamed`` has the symbols of the second access that stand for another
-    instance of the value than in the first. The index of ``loop``, or ``index``, is at least one step further on in the
-    second."""
+    """Whether both may go to one element. ``renamed``: symbols of the second access that stand for another instance of
+    the value than in the first access. In the second access, the index of ``loop``, or ``index``, is at least one step
+    further on."""
     if isinstance(loop, N.For):
         index, step = symbol(loop.index.id), -1 if loop.reverse else 1
     differences: list[Form] = []
-    within: list[Form] = []  # the same, the second index being a symbol in the loop's range
+    within: list[Form] = []  # the same differences, with the second index as a symbol in the loop's range
     for r, w in zip(first.at, second.at, strict=True):
         moved = Form({s + renamed.get(s, ""): c for s, c in w.terms.items()}, w.const)
         if index in w.terms:
@@ -102,7 +102,7 @@ def _may_be_zero(info: Accesses, d: Form) -> bool:
 
 
 def _without_later(d: Form, low: bool) -> Form:
-    """The form with 1, the least value of `_LATER`, in its place, where that gives the lower (else upper) bound."""
+    """The form with `_LATER` replaced by 1, its least value, if that gives the lower (else upper) bound."""
     k = d.terms.get(_LATER, 0)
     if not k or (k > 0) != low:
         return d  # `_LATER` has no greatest value

@@ -13,7 +13,7 @@ from quadrants_lab.ir.walk import find, of_kind
 class Divergence:
     """``divergent``: ids of values that may differ between lanes; all others are equal in all lanes that take part.
     ``per_lane``: names of locals and local arrays that may differ, and ids of adstacks (before they are lowered) that
-    are pushed or popped under a mask, so that each lane has a depth of its own. ``locals``: names of all locals."""
+    are pushed or popped under a mask, so that depths differ between lanes. ``locals``: names of all locals."""
 
     locals: Container[str] = ()
     divergent: set[int] = field(default_factory=set)
@@ -26,9 +26,9 @@ class Divergence:
 def divergence(
     block: N.Block, seeds: Iterable[int], locals: Container[str] = (), arrays: Iterable[str] = ()
 ) -> Divergence:
-    """The least solution in which the values ``seeds`` are divergent. ``arrays``: the buffers of kind "private", of
-    which each lane has one. A data-flow analysis after Coutinho et al., "Divergence analysis and optimizations" (2011),
-    over structured control flow."""
+    """The least solution in which the values ``seeds`` are divergent. ``arrays``: the buffers of kind "private"; each
+    lane has its own. A data-flow analysis after Coutinho et al., "Divergence analysis and optimizations" (2011), over
+    structured control flow."""
     found = Divergence(locals, set(seeds), {*arrays})
     while True:
         before = found.size()
@@ -50,7 +50,7 @@ def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> b
 
 
 def counting(block: N.Block, index: int, divergent: Container[int]) -> set[int]:
-    """The values that count up with the index: from one iteration to the next they grow by one."""
+    """The values that count up with the index: they grow by one from one iteration to the next."""
     found = {index}
     for s in find(block, N.Op):
         if counts_up(s, found, divergent):

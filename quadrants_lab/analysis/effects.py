@@ -22,7 +22,7 @@ def touched(block: N.Block, by: type[N.Access] = N.Access) -> set[str]:
 
 
 def value_reads(kernel: N.Kernel) -> Iterator[N.Access]:
-    """The statements that read a value for more than adding to it: loads, and the exchanges by which one of several
+    """The statements that read a value and use it for more than a sum: loads, and the exchanges by which one of several
     iterations takes an adjoint."""
     return (s for s in find(kernel.body, N.Access) if s.loads or s.atomic == "exchange")
 
@@ -36,7 +36,7 @@ def places(block: N.Block, by: type[N.Access] = N.Access) -> dict[str, set[tuple
 
 
 def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the buffers that the kernel reads, and of those that it writes."""
+    """Names of the buffers that the kernel reads, and names of the buffers that it writes."""
     return frozenset(touched(kernel.body, N.Read)), frozenset(touched(kernel.body, N.Write))
 
 

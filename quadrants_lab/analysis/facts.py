@@ -1,4 +1,4 @@
-"""What is true of a kernel, whoever launches it."""
+"""What is true of a kernel, regardless of who launches it."""
 
 from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ class Facts:
 
 
 def touched(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
-    """The buffers that a launch reads, and those that it changes, without its own scratch memory."""
+    """The buffers that a launch reads, and the buffers that it changes, without its scratch memory."""
     scratch = {b.name for b in kernel.buffers.values() if b.kind == "scratch"}
     reads, writes = effects.accesses(kernel)
     return reads - scratch, writes - scratch
@@ -48,7 +48,7 @@ def statements(kernel: N.Kernel) -> dict[str, list[N.Access]]:
 
 
 def overwritten(kernel: N.Kernel) -> frozenset[str]:
-    """The buffers of which a launch stores every element, whatever was there."""
+    """The buffers whose every element a launch stores, regardless of their content."""
     from quadrants_lab.analysis.accesses import accesses_of, overwritten
 
     return frozenset(overwritten(accesses_of(kernel)))

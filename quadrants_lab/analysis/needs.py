@@ -1,4 +1,4 @@
-"""Data and control dependences of statements, and blocks reduced to what is needed."""
+"""Data and control dependences of statements, and blocks reduced to the statements that are needed."""
 
 from collections.abc import Callable, Container
 from functools import partial
@@ -59,7 +59,7 @@ class Needs:
                     self.collect(b, s.id, s.id)
             elif isinstance(s, N.AdStackGuard):
                 needs[s.id] = (owner,)
-                if self._guarded:  # the check behind a segment of a checkpointed loop
+                if self._guarded:  # the check after a segment of a checkpointed loop
                     self.effects.append(s.id)
                 outer, self._guarded = self._guarded, True
                 self.collect(s.body, s.id, target)

@@ -1,10 +1,10 @@
-"""Certain races: one iteration of a parallel loop writes an element, and another one reads it or overwrites it by a
-plain store.
+"""Certain races: one iteration of a parallel loop writes an element, and another iteration reads the element or
+overwrites it by a plain store.
 
-A pair of accesses that affine indices do not keep apart (`dependence`) is tried in a few iterations of the loop
-(`trials`): two iterations that meet in a trial meet in every launch. Arguments and shapes take several values in
-turn, and an error needs a race under each of them, because some programs pass an offset that keeps two halves apart.
-`WatchRaces` finds all other races.
+If affine indices do not exclude that a pair of accesses touches one element (`dependence`), the pair is tried in a few
+iterations of the loop (`trials`): two iterations that touch one element in a trial do so in every launch. Arguments and
+shapes take several values in turn, and an error needs a race under each of them, because some programs pass an offset
+that separates two halves. `WatchRaces` finds all other races.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ RACE_CURE = (
     "run the loop serially (qd.loop_config(serialize=True) before it), write to a second field, or, to sum up, use += "
     "on the element, which is atomic"
 )
-_MOST_PAIRS = 64  # pairs of accesses to one buffer that are tried
+_MOST_PAIRS = 64  # the most pairs of accesses to one buffer that are tried
 # Values that arguments and shapes take, by the order in which they are read: each is the largest in some trial.
 _SCALES = ((3, 11, 41, 150), (150, 41, 11, 3), (11, 3, 150, 41), (41, 150, 3, 11))
 

@@ -10,11 +10,11 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import find, walk
 
 Range = tuple[int, int]  # both ends included
-Interval = tuple[float, float]  # the same for floats
+Interval = tuple[float, float]  # an interval of floats
 
 
 class Ranges:
-    """What is known of the integer values of a kernel."""
+    """What is known about the integer values of a kernel."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers = kernel.buffers
@@ -37,7 +37,7 @@ class Ranges:
                 self.indices |= {p.id: (begin, end, p.type) for p, begin, end in s.box()}
 
     def range(self, v: int) -> Range | None:
-        """The least and the greatest value that ``v`` may have, or None where nothing is known."""
+        """The least and the greatest value that ``v`` may have, or None if nothing is known."""
         if v not in self.known:
             self.known[v] = None  # the answer for a cycle of carried values
             self.known[v] = self._range(v)
@@ -92,7 +92,7 @@ def union(a: Range | None, b: Range | None) -> Range | None:
 
 
 def result(prim: str, args: tuple[Range | None, ...], t: DType) -> Range | None:
-    """The range of a binary operation on integers of a dtype; None where nothing is known or where it may wrap."""
+    """The range of a binary operation on integers of a dtype; None if nothing is known or the result may wrap."""
     if prim not in _BINARY or args == (None, None):
         return None
     x, y = (t.limits if r is None else r for r in args)
@@ -117,12 +117,12 @@ _BINARY: dict[str, Callable[[Range, Range], Range | None]] = {
     "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
     "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
     "and": _both,
-    "mod": lambda x, y: (0, y[1] - 1) if y[0] > 0 else None,  # with the sign of the divisor
+    "mod": lambda x, y: (0, y[1] - 1) if y[0] > 0 else None,  # the result has the sign of the divisor
     "quot": lambda x, y: (x[0] // y[1], x[1] // y[0]) if x[0] >= 0 and y[0] > 0 else None,
     "rem": lambda x, y: (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None,
 }
 
-# of floats that are no NaN; the ends are not rounded outwards
+# operations on floats other than NaN; the ends are not rounded outwards
 FLOATS: dict[str, Callable[..., Any]] = {prim: _BINARY[prim] for prim in ("add", "sub", "mul", "min", "max")} | {
     "neg": lambda x: (-x[1], -x[0]),
     "abs": lambda x: (max(x[0], -x[1], 0.0), max(-x[0], x[1])),

@@ -6,7 +6,7 @@ from quadrants_lab.analysis.algebra import TWO, binary, larger
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.walk import walk
 
-MOST_PARTS = 100  # parts of a size expression; evaluating a longer expression is no faster than counting pushes
+MOST_PARTS = 100  # the most parts of a size expression; evaluating a longer one is no faster than counting pushes
 _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
@@ -38,11 +38,11 @@ class Symbols:
         self.vars[p.id] = S.SizeVar(p.id, p.name if p.name.isidentifier() else "k")
 
     def size(self, v: int) -> S.SizeExpr | None:
-        """The value as SizeExpr; None where only the device knows it, or where the expression has too many parts."""
+        """The value as SizeExpr; None if only the device knows it, or if the expression has too many parts."""
         if v in self.vars:
             return self.vars[v]
         todo = [] if v in self.sizes else [v]
-        while todo:  # operands first: by recursion a long sum would be deep
+        while todo:  # operands first, without recursion, which would be deep for a long sum
             stmt = self.defs.get(todo[-1])
             first = [i for i in stmt.operands() if i in self.defs and i not in self.sizes] if stmt is not None else []
             if first:

@@ -1,7 +1,7 @@
 """A few iterations of a kernel, run with the integers that are known when it is compiled.
 
-A trial computes indices, conditions and bounds as the kernel would, and skips what depends on data. So whatever a
-trial shows happens in every launch.
+A trial computes indices, conditions and bounds as the kernel would, and skips what depends on data. So everything that
+a trial shows happens in every launch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import wrapped
 from quadrants_lab.ir.walk import find, of_kind, walk
 
-_MOST_STEPS = 4000  # statements that one trial runs
+_MOST_STEPS = 4000  # the most statements that one trial runs
 _SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
-_TRIPS = 3  # first trips of an inner loop that are tried, beside the last two
+_TRIPS = 3  # how many first trips of an inner loop are tried; its last two are tried as well
 
 
 class Ended(Exception):
@@ -36,7 +36,7 @@ class _Left(Ended):
 
 
 class Trial:
-    """``env`` has the known values, as numpy scalars. Of loops only those run that have a ``wanted`` statement."""
+    """``env`` has the known values, as numpy scalars. Only loops that contain a ``wanted`` statement run."""
 
     def __init__(self, kernel: N.Kernel, wanted: set[int], block: N.Block) -> None:
         self.kernel = kernel
@@ -53,7 +53,7 @@ class Trial:
         """The value of an argument or an extent that only a launch knows."""
 
     def sees(self, s: N.Stmt) -> None:
-        """Is called for each access and each assert that runs."""
+        """Called for each access and each assert that runs."""
 
     def chosen(self, axes: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
         """The iterations that run, in order; ``axes`` has some indices along each axis."""
@@ -80,7 +80,8 @@ class Trial:
         return count
 
     def run(self, block: N.Block) -> tuple[Any, ...]:
-        """Runs what is known of the block; returns the values of its terminator, None for unknown ones."""
+        """Runs the statements of the block whose operands are known; returns the values of its terminator, None if
+        unknown."""
         env = self.env
         for s in block:
             self.steps += 1
@@ -102,7 +103,7 @@ class Trial:
         return ()
 
     def if_(self, s: N.If) -> tuple[Any, ...]:
-        """What an If yields: nothing where it is not known which arm runs."""
+        """The values that an If yields: none if it is not known which arm runs."""
         cond = self.env.get(s.cond)
         if cond is not None:
             return self.run(s.then if cond else s.orelse)
@@ -135,7 +136,7 @@ class Trial:
         return carried if not ends_early or len(trips) <= _TRIPS else ()
 
     def value(self, s: N.Value) -> Any:
-        """The integer or truth value, or None where it is not known."""
+        """The integer or truth value, or None if it is not known."""
         if not (s.type.is_int or s.type.kind == "b"):
             return None
         match s:
@@ -153,7 +154,7 @@ class Trial:
         return None
 
     def typed(self, s: N.Value, value: int | None) -> Any:
-        """The integer as the dtype of a statement has it."""
+        """The integer as a number of the statement's dtype."""
         return None if value is None or not s.type.is_int else s.type.numpy(wrapped(value, s.type))
 
     def extent(self, buffer: str, axis: int) -> int | None:

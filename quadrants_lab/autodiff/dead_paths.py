@@ -12,7 +12,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import types_of, walk
+from quadrants_lab.ir.walk import reached, types_of, walk
 
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
 _ON_PURPOSE = frozenset({"custom_jvp"})  # primitives by which the user asks for the end of a derivative
@@ -42,34 +42,43 @@ Cuts = dict[tuple[Place, Place], tuple[N.Load, N.Stmt | None]]
 class _Graph:
     """The dataflow of a kernel. ``next[v]`` lists pairs: a value that depends on v, and the statement that ends the
     derivative there, or None. Values also flow through launch temporaries and integer buffers. ``loads`` has the loads
-    of each place, and ``stored`` the writes of each value with their places."""
+    of each place, and ``stored`` the writes of each value with their places. ``clear[v]`` lists the values without
+    such a statement, ``cut`` has each v with one, and ``known`` what `reach` found along clear paths."""
 
     next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
     loads: dict[Place, list[N.Load]] = field(default_factory=dict)
     stored: dict[int, list[tuple[Place, N.Write]]] = field(default_factory=dict)
+    clear: dict[int, list[int]] = field(default_factory=dict)
+    cut: set[int] = field(default_factory=set)
+    known: dict[tuple[int, ...], dict[int, None]] = field(default_factory=dict)
 
     def read_after(self, written: Place) -> list[N.Load]:
         """Loads that may find what was written at the place, also in the kernel's next launch."""
         again = [Place(written.buffer, 0, False)] if written.last and not written.first else []
         return [r for place in (written, *again) for r in self.loads.get(place, ())]
 
-    def reach(self, loads: list[N.Load], cuts: bool) -> dict[int, N.Stmt | None]:
-        """`reach_from` what was loaded."""
-        return self.reach_from((r.id for r in loads), cuts)
-
-    def reach_from(self, values: Iterable[int], cuts: bool) -> dict[int, N.Stmt | None]:
-        """The values that depend on these. Without ``cuts``: the values to which the derivative gets along
+    def reach(self, loads: list[N.Load], cuts: bool) -> Mapping[int, N.Stmt | None]:
+        """The values that depend on what was loaded. Without ``cuts``: the values to which the derivative gets along
         some path. With ``cuts``: the values with a path along which a statement ends the derivative, each with that
         statement."""
+        values = tuple(r.id for r in loads)
+        clear: Mapping[int, N.Stmt | None] = self.known.get(values) or self.reach_from(values)
+        return clear if not cuts else {} if self.cut.isdisjoint(clear) else self._reach_by_cuts(values)
+
+    def reach_from(self, values: tuple[int, ...]) -> dict[int, None]:
+        """The values to which the derivative gets from these along some path."""
+        found = self.known[values] = reached(values, lambda v: self.clear.get(v, ()))
+        return found
+
+    def _reach_by_cuts(self, values: Iterable[int]) -> dict[int, N.Stmt | None]:
         found: dict[tuple[int, bool], N.Stmt | None] = {}
         todo: deque[tuple[int, N.Stmt | None]] = deque((v, None) for v in values)
         while todo:
             v, cut = todo.popleft()
-            if (v, cut is not None) in found or (cut is not None and not cuts):
-                continue
-            found[v, cut is not None] = cut
-            todo.extend((w, cut or c) for w, c in self.next.get(v, ()))
-        return {v: cut for (v, is_cut), cut in found.items() if is_cut == cuts}
+            if (v, cut is not None) not in found:
+                found[v, cut is not None] = cut
+                todo.extend((w, cut or c) for w, c in self.next.get(v, ()))
+        return {v: cut for (v, is_cut), cut in found.items() if is_cut}
 
 
 @for_recent
@@ -111,7 +120,10 @@ def _shorten(g: _Graph) -> None:
             v = only[v]
         ends |= dict.fromkeys(path, ends.get(v, v))
     for v, out in g.next.items():
-        g.next[v] = [(ends.get(w, w), cut) for w, cut in out]
+        g.next[v] = out = [(ends.get(w, w), cut) for w, cut in out]
+        g.clear[v] = [w for w, cut in out if cut is None]
+        if len(g.clear[v]) < len(out):
+            g.cut.add(v)
 
 
 def _places(access: Access, whole: Mapping[str, list[int]]) -> list[Place]:
@@ -161,11 +173,11 @@ def _check_bits(g: _Graph, carriers: set[str]) -> None:
         for bits, cut in g.next.get(v, ()):
             if cut is None or cut.prim != "bitcast":
                 continue
-            for w in g.reach_from((bits,), cuts=False):
+            for w in g.reach_from((bits,)):
                 for number, back in g.next.get(w, ()):
                     if not isinstance(back, N.Value) or back.prim != "bitcast" or not back.type.is_float:
                         continue
-                    for target in _targets(g, carriers, g.reach_from((number,), cuts=False)):
+                    for target in _targets(g, carriers, g.reach_from((number,))):
                         raise refusal("QL0422", cut.span, back.span, name=target)
 
 
@@ -180,7 +192,7 @@ def integer_flows(forward: N.Kernel) -> Cuts:
     fields or ndarrays where values flow from one to the other and just one of the two holds integers."""
     g, found = _graph(forward), Cuts()
     for source, loads in g.loads.items():
-        for v, cut in (g.reach(loads, cuts=False) | g.reach(loads, cuts=True)).items():
+        for v, cut in {**g.reach(loads, cuts=False), **g.reach(loads, cuts=True)}.items():
             for target, _ in g.stored.get(v, ()):
                 a, b = forward.buffers[source.buffer], forward.buffers[target.buffer]
                 if {a.kind, b.kind} <= {"field", "ndarray"} and a.dtype.is_float != b.dtype.is_float:
@@ -204,10 +216,10 @@ def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
     return found
 
 
-def _targets(g: _Graph, carriers: set[str], reached: dict[int, N.Stmt | None]) -> dict[str, N.Stmt | None]:
+def _targets(g: _Graph, carriers: set[str], found: Mapping[int, N.Stmt | None]) -> dict[str, N.Stmt | None]:
     """The buffers with a derivative to which one of the values is written, each with the statement that ends the
     derivative on the way."""
-    return {p.buffer: cut for v, cut in reached.items() for p, _ in g.stored.get(v, ()) if p.buffer in carriers}
+    return {p.buffer: cut for v, cut in found.items() for p, _ in g.stored.get(v, ()) if p.buffer in carriers}
 
 
 def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> GradientWarning:

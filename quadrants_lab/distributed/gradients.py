@@ -178,7 +178,8 @@ class _Run:
         self.client, self.summed, self.progress = client, summed, progress
         self.job = job_of(fn, arrays, summed, init)
         self.number = self.job.number
-        self.awaited: dict[str, tuple[Any, Callable[[Part], None] | None]] = {}  # key -> future, its consumer
+        # key -> a future, its consumer, and the futures that it adds up
+        self.awaited: dict[str, tuple[Any, Callable[[Part], None] | None, list[Any]]] = {}
         self.open = 0  # unfinished tasks with shards
         self.parts: dict[int, Part] = {}  # number of the first shard -> its part
         self.ready: Any = None
@@ -190,7 +191,7 @@ class _Run:
         self._cancel()
 
     def _cancel(self) -> None:
-        self.client.cancel([future for future, _ in [*self.awaited.values()]], force=True)
+        self.client.cancel([future for future, *_ in [*self.awaited.values()]], force=True)
 
     def result(self, groups: Iterator[Group]) -> Part:
         from dask import config
@@ -218,7 +219,7 @@ class _Run:
                 if self.summed and leaves:
                     nodes.append(self._submit(f"node-{uuid4().hex}", total, leaves))
                 if nodes and (len(nodes) == ARITY or not more):
-                    self._await(self._submit(f"span-{uuid4().hex}", total, nodes), self._take)
+                    self._await(self._submit(f"span-{uuid4().hex}", total, nodes), self._take, nodes)
                     nodes = []
                 leaves = []
             self._settle()
@@ -266,8 +267,10 @@ class _Run:
 
     # --- their results ------------------------------------------------------------------------------------------
 
-    def _await(self, future: Any, take: Callable[[Part], None] | None) -> None:
-        self.awaited[future.key] = future, take
+    def _await(self, future: Any, take: Callable[[Part], None] | None, summands: list[Any] | None = None) -> None:
+        """``summands``: held until the future is done, because Dask's scheduler drops a client that cancels a task
+        whose dependents nobody wants (an assertion in `Scheduler.stimulus_cancel`)."""
+        self.awaited[future.key] = future, take, summands or []
         self.ready.add(future)
 
     def _settle(self) -> None:

@@ -44,10 +44,13 @@ PYTHON: dict[Any, str] = {
 }
 
 
+_OF_MATRICES = ("constructors", "linalg", "library.linear")
+
+
 class _Table(Mapping[str, Builtin]):
     """The rows of ``modules`` of `frontend.ops` by name, where "library.NAME" is the module NAME of the library. A
     module is imported when a name is not in those before it, or when all names are asked for, since most kernels call
-    few operations."""
+    few operations. What is named after matrices or vectors is first looked for in the modules that have most of it."""
 
     def __init__(self, *modules: str) -> None:
         self.rows: dict[str, Builtin] = {}
@@ -62,10 +65,12 @@ class _Table(Mapping[str, Builtin]):
         self.rest = tuple(other for other in self.rest if other != module)
 
     def __getitem__(self, name: str) -> Builtin:
-        for module in self.rest:
+        first = _OF_MATRICES if name.startswith(("Matrix", "Vector")) else ()
+        for module in (*first, *self.rest):
             if name in self.rows:
                 break
-            self.add(module)
+            if module in self.rest:
+                self.add(module)
         return self.rows[name]
 
     def __iter__(self) -> Iterator[str]:

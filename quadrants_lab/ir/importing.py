@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 _FEW = 5000  # frozen objects, at most, that are not the program's: Python 3.12 freezes some hundred when it starts
@@ -30,10 +31,12 @@ def importing() -> Iterator[None]:
 
 def lazily(module: str, name: str) -> Callable[..., Any]:
     """The function ``name`` of a module of this package, such as "backends.cpu.jit", which its first call imports."""
+    found: list[ModuleType] = []  # once it is imported
 
     def call(*args: Any, **named: Any) -> Any:
-        with importing():
-            found = import_module(f"quadrants_lab.{module}")
-        return getattr(found, name)(*args, **named)
+        if not found:
+            with importing():
+                found.append(import_module(f"quadrants_lab.{module}"))
+        return getattr(found[0], name)(*args, **named)
 
     return call

@@ -1,4 +1,5 @@
-"""Passes that have arguments: frozen data classes, whose text `written` makes and `read_arguments` reads.
+"""Passes that are imported late (`where`), and passes that have arguments: frozen data classes, whose text `written`
+makes and `read_arguments` reads.
 
     lower-casts{calls=true short=false}    lower-tasks{group=((add, (f32))) subgroup=32}
 
@@ -11,12 +12,27 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
-from quadrants_lab.ir.nodes import Kernel
+from quadrants_lab.ir.importing import lazily
+from quadrants_lab.ir.nodes import Kernel, Pass, Stmt
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType
+from quadrants_lab.ir.walk import walk
 
 _TOKEN = r'\s*("[^"]*"|[(),=]|-?\w+|\S)'
 _UPPER = r"(?<=[a-z])(?=[A-Z])"
+
+
+def where(concerns: Callable[[Stmt], bool], module: str, name: str) -> Pass:
+    """The pass of another module, which changes only kernels that have such a statement. Its module is imported for
+    the first of these."""
+    late = lazily(module, name)
+
+    def run(kernel: Kernel) -> Kernel:
+        made: Kernel = late(kernel) if any(map(concerns, walk(kernel.body))) else kernel
+        return made
+
+    run.__name__ = name
+    return run
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ def _with(cls: Any, attributes: dict[str, Any]) -> Any:
 def _with_slots(cls: Any, fields: Iterable[str], attributes: dict[str, Any]) -> Any:
     """A copy of the class with these attributes, and a slot for each field for which its bases have none. Python takes
     longer to change a class than to make it."""
-    body = {name: value for name, value in vars(cls).items() if name not in (*fields, "__dict__", "__weakref__")}
+    replaced = {*fields, "__dict__", "__weakref__"}
+    body = {name: value for name, value in vars(cls).items() if name not in replaced}
     taken = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
     body |= attributes
     body["__slots__"] = tuple(name for name in fields if name not in taken)

@@ -266,32 +266,38 @@ def derive(cls: type[Any]) -> None:
     operands = {name: kind for name, kind in holds.items() if kind in _READ}
     blocks = [name for name, kind in holds.items() if kind == "Block"]
     params = {name: kind for name, kind in holds.items() if kind in ("Param", "Params") and name != "results"}
-    ordered = sorted(fields(cls), key=lambda f: bool(f.kw_only))
 
     def made(new: dict[str, str]) -> str:
+        ordered = sorted(fields(cls), key=lambda f: bool(f.kw_only))
         args = (("", f"{f.name}=")[bool(f.kw_only)] + new.get(f.name, f"s.{f.name}") for f in ordered)
         return f"cls({', '.join(args)})"
 
-    def method(name: str, args: str, result: str, before: str = "pass") -> None:
-        text = f"def method({args}):\n {before}\n return {result}"
-        setattr(cls, name, compiling(name, lambda *_: text, [cls]))
+    def method(name: str, args: str, result: Callable[[], str], before: str = "pass") -> None:
+        setattr(cls, name, compiling(name, lambda *_: f"def method({args}):\n {before}\n return {result()}", [cls]))
+
+    def taking_operands() -> str:
+        return made({name: _TAKE[kind].format(name) for name, kind in operands.items()})
+
+    def all_params() -> str:
+        return f"({''.join('*' * (kind == 'Params') + f's.{n},' for n, kind in params.items())})"
+
+    def mapping_params() -> str:
+        return made({n: f"tuple(map(fn, s.{n}))" if kind == "Params" else f"fn(s.{n})" for n, kind in params.items()})
 
     if list(operands.values()) == ["Ids"]:
-        (name,) = operands
-        method("operands", "s", f"s.{name}")
-        method("with_operands", "s, ids", made({name: "ids"}))
+        (only,) = operands
+        method("operands", "s", lambda: f"s.{only}")
+        method("with_operands", "s, ids", lambda: made({only: "ids"}))
     elif operands:
-        method("operands", "s", f"({''.join(_READ[kind].format(name) for name, kind in operands.items())})")
-        taken = {name: _TAKE[kind].format(name) for name, kind in operands.items()}
-        method("with_operands", "s, ids", made(taken), "it = iter(ids)")
+        method("operands", "s", lambda: f"({''.join(_READ[kind].format(name) for name, kind in operands.items())})")
+        method("with_operands", "s, ids", taking_operands, "it = iter(ids)")
     if blocks:
         cls.nests = True
-        method("blocks", "s", f"({''.join(f's.{name},' for name in blocks)})")
-        method("with_blocks", "s, blocks", made({name: f"blocks[{n}]" for n, name in enumerate(blocks)}))
+        method("blocks", "s", lambda: f"({''.join(f's.{name},' for name in blocks)})")
+        method("with_blocks", "s, blocks", lambda: made({name: f"blocks[{n}]" for n, name in enumerate(blocks)}))
     if params:
-        method("params", "s", f"({''.join('*' * (kind == 'Params') + f's.{n},' for n, kind in params.items())})")
-        new = {n: f"tuple(map(fn, s.{n}))" if kind == "Params" else f"fn(s.{n})" for n, kind in params.items()}
-        method("with_params", "s, fn", made(new))
+        method("params", "s", all_params)
+        method("with_params", "s, fn", mapping_params)
     if "results" in holds:
-        method("with_results", "s, fn", made({"results": "tuple(map(fn, s.results))"}))
-        method("defs", "s", "tuple([(r.id, r.type) for r in s.results])")
+        method("with_results", "s, fn", lambda: made({"results": "tuple(map(fn, s.results))"}))
+        method("defs", "s", lambda: "tuple([(r.id, r.type) for r in s.results])")

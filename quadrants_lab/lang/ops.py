@@ -14,15 +14,17 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.op_table import OPS, Builtin
-from quadrants_lab.frontend.ops.spaces import fault_of_order
 from quadrants_lab.frontend.values.constant import points
 from quadrants_lab.frontend.values.tile import SUBGROUP
 from quadrants_lab.ir import types as T
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.matrix import Matrix
+
+_fault_of_order = lazily("frontend.ops.spaces", "fault_of_order")
 
 
 class Operation:
@@ -67,7 +69,7 @@ class NdRange:
 
     def __init__(self, *args: Any, axes: tuple[int, ...] | None = None) -> None:
         self.axes = tuple(_axis(a) for a in args)
-        if fault := fault_of_order(axes, len(args)):
+        if fault := _fault_of_order(axes, len(args)):
             raise error(fault, None, axes=axes, n=len(args))
         self.order = tuple(range(len(args))) if axes is None else tuple(axes)
 

@@ -34,7 +34,7 @@ class _Checker:
             unsure = [a for a, i in enumerate(s.index) if not self.ranges.inside(i, s.buffer, a)]
             if unsure:
                 return self.b.made(self.checked, s, unsure)
-        if isinstance(s, N.Assert) and s.kind == "bounds":  # of an entry of a local, by the front end
+        if isinstance(s, N.Assert) and s.kind == "bounds":  # the front end made it, for an entry of a local vector
             where, indices = self.iteration[s.id]
             return replace(s, message=s.message + where, args=(*s.args, *indices))
         return s
@@ -97,7 +97,7 @@ def begin(buffer: N.Buffer, axis: int) -> int:
 
 
 def no_element(buffer: N.Buffer, axis: int) -> str:
-    """The message about an index, with ``{}`` for the index and for the extent."""
+    """The message about an index that is out of bounds, with ``{}`` for the index and for the extent."""
     begins = f" from {begin(buffer, axis)}" if begin(buffer, axis) else ""
     return f"index {{}} is out of bounds for axis {axis} of {buffer.name} with extent {{}}{begins}"
 
@@ -125,8 +125,7 @@ def iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
 
 
 def _variable(p: N.Param, body: N.Block) -> tuple[str, int] | None:
-    """The name and the id of the loop variable: the loop's index, or begin + index * step where the loop computes
-    such a value."""
+    """The name and the id of the loop variable: the loop's index, or begin + index * step if the loop computes that."""
     if p.name:
         return None if p.name == "_" else (p.name, p.id)
     made = {p.id}

@@ -1,5 +1,5 @@
 """`mark_distances`: finds the dependence distance between iterations that add to the same element, as in the adjoint of
-a stencil, and which of these sums loop fission may give a loop of its own."""
+a stencil, and which of these sums loop fission may move to a separate loop."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -21,7 +21,7 @@ def mark_distances(kernel: N.Kernel) -> N.Kernel:
     body: list[N.Stmt] = []
     for task in kernel.tasks:
         found = _distances(kernel, task)
-        if found or any(s.distance >= 0 for s in find(task.body, N.Atomic)):  # of an earlier run
+        if found or any(s.distance >= 0 for s in find(task.body, N.Atomic)):  # or an earlier run has marked atomics
             fission = _fission(accesses_of(kernel), task, found) if found else {}
 
             def marked(s: N.Stmt) -> N.Stmt:
@@ -93,8 +93,8 @@ def _simple(form: Form, own: list[str]) -> bool:
 
 # --- loop distribution --------------------------------------------------------------------------------------------
 #
-# The adjoint of a stencil adds to x[j - 1], x[j] and x[j + 1], so neighbouring iterations add to the same element. If
-# each of these sums has a loop of its own, no two iterations of a loop add to the same element, and each loop can be
+# The adjoint of a stencil adds to x[j - 1], x[j] and x[j + 1], so neighbouring iterations add to the same element. With
+# a separate loop for each of these sums, no two iterations of a loop add to the same element, and each loop can be
 # vectorised: first all sums into x[j - 1], then all into x[j + 1], then the sums into x[j] with everything else (R.
 # Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters 2 and 5).
 
@@ -104,8 +104,8 @@ _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
 def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
-    """The ``fission`` of each atomic that may have a loop of its own, by its id, for atomics on ``buffers``, which
-    have a distance. Atomics with the same index along the row as the first atomic stay with the rest of the body."""
+    """The ``fission`` of each atomic that may have a separate loop, by its id, for atomics on ``buffers``, which have a
+    distance. Atomics with the same index along the row as the first atomic stay with the rest of the body."""
     last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]

@@ -28,7 +28,7 @@ def fold(kernel: N.Kernel) -> N.Kernel:
 
 
 class _Folder:
-    """Walks the kernel once in program order. ``ids`` maps each value that equals an earlier one to that one."""
+    """Walks the kernel once in program order. ``ids`` maps each value that equals an earlier value to that value."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.b = Builder(kernel.next_id)
@@ -67,7 +67,7 @@ class _Folder:
     # --- walk -----------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block) -> N.Block:
-        """The block, folded; the same object where nothing changed."""
+        """The block, folded; the same object if nothing changed."""
         outer, self.changed = self.changed, False
         with self.b.block() as out:
             self.stmts(block)
@@ -187,7 +187,7 @@ class _Folder:
         return False
 
     def selects(self, s: N.If) -> None:
-        """if b {} else {} -> r  is  r = select(b, x, y): its arms do nothing but yield."""
+        """if b {} else {} -> r  is  r = select(b, x, y), since its arms only yield."""
         self.changed = True
         for a in (*s.then[:-1], *s.orelse[:-1]):
             assert isinstance(a, N.Const)
@@ -232,7 +232,7 @@ class _Folder:
         if begin is not None and end is not None and begin >= end:
             return self.never(s)
         s = keep_carried(s, self.kept(s))
-        once = begin is not None and end == begin + 1 and not s.threads  # blocks of threads need the loop all the same
+        once = begin is not None and end == begin + 1 and not s.threads  # a loop over threads stays
         if once and len(exits(s.body)) == 1 and type(s.body[-1]) is N.Yield:
             self.becomes(s.index.id, s.begin)
             for p, init in zip(s.carried, s.inits, strict=True):

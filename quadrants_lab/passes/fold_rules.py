@@ -1,8 +1,8 @@
-"""The algebra of `fold`: rewrite rules for a primitive that is applied to values about which something is known.
+"""The algebra of `fold`: rewrite rules for a primitive on values about which something is known.
 
-A rule takes the facts and an Op. It returns the id of a value that equals the Op, a statement of the same id to take
-its place, or None where it does not apply. Most rules are texts (`pattern`). Every rule holds for all values of the
-dtype: NaN, infinities, signed zeros and wrapping integers included. Sums and products of floats are never
+A rule takes the facts and an Op. It returns the id of a value that equals the Op, a statement with the same id to
+replace the Op, or None if it does not apply. Most rules are texts (`pattern`). Every rule holds for all values of the
+dtype, including NaN, infinities, signed zeros and wrapping integers. Sums and products of floats are never
 reassociated. ``x`` and ``y`` stand for values, ``c`` for a constant.
 """
 
@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import DType, u1, wrapped
 
 
 class Facts(Protocol):
-    """What is known about values at the place of the Op. ``emit`` and ``emit_const`` put a statement before the Op."""
+    """What is known about values where the Op stands. ``emit`` and ``emit_const`` insert a statement before the Op."""
 
     types: dict[int, DType]
 
@@ -36,7 +36,7 @@ class Facts(Protocol):
 Rewritten = int | Value | None
 Rule = Callable[[Facts, Op], Rewritten]
 
-# Primitives whose operands may be swapped. min and max are not among them: at a tie the derivative goes to the first.
+# Primitives whose operands may be swapped. min and max are not: at a tie the derivative goes to the first operand.
 COMMUTATIVE = frozenset(("add", "mul", "and", "or", "xor", "eq", "ne"))
 
 
@@ -165,7 +165,7 @@ def div_power_of_two(f: Facts, s: Op) -> Rewritten:
     return op(s, "mul", s.args[0], f.emit_const(s, 1.0 / c, s.type))
 
 
-_LARGEST_POWER = {16: 2, 32: 8, 64: 8}  # no more than three products deep
+_LARGEST_POWER = {16: 2, 32: 8, 64: 8}  # by bits of the dtype: at most three products deep
 
 
 def pow_small(f: Facts, s: Op) -> Rewritten:
@@ -300,7 +300,7 @@ RULES: dict[str, tuple[Rule | str, ...]] = {
 @cache
 def rules_of(prim: str, kinds: tuple[str, ...]) -> tuple[Rule, ...]:
     """The rules for a primitive that operands of these ``kinds`` do not exclude, in the order in which they are tried.
-    A kind is the primitive that makes the operand, or "" for others, and then `KNOWN` if its value is known."""
+    A kind is the primitive that makes the operand, or "" for others, followed by `KNOWN` if its value is known."""
     return tuple(
         pattern(r) if isinstance(r, str) else r
         for r in RULES.get(prim, ())

@@ -1,4 +1,5 @@
-"""`licm`: loop-invariant code motion. A value that no iteration of a serial loop changes is computed in front of it."""
+"""`licm`: loop-invariant code motion. If no iteration of a serial loop changes a value, it is computed before the loop.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,8 +15,8 @@ def licm(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no constant, argument, shape or Op whose operands come from outside the loop stands at the top
     level of a For or While. A load whose index comes from outside the loop moves out, too, if the kernel does not
     write that memory and the load is safe to run early: it reads a 0-d buffer, its index is surely in bounds, or its
-    block surely runs, as the condition of a While does. Out of an arm of an If at the top level of the loop only
-    loads that are safe even where the arm does not run move, together with the values that their indices need."""
+    block surely runs, as the condition of a While does. From an arm of an If at the top level of the loop, only loads
+    move that are safe even if the arm does not run, together with the values that their indices need."""
     body = _Licm(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
@@ -35,7 +36,7 @@ class _Licm:
         return same_or(block, out)
 
     def loop(self, s: N.Loop, out: list[N.Stmt]) -> N.Stmt:
-        """The loop without what can stand in front of it, which is appended to ``out``."""
+        """The loop without the statements that can stand before it; these are appended to ``out``."""
         inside = {p.id for p in s.params()}
         new: list[N.Block] = []
         moved = len(out)

@@ -1,4 +1,4 @@
-"""`log_values`: a kernel that logs what one of its iterations computes, for a stepper that has no interpreter."""
+"""`log_values`: a kernel that logs what one of its iterations computes, for a stepper without an interpreter."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from quadrants_lab.ir.types import DType, f64, i32, i64
 from quadrants_lab.ir.walk import map_blocks, types_of
 
 LOG, PLACE = "$log", "$log.place"
-ROOM = 1 << 20  # numbers of the log
-TASK, NEXT, INDEX = 0, 1, 2  # elements of the place: the chosen task, the next free element of the log, the indices
+ROOM = 1 << 20  # how many numbers the log holds
+TASK, NEXT, INDEX = 0, 1, 2  # elements of the place: the chosen task, the next free element of the log, the first index
 
 
 class Logged(NamedTuple):
-    """A statement that has run, or of which an iteration begins: a loop or a task. ``defs``: the values that it has
+    """A statement that has run; or a loop or task, one iteration of which begins. ``defs``: the values that it has
     defined, and their dtypes."""
 
     stmt: N.Stmt
@@ -32,9 +32,9 @@ Runs = dict[int, list[Logged]]  # runs of statements by number
 def log_values(kernel: N.Kernel) -> tuple[N.Kernel, list[Runs]]:
     """An offloaded kernel with two more scratch buffers, and the runs of each task.
 
-    In the iteration that the place names (in all runs of a serial task) each run of statements without a block between
-    them appends to the log: its number, then the values of its statements, in order. A value of 64 bits that is no
-    float is appended as its bits. The next place goes on counting when the log is full.
+    A run is a sequence of statements without blocks. In the iteration that the place names (in a serial task: always),
+    each run appends to the log its number, then the values of its statements, in order. A 64-bit value that is not a
+    float is appended as its bits. When the log is full, the place still counts the numbers that would follow.
     """
     log = N.Buffer(LOG, "scratch", f64, 1, None, extents=(S.SizeConst(ROOM),), role="work")
     place = N.Buffer(PLACE, "scratch", i64, 1, None, extents=(S.SizeConst(INDEX + 8),), role="work")
@@ -47,9 +47,9 @@ def log_values(kernel: N.Kernel) -> tuple[N.Kernel, list[Runs]]:
 class _Logger:
     def __init__(self, b: Builder, log: N.Buffer, place: N.Buffer) -> None:
         self.b, self.log, self.place = b, log, place
-        self.runs: list[Runs] = []  # of each task so far
-        self.count = 0  # of all runs
-        self.chosen = N.NO_ID  # whether this is the iteration
+        self.runs: list[Runs] = []  # the runs of each task so far
+        self.count = 0  # how many runs there are
+        self.chosen = N.NO_ID  # a u1: this is the iteration to log
 
     def task(self, number: int, task: N.Offload) -> N.Offload:
         b = self.b
@@ -64,7 +64,7 @@ class _Logger:
         return replace(task, body=(*head, *self.block(task.body, [_begin(task)])))
 
     def block(self, block: N.Block, run: list[Logged]) -> N.Block:
-        """The block, at whose begin the run has run."""
+        """The block, logged; ``run`` is logged at its begin."""
         out: list[N.Stmt] = []
         for s in block[:-1]:
             if s.nests:

@@ -31,8 +31,8 @@ def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
 
 
 def _isqrt(b: Builder, s: N.Op) -> None:
-    """Emits one plus the greatest r with r * r <= a - 1, found bit by bit from the highest; 0 where a < 1. The dtype is
-    i32 or i64."""
+    """Emits one plus the greatest r with r * r <= a - 1, found bit by bit from the highest bit; 0 if a < 1. The dtype
+    is i32 or i64."""
     b.span, b.adjoint_of = s.span, s.adjoint_of
     t = s.type
     zero, one = b.const(0, t), b.const(1, t)
@@ -40,7 +40,7 @@ def _isqrt(b: Builder, s: N.Op) -> None:
     bit, root, result = b.param(t), b.param(t), b.param(t)
     with b.block() as body:
         more = b.op("or", root.id, b.op("shl", one, bit.id))
-        # more * more > below, without overflow
+        # the test is more * more > below, without overflow
         fits = b.op("le", more, b.op("floordiv", below, more))
         b.yield_(b.op("select", fits, more, root.id))
     bits = b.const(t.bits // 2, t)

@@ -9,7 +9,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import free_values, substitute, types_of
 
-_MAX_COST = 64  # most cycles for computing a value again in each iteration of a task
+_MAX_COST = 64  # the most cycles for computing a value again in each iteration of a task
 
 
 def offload(kernel: N.Kernel) -> N.Kernel:
@@ -109,7 +109,8 @@ class _Offloader:
         return ids[i]
 
     def remake_cost(self, i: int) -> int | None:
-        """The cost of computing the value again anywhere in the kernel; None where that is impossible or too much."""
+        """The cost of computing the value again anywhere in the kernel; None if that is impossible or costs too
+        much."""
         if i not in self.cost:
             s = self.defs.get(i)
             cost: int | None = None

@@ -26,19 +26,19 @@ from quadrants_lab.ir.walk import (
 )
 from quadrants_lab.passes.cse import without_repetitions
 
-FEWEST = 64  # fewest iterations of a task, so that all threads of the host have work
-ENOUGH = 1024  # iterations of a task whose active cells may all lie side by side
-SMALL = 4096  # elements of an iteration that need not be shared any further
+FEWEST = 64  # the fewest iterations of a task, so that all threads of the host have work
+ENOUGH = 1024  # with so many iterations, the active cells of a task may all lie side by side
+SMALL = 4096  # an iteration over so few elements need not be divided any further
 _PLAIN = (N.Const, N.Op, N.Load)
 _IDLE = (N.Const, N.Yield)
-_PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # depend on what one iteration is
+_PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # these depend on what one iteration is
 
 
 def over_cells(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that a parallel task whose iterations do nothing unless a cell of a sparse layout is active runs over
-    the cells, with serial loops over the cells in an active cell, and over the elements of these. A task with adstacks,
-    which are those of one element, or with elementary functions, which lanes compute, runs over the elements of the
-    active cells, of which tasks in front make a list."""
+    """Applies to a parallel task whose iterations do nothing unless a cell of a sparse layout is active. Guarantees
+    that such a task runs over the cells, with serial loops over the cells in an active cell, and over their elements.
+    If the task has adstacks, which belong to one element, or elementary functions, which lanes compute, it runs over
+    the elements of the active cells instead; tasks before it list these cells."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     body: list[N.Stmt] = []
@@ -54,11 +54,11 @@ def over_cells(kernel: N.Kernel) -> N.Kernel:
 
 @dataclass(slots=True)
 class _Level:
-    """A block that does nothing unless a cell is active. ``test``: the statements that find out; ``guard``: the branch,
-    whose arm number ``arm`` does all the rest; ``rest``: statements in front of the branch that are not for the test.
-    ``sizes``: along each axis the elements of a cell, 1 where the test reads the index itself, 0 where it does not read
-    it. ``ids``: the values in the test that are the number of the cell along an axis. ``what``: the test as an
-    expression, to be compared."""
+    """A block that does nothing unless a cell is active. ``test``: the statements of the test; ``guard``: the branch;
+    its arm number ``arm`` does everything else; ``rest``: statements before the branch that are not part of the test.
+    ``sizes``: along each axis the elements of a cell, 1 if the test reads the index itself, 0 if it does not read the
+    index. ``ids``: values in the test that are the number of the cell along an axis. ``what``: the test as an
+    expression, for comparisons."""
 
     test: tuple[N.Stmt, ...]
     guard: N.If
@@ -75,8 +75,8 @@ class _Level:
 
 @dataclass(slots=True)
 class _Nest:
-    """Makes the loops of one task. ``begins``: the first index of each axis, whose other values count from 0;
-    ``same``: what becomes what in the body."""
+    """Makes the loops of one task. ``begins``: the first index of each axis (the generated indices count from 0);
+    ``same``: which id replaces which in the body."""
 
     kernel: N.Kernel
     task: N.Offload
@@ -115,7 +115,7 @@ class _Nest:
     def _test(
         self, cond: int, made: dict[int, N.Value]
     ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]], set[int]]:
-        """The ids of the statements that compute the condition; for each index that is divided by one constant n there,
+        """The ids of the statements that compute the condition; by index that is divided there by a single constant n,
         n and the ids of these divisions; and the indices that are read in another way."""
         axes, known = {p.id: p.id for p in self.task.indices}, constants(made.values())
         for p, begin in zip(self.task.indices, self.begins, strict=True):
@@ -145,7 +145,8 @@ class _Nest:
         return next(n for p, n in zip(self.task.indices, self.begins, strict=True) if p.id == index)
 
     def inside(self, block: N.Block, sizes: list[int], cells: list[int]) -> N.Block:
-        """The block for all elements of a cell, which has ``sizes`` elements and the numbers ``cells``."""
+        """The block for all elements of a cell; ``sizes``: the elements along each axis, ``cells``: the cell's
+        numbers."""
         level = self.level(block)
         if level is not None:
             level.sizes = [n or size for n, size in zip(level.sizes, sizes, strict=True)]
@@ -161,7 +162,7 @@ class _Nest:
         return self._loops(indices, cells, counts, (*body, block[-1]))
 
     def tested(self, level: _Level, tested: list[int], sizes: list[int], cells: list[int]) -> N.Block:
-        """The test of the cell ``tested``, and what comes inside of it: for a cell of ``sizes``, with the numbers
+        """The test of the cell ``tested``, and in its arm the code for a cell of ``sizes`` with the numbers
         ``cells``."""
         self.same.update((i, tested[axis]) for i, axis in level.ids.items())
         arms = [level.guard.then, level.guard.orelse]
@@ -169,7 +170,7 @@ class _Nest:
         return *level.test, replace(level.guard, then=arms[0], orelse=arms[1])
 
     def own(self, sizes: list[int], cells: list[int]) -> N.Block:
-        """The indices along the axes where a cell has one element, as far as they are not known yet."""
+        """Defines the indices along the axes where a cell has one element, unless they are known already."""
         moved: list[N.Stmt] = []
         for axis, (p, n, cell, begin) in enumerate(zip(self.task.indices, sizes, cells, self.begins, strict=True)):
             if n > 1 or axis in self.known:
@@ -192,8 +193,9 @@ class _Nest:
         return self._loops(indices, cells, sizes, (*self.own([1] * len(sizes), places), *block))
 
     def _loops(self, indices: list[N.Param | None], cells: list[int], counts: list[int], body: N.Block) -> N.Block:
-        """Loops over the axes that have an index: ``counts`` trips each, and the index is the trip's number plus that
-        many times the cell's. The CPU finds the digits of the index in it (`backends.lower.cells`)."""
+        """Loops over the axes that have an index. Each makes ``counts`` trips, and the index is the cell's number times
+        ``counts`` plus the trip's number. The CPU finds the digits of the index in this sum
+        (`backends.lower.cells`)."""
         b = self.b
         for index, cell, n in reversed(list(zip(indices, cells, counts, strict=True))):
             if index is not None:
@@ -213,7 +215,7 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     if task.kind != "struct_for" or ends is None or any(find(task.body, _PER_ITERATION)):
         return task
     in_pages = any(kernel.buffers[s.buffer].order for s in find(task.body, N.Access))
-    if in_pages:  # far fewer sums, but by several threads at a time
+    if in_pages:  # far fewer sums, but made by several threads at a time
         task = rewrite_in(task, _by_any)
     elif any(_by_rows(s) for s in walk(task.body)):
         return task
@@ -246,8 +248,8 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
 
 
 def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.Buffer]) -> list[N.Stmt]:
-    """A task as one over the elements of a list of cells, with the tasks before it that make the list; nothing where
-    there is no such list. The list's buffers are added to ``buffers``."""
+    """A task that runs over the elements of a list of cells, after the tasks that make the list; nothing if there can
+    be no such list. The list's buffers are added to ``buffers``."""
     ends = _ends(task)
     alone = {type(s) for s in find(task.body, _PER_ITERATION)}
     if ends is None or any(p.type is not i32 for p in task.indices):
@@ -297,8 +299,8 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
 
 
 def _in_vectors(task: N.Offload) -> bool:
-    """Whether iterations side by side gain more than serial loops: they compute elementary functions. Sums would get
-    another order each time."""
+    """Whether iterations side by side gain more than serial loops: they compute elementary functions and no sums, whose
+    order would change in each launch."""
     sums = any(not s.private for s in find(task.body, N.Atomic))
     return not sums and any(s.type.is_float and "@math" in PRIMS[s.prim].llvm for s in find(task.body, N.Op))
 
@@ -315,8 +317,9 @@ def _levels(nest: _Nest, block: N.Block, outer: N.Block = ()) -> list[_Level]:
 def _behind(
     nest: _Nest, block: N.Block, levels: list[_Level], changed: set[str], seen: list[N.Stmt], same: dict[int, int]
 ) -> bool:
-    """Whether the block does nothing but behind the tests of these levels, which read no buffer in ``changed``.
-    ``seen`` gets its arithmetic and loads; ``same``: what the results of branches are behind the tests."""
+    """Whether everything that the block does stands behind the tests of these levels, which read no buffer in
+    ``changed``. ``seen`` gets its arithmetic and loads; ``same``: the values that results of branches have behind the
+    tests."""
     for s in block if levels else ():
         if isinstance(s, N.If):
             level = nest.guarded(tuple(seen), replace(s, cond=same.get(s.cond, s.cond)))
@@ -367,7 +370,7 @@ def _listing(
 
 
 def _shared(extents: list[int], sizes: list[int]) -> list[int]:
-    """The elements of an iteration along each axis: a cell's, or fewer if there are few cells."""
+    """How many elements an iteration has along each axis: as many as a cell, or fewer if there are few cells."""
     shared = list(sizes)
     while prod(shared) > 1:
         count = prod(extents) // prod(shared)
@@ -391,7 +394,7 @@ def _expression(id: int, made: dict[int, N.Value]) -> object:
 
 
 def _by_rows(s: N.Stmt) -> bool:
-    """Whether it is a sum that rows of iterations may make in a certain order."""
+    """Whether the statement is a sum that rows of iterations may make in a certain order."""
     return isinstance(s, N.Atomic) and (s.distance >= 0 or s.fission != 0)
 
 
@@ -400,7 +403,7 @@ def _by_any(s: N.Stmt) -> N.Stmt:
 
 
 def _ends(task: N.Offload) -> list[tuple[int, int]] | None:
-    """Where each axis begins and ends; None unless these are constants."""
+    """Begin and end of each axis; None unless these are constants."""
     known = constants(task.bounds)
     ends = task.bounds[-1].operands() if task.bounds else ()
     k = len(task.indices)
@@ -409,12 +412,13 @@ def _ends(task: N.Offload) -> list[tuple[int, int]] | None:
     return [(int(known[low]), int(known[high])) for low, high in zip(ends[:k], ends[k:], strict=True)]
 
 
-# --- branches on one condition, one behind the other: of an adjoint's, one repeats forward values, and one uses them --
+# --- two branches on one condition: in an adjoint, the first may repeat forward values, which the second uses
+# -----------
 
 
 def _merged(kernel: N.Kernel, block: N.Block) -> N.Block:
-    """The block in which a branch with results, and a branch without results behind it, are one where they have the
-    same condition and only the second one uses the results."""
+    """Merges a branch with results and a later branch without results, if both have the same condition and only the
+    second branch uses the results."""
     block = without_repetitions(kernel, block)
     for n, first in enumerate(block):
         if not isinstance(first, N.If):
@@ -432,7 +436,7 @@ def _merged(kernel: N.Kernel, block: N.Block) -> N.Block:
 
 
 def _next_branch(block: N.Block) -> tuple[N.Block, N.If | None]:
-    """What comes before the next branch, and the branch; None where something else than arithmetic comes before."""
+    """The statements before the next branch, and the branch; None if they are not only arithmetic."""
     for n, s in enumerate(block):
         if isinstance(s, N.If):
             return block[:n], s
@@ -442,12 +446,12 @@ def _next_branch(block: N.Block) -> tuple[N.Block, N.If | None]:
 
 
 def _own(block: N.Block, first: N.If, second: N.If) -> bool:
-    """Whether nothing but the second branch uses the results of the first, and each arm ends in values."""
+    """Whether only the second branch uses the results of the first, and each arm ends in a Yield."""
     counts, inside = uses(block), uses((second,))
     only = all(counts.get(p.id, 0) == inside.get(p.id, 0) for p in first.results)
     return only and all(isinstance(arm[-1], N.Yield) for arm in (*first.blocks(), *second.blocks()))
 
 
 def _idle(block: N.Block) -> N.Block:
-    """The block, or only its end where all before computes values that nobody uses."""
+    """The block; only its end if the rest computes values that nobody uses."""
     return block[-1:] if all_are(block[:-1], _PLAIN) else block

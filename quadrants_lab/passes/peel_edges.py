@@ -1,4 +1,4 @@
-"""`peel_edges`: the trips of a loop over a row of a cell whose neighbours lie in the same row get a loop of their own.
+"""`peel_edges`: in a loop over a row of a cell, trips whose neighbours lie in the same row get a separate loop.
 
     for k in 0..16 { j = c * 16 + k; load @x[i, j - 1] }
     becomes
@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import find, of_kind, renamed, rewrite, rewritten, types_of, walk
 
-MOST = 150  # statements of a body that is written three times
+MOST = 150  # the most statements of a body that is emitted three times
 _SERIAL = (N.StackUse, N.AdStackAlloca, N.Loop, N.Random)
 
 
@@ -42,7 +42,7 @@ def peel_edges(kernel: N.Kernel) -> N.Kernel:
 
 
 def _peeled(kernel: N.Kernel, loop: N.For, b: Builder, ranges: Ranges) -> list[N.Stmt]:
-    """The loops that the loop becomes; none where it stays."""
+    """The loops that replace the loop; none if it stays."""
     least, n = ranges.range(loop.end) or (0, -1)
     row = _row(loop, ranges, n) if ranges.range(loop.begin) == (0, 0) and least == n else None
     if row is None or any(find(loop.body, _SERIAL)) or sum(1 for _ in walk(loop.body)) > MOST:
@@ -76,8 +76,8 @@ def _row(loop: N.For, ranges: Ranges, n: int) -> _Row | None:
 
 
 def _neighbours(body: N.Block, own: int, ranges: Ranges) -> dict[int, int]:
-    """The values that are the index plus a constant, each with that constant, as long as the sum is one that the index
-    may be: then a minimum, a maximum and a modulo change nothing, or the modulo takes its divisor away."""
+    """The values that are the index plus a constant, each with that constant, if the sum is a possible index: then a
+    minimum, a maximum and a modulo do not change the sum, or the modulo subtracts its divisor."""
     offsets, most = {own: 0}, ranges.range(own)
     for s in find(body, N.Op):
         by = ranges.range(s.args[1]) if len(s.args) == 2 else None
@@ -95,7 +95,7 @@ def _neighbours(body: N.Block, own: int, ranges: Ranges) -> dict[int, int]:
 
 
 def _inside(loop: N.For, row: _Row, offsets: dict[int, int], b: Builder) -> N.Block:
-    """The body for trips whose neighbours lie in the row: these are begin + (trip + constant)."""
+    """The body for trips whose neighbours lie in the row: a neighbour's index is begin + (trip + constant)."""
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
         if not isinstance(s, N.Op) or s.id not in offsets:

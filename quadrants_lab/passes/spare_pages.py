@@ -1,4 +1,4 @@
-"""`spare_pages`: a zero is written to memory in pages only where something else is, because a write makes a page."""
+"""`spare_pages`: writes a zero to memory in pages only over a value that is not zero, because a write makes a page."""
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -7,9 +7,9 @@ from quadrants_lab.ir.walk import find, rewritten, types_of
 
 
 def spare_pages(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that the constant 0 is stored to an element of a buffer with an order only if it has a bit that is
-    set, unless the kernel reads the element, too. The deactivation of a cell, and its adjoint, write zeros to all that
-    is in the cell, whose pages may never have been written to."""
+    """Guarantees that the constant 0 is stored to an element of a buffer with an order only if the element has a set
+    bit, unless the kernel reads the element, too. The deactivation of a cell, and its adjoint, write zeros to the whole
+    cell, whose pages may never have been written to."""
     if not any(buffer.order for buffer in kernel.buffers.values()):
         return kernel
     zeros = {s.id for s in find(kernel.body, N.Const) if not s.value}

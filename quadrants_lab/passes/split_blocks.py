@@ -28,9 +28,9 @@ from quadrants_lab.ir.walk import constants, end_of, find, free_values, rewrite,
 from quadrants_lab.passes.host_loops import narrowed
 from quadrants_lab.passes.structure_exits import structure_exits
 
-_MOST = 12  # most operations that are computed again instead of spilling their result
+_MOST = 12  # if a value needs more operations, it is spilled and not computed again
 _OF_THREADS = ("thread", "number", "threads")  # builtins that this pass replaces
-_FEW = 1 << 30  # iterations below which an i32 counts them, with room for a block
+_FEW = 1 << 30  # an i32 counts fewer iterations than this, with room for a block
 
 
 def split_blocks(kernel: N.Kernel) -> N.Kernel:
@@ -52,7 +52,7 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
                 _Task(b, buffers, s).build()
             else:
                 b.stmts.append(s)
-    buffers = {name: x for name, x in buffers.items() if x.kind != "shared"}  # no task uses them
+    buffers = {name: x for name, x in buffers.items() if x.kind != "shared"}  # no task uses them any more
     return replace(kernel, body=tuple(body), buffers=buffers, next_id=b.next_id)
 
 
@@ -155,8 +155,8 @@ class _Task:
         return replace(made, grad=grad)
 
     def clear(self, x: N.Buffer) -> None:
-        """Emits stores of zeros to all elements of shared memory. Each thread clears the elements of one first index,
-        or, where there are more of these than threads, of several, one after the other."""
+        """Emits stores of zeros to all elements of shared memory. Each thread clears the elements of one first index;
+        if there are more first indices than threads, a thread clears several, one after the other."""
         b, size = self.b, self.task.block_dim
         first, *rest = x.shape or ()
 
@@ -232,7 +232,7 @@ class _Task:
         return bool(sizes) and min(sizes) > 0 and prod(sizes) % self.task.block_dim == 0
 
     def length(self, axis: int) -> int:
-        """The number of indices of the axis; 0 where it is not known."""
+        """The number of indices of the axis; 0 if it is not known."""
         ends, k, known = end_of(self.task.bounds).values, len(self.task.indices), self.consts
         both = ends[axis] in known and ends[k + axis] in known
         return max(0, known[ends[k + axis]] - known[ends[axis]]) if both else 0

@@ -18,7 +18,7 @@ from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import emit_copy, find, renamed, walk
 
 READ, WRITTEN, CHANGED = "read", "written", "changed"
-_SPARSE = 64  # elements of the buffers for each iteration, above which counting marked elements takes too long
+_SPARSE = 64  # if the buffers have more elements for each iteration, counting marked elements takes too long
 Place = N.Access
 Slice = Callable[[Callable[[Place, "Watched"], None]], N.Offload]
 
@@ -37,7 +37,7 @@ class Suspecting:
     """Makes the tasks that suspect races of one task.
 
     ``marks(buffer, kind)`` is the buffer of marks of that kind, and ``mark()`` emits the byte of this launch and task.
-    ``slice(add)`` is the task without effects, with what ``add`` emits in front of each watched access.
+    ``slice(add)`` is the task without effects; before each watched access it has what ``add`` emits.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Suspecting:
 
     def _look(self, s: Place, w: Watched) -> None:
         """Emits counts of the accesses to elements that have marks of other kinds. Two stores to one element need no
-        test, since the number of marks shows them. Where a store and an atomic go to one element, the store tests for
-        the mark."""
+        test, since the number of marks shows them. If a store and an atomic go to one element, the store tests for the
+        mark."""
         for what in w.against:
             if what == CHANGED or (what == WRITTEN and s.loads and s.id not in self.covered):
                 self._add("add", self.marks(s.buffer, what), s.index)

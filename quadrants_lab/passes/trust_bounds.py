@@ -62,14 +62,14 @@ class _Suspects:
                 self.unknown.update(i for i, _ in s.defs())
                 if isinstance(s, N.Loop):
                     self.unknown.update(p.id for p in s.params())
-            elif isinstance(s, N.Loop):  # what it carries may be known in some iterations
+            elif isinstance(s, N.Loop):  # values that it carries may be known in some iterations
                 carried = zip(s.carried, s.results, s.inits, strict=True)
                 self.unknown.update(v.id for *both, i in carried for v in both if not self.knows((i,)))
             for inner in s.blocks():
                 self.visit(inner)
 
     def computed(self, s: N.Stmt) -> bool:
-        """Whether a trial can compute what the statement defines, given what it knows."""
+        """Whether a trial can compute what the statement defines, from the values that it knows."""
         match s:
             case N.ShapeOf(buffer=buffer, axis=axis):
                 return self.kernel.buffers[buffer].known_extent(axis) is not None
@@ -120,7 +120,7 @@ class _Sure(Trial):
                     self.run_task(s)
 
     def chosen(self, axes: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
-        """The iterations to try, those near the corners of the box first."""
+        """The iterations to try; iterations near the corners of the box come first."""
         inwards = [[(min(n, len(axis) - 1 - n), i) for n, i in enumerate(axis)] for axis in axes]
         return [tuple(i for _, i in at) for at in sorted(product(*inwards), key=lambda at: sum(n for n, _ in at))]
 

@@ -1,7 +1,7 @@
 """Unrolls short loops that index local vectors and matrices.
 
-An access to a local vector at an index that only the run knows is one select for each element of the vector, and a
-gradient keeps all elements in each trip. Where the index is computed from the indices of loops with known bounds,
+An access to a local vector at an index that is known only at run time is one select for each element of the vector, and
+a gradient keeps all elements in each trip. If the index is computed from the indices of loops with known bounds,
 unrolling these loops makes the index a constant: the selects disappear, and the vector becomes a few values.
 """
 
@@ -9,9 +9,9 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.unroll import unroll_loops
 from quadrants_lab.ir.walk import constants, find, walk
 
-MOST_MADE = 1000  # statements that a nest of loops may become
-MOST_VISITED = 50_000  # statements that are visited to make those: an access has a select for each element
-_LEAST = 2  # places with which an index is compared: a read of three elements compares it with two
+MOST_MADE = 1000  # the most statements that a nest of loops may become
+MOST_VISITED = 50_000  # the most statements to visit for that: an access has a select for each element
+_LEAST = 2  # the fewest places that an index is compared with: a read of three elements compares it with two
 
 
 def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
@@ -22,9 +22,9 @@ def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
 
 
 def _indexing(body: N.Block) -> set[int]:
-    """The ids of loops whose index decides which of several elements a select takes."""
-    loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it is made of
-    places: dict[int, set[int]] = {}  # such a value -> constants that it is compared with
+    """The ids of loops whose index decides which of several elements a select chooses."""
+    loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it depends on
+    places: dict[int, set[int]] = {}  # such a value -> the constants that it is compared with
     known, selected = constants(walk(body)), {s.args[0] for s in find(body, N.Op) if s.prim == "select"}
     if not selected:
         return set()

@@ -35,7 +35,7 @@ _ITERATION_AT, _ITERATION_BITS = 21, 30
 _EPOCH_AT = _ITERATION_AT + _ITERATION_BITS
 _SEVERAL = 1 << 20
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
-_MOST_VALUES = 8  # values that a device can report for an assert
+_MOST_VALUES = 8  # so many values a device can report for an assert
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class _Watcher:
         return self.b.op("add", self.b.load(self.epoch, ()), self.b.const(number + 1, i64))
 
     def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
-        """The task with another body, in front of which statements compute the mark of the iteration."""
+        """The task with another body; statements before that body compute the mark of the iteration."""
         b = self.b
         b.span = task.span
         with b.block() as top:
@@ -161,7 +161,7 @@ class _Watcher:
         return self.b.op("shl", value, self.b.const(by, i64))
 
     def _added(self, stmts: N.Block, add: Callable[[Place, Watched], None], effects: bool = True) -> N.Block:
-        """The block with what ``add`` emits in front of each watched access, with or without its own effects."""
+        """The block; before each watched access it has what ``add`` emits. ``effects``: it keeps its own effects."""
 
         def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
             w = self.watched.get(s.id)
@@ -272,7 +272,8 @@ class _Watcher:
         b = self.b
         theirs, mine = self._iteration(mark) if named else [], [p.id for p, _, _ in self.indices]
         if named and what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
-            # Either may have come first. The smaller one is reported first, so that the message is always the same.
+            # Either iteration may have come first. The smaller one is reported first, so that the message is always the
+            # same.
             mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
         of = self.buffers[s.buffer]
         element = [

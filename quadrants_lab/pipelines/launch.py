@@ -1,13 +1,10 @@
 """The passes of a launch: from the front end's kernel to tasks, and from tasks to what computes values. Nothing here
 imports what only derivatives need, nor passes that few kernels need."""
 
-from collections.abc import Callable
-
 from quadrants_lab.ir.buffers import Buffer
-from quadrants_lab.ir.importing import lazily
-from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Pass, Stmt, Store, While
+from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Pass, Store, While
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.passes import where
 from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
@@ -21,28 +18,14 @@ from quadrants_lab.passes.trust_bounds import trust_bounds
 
 Passes = tuple[Pass, ...]
 
-
-def _where(concerns: Callable[[Stmt], bool], module: str, name: str) -> Pass:
-    """The pass of another module, which changes only kernels that have such a statement. Its module is imported for
-    the first of these."""
-    late = lazily(f"passes.{module}", name)
-
-    def run(kernel: Kernel) -> Kernel:
-        made: Kernel = late(kernel) if any(map(concerns, walk(kernel.body))) else kernel
-        return made
-
-    run.__name__ = name
-    return run
-
-
-split_blocks = _where(lambda s: isinstance(s, Offload) and s.block_dim > 0, "split_blocks", "split_blocks")
-structure_exits = _where(lambda s: isinstance(s, Exit), "structure_exits", "structure_exits")
-unroll_local_arrays = _where(lambda s: s.prim == "select", "unroll_local_arrays", "unroll_local_arrays")
-over_cells = _where(lambda s: isinstance(s, If), "over_cells", "over_cells")
-spare_pages = _where(lambda s: isinstance(s, Store), "spare_pages", "spare_pages")
-peel_edges = _where(lambda s: isinstance(s, For), "peel_edges", "peel_edges")
-unroll_whiles = _where(lambda s: isinstance(s, While), "host_loops", "unroll_whiles")
-thread_rows = _where(lambda s: isinstance(s, For) and s.threads, "host_loops", "thread_rows")
+split_blocks = where(lambda s: isinstance(s, Offload) and s.block_dim > 0, "passes.split_blocks", "split_blocks")
+structure_exits = where(lambda s: isinstance(s, Exit), "passes.structure_exits", "structure_exits")
+unroll_local_arrays = where(lambda s: s.prim == "select", "passes.unroll_local_arrays", "unroll_local_arrays")
+over_cells = where(lambda s: isinstance(s, If), "passes.over_cells", "over_cells")
+spare_pages = where(lambda s: isinstance(s, Store), "passes.spare_pages", "spare_pages")
+peel_edges = where(lambda s: isinstance(s, For), "passes.peel_edges", "peel_edges")
+unroll_whiles = where(lambda s: isinstance(s, While), "passes.host_loops", "unroll_whiles")
+thread_rows = where(lambda s: isinstance(s, For) and s.threads, "passes.host_loops", "thread_rows")
 
 
 def simplify(kernel: Kernel) -> Kernel:

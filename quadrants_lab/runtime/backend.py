@@ -1,4 +1,4 @@
-"""The backends as the runtime sees them: one module a folder in backends/, found by name."""
+"""The backends as the runtime sees them: each folder in backends/ is a module, found by its name."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Backend(Protocol):
         ...
 
     def devices(self) -> list[str]:
-        """Descriptions of the devices; not to be called where `probe` finds none."""
+        """Descriptions of the devices. Do not call this if `probe` says that there is none."""
         ...
 
     def open_device(self, threads: int = 0, cache: DiskCache | None = None, **number: int) -> Device:
-        """A device of this backend. ``threads``: most threads of a launch, 0 for the backend's choice. ``cache``: where
-        the device keeps what it makes of code. ``number``: of the device, on backends with `Capabilities.many`."""
+        """A device of this backend. ``threads``: the most threads of a launch, 0 for the backend's choice. ``cache``:
+        keeps what the device makes from code. ``number``: the device's number, on backends with `Capabilities.many`."""
         ...
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]: ...
@@ -48,12 +48,12 @@ class Backend(Protocol):
         ...
 
     def will_load(self) -> None:
-        """Tells that `load` will make code, while the front end and the passes are still to run."""
+        """Announces that `load` will need code, while the front end and the passes are still to run."""
         ...
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
-        """The passes before the emitter, which express what the device lacks by what it has. `stages` and `load` run
-        them; the ids of a stage's lines are those of the kernel after them."""
+        """The passes before the emitter, which replace what the device lacks. `stages` and `load` run them; the ids of
+        a stage's lines refer to the kernel after them."""
         ...
 
     def target_key(self) -> str: ...
@@ -99,7 +99,7 @@ def available(name: str) -> Available:
 
 
 def all_stages() -> dict[str, str]:
-    """For each stage name the backend that makes it, the first one of several."""
+    """For each name of a stage, the backend that makes it; the first such backend if there are several."""
     made: dict[str, str] = {}
     for name in names():
         for stage in backend(name).STAGES:

@@ -52,8 +52,8 @@ _exchanging, _opening, _adding = forks.lock(), forks.lock(), forks.lock()
 
 
 class Members(WeakSet[Any]):
-    """A weak set that one thread may walk through while another adds to it. ``known``: what somebody has found out
-    about its members; it is forgotten when one comes or goes."""
+    """A weak set that one thread may iterate over while another adds to it. ``known``: facts that others have found out
+    about its members; it is emptied when a member comes or goes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,21 +82,21 @@ class Members(WeakSet[Any]):
 class Session:
     """One live device with its memory. Launches hold ``lock``; ``alive`` turns False for good when the session ends.
     ``field_observers`` are called with each field that Python reads or writes; ``tapes``: how many Tapes and FwdModes
-    notice the numbers that it reads; ``unobserved``: there are none of either, and the session is alive. ``exported``:
-    other libraries have got memory of fields or ndarrays, which may come back as arguments.
+    notice the numbers that Python reads; ``unobserved``: there are none of either, and the session is alive.
+    ``exported``: other libraries have received memory of fields or ndarrays, which may come back as arguments.
 
-    ``fast_paths``: objects with a specialised launch path, which ``take_path()`` drops and returns, as the end of the
-    session does. When launches are observed or another session becomes the default one, the paths are suspended; the
+    ``fast_paths``: objects with a specialised launch path. ``take_path()`` drops and returns the path, also when the
+    session ends. When launches are observed or another session becomes the default one, the paths are suspended; the
     next call that nobody watches takes its path again. ``awake``: some path is not suspended. ``epoch`` counts the
     tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
-    ``finds_lost``: it looks for gradients that are lost, see `qd.init`.
-    ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
-    `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels; ``holders``: what else holds the device or its
-    memory. The method ``session_ended`` of plans and holders drops it. ``placements`` grows when fields that
-    kernels may have been compiled for get a gradient, or lose their memory.
+    ``finds_lost``: the session looks for gradients that are lost, see `qd.init`.
+    ``fields``: the fields that have memory, for `SNode.lazy_grad`; ``differentiable``: the fields whose gradients
+    `qd.ad.clear_all_gradients` clears; ``plans``: the plans of all kernels; ``holders``: other objects that hold the
+    device or its memory. The method ``session_ended`` of plans and holders drops it. ``placements`` grows when fields
+    that kernels may have been compiled for get a gradient, or lose their memory.
     ``unreachable``: at most so many bytes of fields that have ended wait for Python to free them.
-    ``before_end``: what is called before it ends. ``ended_error`` makes the error for using an object, described in
-    words, of a session that has ended.
+    ``before_end``: functions to call before the session ends. ``ended_error`` makes the error for using an object,
+    described in words, of a session that has ended.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -108,7 +108,7 @@ class Session:
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths, self.awake = Members(), False
-        self.set_aside: list[list[tuple[Any, Any]]] = []  # those from before `other_fast_paths`
+        self.set_aside: list[list[tuple[Any, Any]]] = []  # the paths from before `other_fast_paths`
         self.fields, self.differentiable, self.plans, self.holders = Members(), Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.before_end: list[Callable[[], None]] = []
@@ -131,13 +131,14 @@ class Session:
                 self.unobserved = self.alive and not self.field_observers and not self.tapes
 
     def must_live(self) -> None:
-        """Raises an error where the session has ended. Hold the lock: it ends within it."""
+        """Raises an error if the session has ended. Hold the lock: the session ends only under it."""
         if not self.alive:
             raise self.ended_error(f"the session on {self.settings.arch}")
 
     @property
     def device(self) -> Device:
-        """Opened at first use, because that loads the code generator or a driver. Hold the lock while you use it."""
+        """The device, opened at first use, because that loads the code generator or a driver. Hold the lock while you
+        use it."""
         device = self._device
         if device is not None:
             return device
@@ -146,7 +147,8 @@ class Session:
             if self._device is None:
                 try:
                     device = self._opened()
-                except Exception:  # a driver may refuse another device while those of ended sessions wait for Python
+                # a driver may refuse another device while Python has not freed the devices of ended sessions
+                except Exception:
                     gc.collect()
                     device = self._opened()
                 device.set_seed(self.settings.random_seed)
@@ -174,7 +176,7 @@ class Session:
             self._take_fast_paths()
 
     def _take_fast_paths(self) -> list[tuple[Any, Any]]:
-        """Drops them; `Specialised.use_path` sets one of them again."""
+        """Drops all fast paths and returns them; `Specialised.use_path` sets one of them again."""
         found = [(one, one.take_path()) for one in self.fast_paths]
         self.fast_paths.clear()
         return found
@@ -194,7 +196,7 @@ class Session:
 
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
-        """Within the with there are other fast paths than before and after it."""
+        """Within the with, other fast paths hold than before and after it."""
         with self.lock:
             before = self._take_fast_paths()
             self.set_aside.append(before)
@@ -222,7 +224,7 @@ class Session:
                 self._tell(device)
 
     def _tell(self, device: Device | None) -> None:
-        """Tells all that the session's end concerns. Nobody launches on its device any more."""
+        """Tells all objects that the session's end concerns. Nobody launches on its device any more."""
         for one in [*self.plans, *self.holders, *([] if device is None else [device])]:
             one.session_ended()
 
@@ -239,13 +241,13 @@ class Session:
 
 _sessions: WeakSet[Session] = WeakSet()
 _default: Session | None = None
-changes = 0  # another number after each change of the default session, of launch modes, checks, and placements
+changes = 0  # changes with the default session, launch modes, checks, and placements
 _changes = count(1)
 CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=frozenset())
 
 
 def all_sessions() -> list[Session]:
-    """Those that have not ended."""
+    """The sessions that have not ended."""
     return [s for s in _sessions if s.alive]
 
 
@@ -262,8 +264,8 @@ def compile_options(session: Session) -> CompileOptions:
 
 @contextmanager
 def checking(*names: str) -> Iterator[None]:
-    """Compiles kernels that are launched within the with with these checks, too: ``asserts``, ``check_out_of_bound``,
-    ``check_races``."""
+    """Within the with, kernels that are launched are compiled with these checks, too: ``asserts``,
+    ``check_out_of_bound``, ``check_races``."""
     token = CHECKS.set(CHECKS.get() | frozenset(names))
     changed()
     try:
@@ -274,7 +276,7 @@ def checking(*names: str) -> Iterator[None]:
 
 
 def changed() -> None:
-    """Notes that what was launched before may be another launch now."""
+    """Notes that a call may now mean another launch than before."""
     global changes
     changes = next(_changes)
 
@@ -317,8 +319,8 @@ def swap(other: Session | None) -> Session | None:
 
 
 def stop() -> None:
-    """Ends the default session, its fields and compiled kernels. Until that is done it stays the default one: what
-    other threads launch meanwhile fails because it ends."""
+    """Ends the default session, its fields and compiled kernels. It stays the default one until this is done, so
+    launches of other threads fail in the meantime because it ends."""
     global _default
     before = _default
     try:
@@ -332,17 +334,17 @@ def stop() -> None:
 
 
 def all_plans() -> list[Any]:
-    """The plans of all sessions that are not freed."""
+    """The plans of all sessions that are not freed yet."""
     return [plan for session in list(_sessions) for plan in list(session.plans)]
 
 
 def default() -> Session | None:
-    """The default session, None where there is none."""
+    """The default session, or None."""
     return _default
 
 
 def current() -> Session:
-    """The default session; an error where there is none, or where a fork ended it."""
+    """The default session; an error if there is none, or if a fork ended it."""
     now = _default  # another thread may end it
     if now is None:
         raise QuadrantsRuntimeError(

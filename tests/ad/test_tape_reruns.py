@@ -128,3 +128,42 @@ def test_gradients_by_hand_of_what_launches_keep() -> None:
                 curve.grad()
             add()
         np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)
+
+
+def test_gradients_of_which_nothing_is_put_back_or_prepared() -> None:
+    """They run as their entries alone, with the numbers of this run."""
+    x, y, loss = (qd.field(qd.f64, n, needs_grad=True) for n in (4, 4, ()))
+    start = np.array([0.3, 0.7, 1.1, 0.2])
+
+    @qd.kernel
+    def add():
+        for i in x:
+            y[i] += qd.sin(x[i])
+
+    @qd.kernel
+    def weigh(a: qd.template(), by: qd.f64, i: qd.i32):
+        for _ in range(1):
+            loss[None] += by * a[i] * a[i]
+
+    @qd.kernel
+    def measure():
+        for i in y:
+            loss[None] += y[i] * y[i]
+
+    for n in range(8):
+        now, by = start + 0.1 * n, n if n in (3, 6) else n + 0.5
+        x.from_numpy(now)
+        y.fill(0)
+        with qd.ad.Tape(loss):
+            add()
+            for i in range(4):
+                weigh(x, by, i)
+            measure()
+        np.testing.assert_allclose(x.grad.to_numpy(), 2 * by * now + np.sin(2 * now), rtol=1e-12)
+        np.testing.assert_allclose(y.grad.to_numpy(), 2 * np.sin(now), rtol=1e-12)
+        assert loss.grad[None] == 1.0
+        if n in (3, 6):  # gradients from elsewhere do not stay
+            x.grad.fill(7.0)
+            measure.grad()
+    (launches,) = loss.recordings.values()
+    assert launches.rerun.straight

@@ -162,6 +162,32 @@ def test_out_of_memory_of_a_graph_leaves_nothing_behind():
     assert device.used <= before + (1 << 20)
 
 
+def test_memory_that_is_freed_during_a_capture_is_no_part_of_the_graph():
+    """The garbage collector may free memory at any time."""
+    device = driver.current()
+    device.enter()
+    words, other = np.zeros(4, np.uint8), device.allocate(4)
+    address = device.allocate(4)
+    device.fill(address, b"\1", 4)
+
+    def run() -> None:
+        device.fill(address, b"\2", 2)
+        device.free(other)
+        device.fill(address + 2, b"\3", 1)
+
+    def content() -> list[int]:
+        device.download(words.ctypes.data, address, 4)
+        return words.tolist()
+
+    graph = device.graph(run)
+    assert content() == [1, 1, 1, 1]
+    for _ in range(2):
+        graph.launch()
+        assert content() == [2, 2, 3, 1]
+        device.fill(address, b"\1", 4)
+    device.free(address)
+
+
 @pytest.mark.parametrize("many", [False, True])
 def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
     """Gradients are asynchronous because their depths are computed. After the error, the next gradient is right."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from child import Child, run
+from child import Child, interrupt_when, run
 from programs import distributed as programs
 
 import quadrants_lab as qd
@@ -371,6 +371,21 @@ def test_ctrl_c_leaves_the_cluster_usable(client: Any) -> None:
     same(map_gradients(programs.killed, SQUARES, shards, client),
          map_gradients(programs.killed, SQUARES, shards, client=False))  # fmt: skip
     assert set(client.run(os.getpid).values()) == pids
+
+
+def test_ctrl_c_before_a_sum_is_there_leaves_other_work_of_the_client(client: Any) -> None:
+    other = client.submit(slowly, 3.0)
+    began = time.monotonic()
+    interrupt_when(lambda: time.monotonic() > began + 1.0)
+    with pytest.raises(KeyboardInterrupt):
+        map_gradients(programs.waits, SQUARES, [0.2] * 60, client, summed=True)
+    assert other.result(60) == 3.0
+    same(map_gradients(programs.asserts, SQUARES, [1], client), map_gradients(programs.asserts, SQUARES, [1], False))
+
+
+def slowly(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
 
 
 def test_a_cell_over_shards_is_compared_with_the_whole(client: Any) -> None:

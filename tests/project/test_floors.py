@@ -31,6 +31,39 @@ def test_import_loads_nothing_slow() -> None:
     assert done.stdout.split() == []
 
 
+FIRST_KERNEL = """
+import sys
+import quadrants_lab as qd
+
+qd.init(arch=qd.cpu, offline_cache=False)
+x, a = qd.Vector.field(2, qd.f32, shape=8), qd.field(qd.f32, shape=8)
+
+@qd.kernel
+def rotate():
+    for i in x:
+        c, s = qd.cos(a[i]), qd.sin(a[i])
+        x[i] = qd.Matrix([[c, -s], [s, c]]) @ x[i]
+
+before = set(sys.modules)
+rotate()
+print(*(name.removeprefix("quadrants_lab.") for name in set(sys.modules) - before))
+"""
+
+
+def test_a_first_kernel_imports_only_what_it_needs(tmp_path: Path) -> None:
+    """Imports are half of its time."""
+    unused = {
+        "frontend.syntax.printing", "frontend.values.packed", "frontend.ops.spaces", "frontend.ops.static",
+        "frontend.ops.numbers", "frontend.library", "backends._llvm.atomics", "backends.lower.random", "ir.draws",
+        "backends.lower.local_arrays.accesses", "autodiff", "adstack", "passes.watch_races", "llvmlite",
+    }  # fmt: skip
+    (tmp_path / "first.py").write_text(FIRST_KERNEL)  # the source of a kernel is read from its file
+    imported = {*run(sys.executable, str(tmp_path / "first.py")).stdout.split()}
+    assert "backends._llvm.body" in imported  # LLVM has compiled it
+    assert imported & unused == set()
+    assert len(imported) <= 124
+
+
 def test_no_file_of_the_runtime_names_a_backend() -> None:
     """Files ask for `backends.interface` instead."""
     def named(node: ast.AST) -> object:

@@ -7,7 +7,8 @@ are those of the C library.
 
 The garbage collector may free a frame's memory in any thread (under pytest-xdist also in the thread that talks to the
 controller) and during a launch. As on a device, one queue keeps the order: a wait returns when everything that was
-queued before has run, in whichever thread, and memory is freed after what was queued before.
+queued before has run, in whichever thread, and memory is freed after what was queued before. Freeing is no work of the
+queue: it may happen while a graph is captured, when waiting is an error.
 """
 
 import ctypes
@@ -116,6 +117,7 @@ class StandIn:
         self.launches = self.waits = self.marks = self.graphs = self.updates = self.graph_launches = 0
         self._memory: dict[int, Any] = {}
         self._pending: deque[Any] = deque()
+        self._captured: list[Any] | None = None  # the works of a graph, while it is captured
         self._order = threading.RLock()  # held by the thread that runs what is queued
         self._draining = False
         self._streams: dict[int, list[Any]] = {}  # what other libraries have put into theirs
@@ -146,7 +148,7 @@ class StandIn:
     def free(self, address: int) -> None:
         with self._order:
             self._pending.append(lambda: self._drop(address))
-            self.wait("freeing")
+            self._run_pending()
 
     def _drop(self, address: int) -> None:
         with self._order:
@@ -156,10 +158,10 @@ class StandIn:
     free_pinned = free
 
     def clear(self, address: int, nbytes: int) -> None:
-        self._pending.append(lambda: ctypes.memset(address, 0, nbytes))
+        self._queue(lambda: ctypes.memset(address, 0, nbytes))
 
     def fill(self, address: int, pattern: bytes, count: int) -> None:
-        self._pending.append(lambda: ctypes.memmove(address, pattern * count, len(pattern) * count))
+        self._queue(lambda: ctypes.memmove(address, pattern * count, len(pattern) * count))
 
     def upload(self, address: int, host: int, nbytes: int) -> None:
         self.wait("upload")
@@ -171,10 +173,10 @@ class StandIn:
 
     def start_download(self, pinned: int, address: int, nbytes: int) -> None:
         assert pinned in self._memory
-        self._pending.append(lambda: ctypes.memmove(pinned, address, nbytes))
+        self._queue(lambda: ctypes.memmove(pinned, address, nbytes))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        self._pending.append(lambda: ctypes.memmove(target, source, nbytes))
+        self._queue(lambda: ctypes.memmove(target, source, nbytes))
 
     # --- other libraries
 
@@ -203,12 +205,20 @@ class StandIn:
 
     # --- what runs
 
+    def _queue(self, work: Any) -> None:
+        (self._pending if self._captured is None else self._captured).append(work)
+
     def running(self) -> bool:
         return bool(self._pending) or self._draining
 
     def wait(self, what: str) -> None:
         with self._order:
+            assert self._captured is None, f"{what} during a capture"
             self.waits += 1
+            self._run_pending()
+
+    def _run_pending(self) -> None:
+        with self._order:
             if self._draining:  # the collector, called by what runs here: this comes after it
                 return
             self._draining = True
@@ -258,7 +268,7 @@ class StandIn:
                 run = lambda: function.run(state, ctypes.addressof(content), blocks * function.block)
             else:
                 run = lambda: function.run(state, frame, blocks * function.block)
-            self._pending.append(run)
+            self._queue(run)
             return 0
 
         return SimpleNamespace(run=launch, args=())
@@ -277,12 +287,12 @@ class StandInGraph:
 
     def update(self) -> None:
         device = self.device
-        before, device._pending = device._pending, deque()
+        device._captured = works = list[Any]()
         try:
             self.run()
-            self.works = list(device._pending)
         finally:
-            device._pending = before
+            device._captured = None
+        self.works = works
         device.updates += 1
 
     def launch(self) -> None:

@@ -73,7 +73,7 @@ class Chip(StandIn):
                 function.run(function.name, blocks, function.block, address)
                 self._drop(address)
 
-            self._pending.append(run)
+            self._queue(run)
             return 0
 
         return SimpleNamespace(run=launch, args=())

@@ -1,5 +1,5 @@
 """How many slots of a stack are in use, and which slot a push fills and a pop empties. A counter tells this, or the
-trips of loops do (`loops`). Stacks in lockstep share a counter, which moves where a segment first touches the group."""
+trips of loops do (`loops`). Stacks in lockstep share a counter; it changes where a segment first touches the group."""
 
 from quadrants_lab.backends.lower.adstacks.loops import Level
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
@@ -36,7 +36,7 @@ def _set(t: Task, st: Stack, value: int, id: int = N.NO_ID) -> None:
 
 
 def move(t: Task, st: Stack, op: str, id: int = N.NO_ID) -> None:
-    """Counts one slot more ("add") or less ("sub"); ``id``: of the store."""
+    """Counts one slot more ("add") or less ("sub"); ``id``: the id of the store."""
     if st.trips is None:
         _set(t, st, t.b.op(op, count(t, st), t.one), id)
 
@@ -59,7 +59,7 @@ def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
 
 
 def top(t: Task, st: Stack, s: N.Stmt) -> int:
-    """The slot that is read or popped, kept within the stack whatever the count is."""
+    """The slot that is read or popped; whatever the count is, it stays within the stack."""
     segment = t.lockstep.segments.get(s.id)
     if segment in t.slot:
         return t.slot[segment]
@@ -88,7 +88,7 @@ def depth(t: Task, s: N.AdStackDepth) -> None:
 
 
 def _number(t: Task, levels: tuple[Level, ...]) -> int:
-    """The number of the present trip of the last loop, counted through all trips of the loops around it."""
+    """The number of the current trip of the last loop, counted through all trips of the loops around it."""
     b, number = t.b, N.NO_ID
     key = levels[-1].loop.id, "slot"
     if key in t.numbers:
@@ -100,18 +100,18 @@ def _number(t: Task, levels: tuple[Level, ...]) -> int:
         else:
             around = b.op("mul", _counted(t, number), b.const(level.trips, t.layout.counter))
             number = b.op("add", around, _counted(t, own))
-    t.numbers[key] = number if t.layout.counter is u32 else _counted(t, number)  # an index of i32 will do as a slot
+    t.numbers[key] = number if t.layout.counter is u32 else _counted(t, number)  # an index of i32 also serves as a slot
     return t.numbers[key]
 
 
 def _counted(t: Task, value: int) -> int:
-    """A count, or a number of 32 bits that is not negative, as a count."""
+    """A count, or a 32-bit number that is not negative, converted to the dtype of counts."""
     counter = t.layout.counter
     return value if t.b.types[value] is counter else t.b.cast(t.b.cast(value, u32), counter)
 
 
 def _pushed(t: Task, st: Stack) -> int:
-    """How many slots have been filled, behind the outermost of the loops that push."""
+    """How many slots have been filled after the outermost of the loops that push."""
     assert st.trips is not None
     b, first = t.b, st.trips.there[0]
     key = first.loop.id, "trips"
@@ -130,7 +130,7 @@ def _times(t: Task, value: int, factor: int) -> int:
 
 
 def after_loop(t: Task, loop: N.Stmt) -> None:
-    """Behind a loop: stores how much it has pushed, for stacks whose loops the guard cannot see."""
+    """After a loop: stores how much it has pushed, for stacks whose loops the guard cannot see."""
     for st in t.stacks.values():
         if st.lead is st and st.trips and st.count is not None and st.trips.there[0].loop.id == loop.id:
             _set(t, st, _pushed(t, st))
@@ -140,15 +140,15 @@ def after_loop(t: Task, loop: N.Stmt) -> None:
 
 
 def _ends(t: Task, st: Stack) -> int | None:
-    """The value that tells at the guard, or ahead of the loops, how many trips the outermost loop makes; a value below
-    0 means no trip. None where there is no such value."""
+    """The value, known at the guard or before the loops, that tells how many trips the outermost loop makes; a negative
+    value means no trip. None if there is no such value."""
     if st.count is None and st.trips is not None and isinstance(loop := st.trips.there[0].loop, N.For):
         return loop.end if st.trips.there[0].begin in t.zeros else None
     return None
 
 
 def exceeds(t: Task, st: Stack) -> int:
-    """Whether more is pushed than fits. The capacity is divided, because a product might not fit in 32 bits."""
+    """Whether pushes exceed the capacity. The capacity is divided, because a product might not fit in 32 bits."""
     b, trips = t.b, _ends(t, st)
     if trips is None:
         return b.op("gt", count(t, st), st.capacity)
@@ -160,7 +160,7 @@ def exceeds(t: Task, st: Stack) -> int:
 
 
 def exceeding(t: Task, st: Stack) -> int:
-    """How much is pushed onto a stack that overflows."""
+    """How many values are pushed onto a stack that overflows."""
     trips = _ends(t, st)
     if trips is None:
         return count(t, st)

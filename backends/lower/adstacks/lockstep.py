@@ -1,6 +1,6 @@
 """Adstacks that are pushed and popped in lockstep, so that they always hold equally many values and share one counter.
 
-Every statement whose own blocks touch the group ends a segment of the block that it is in. In a segment each stack of a
+A block is cut into segments: a statement whose own blocks touch the group ends a segment. In a segment each stack of a
 group is pushed once, or read and then popped once, or only read.
 """
 
@@ -23,7 +23,7 @@ WIDEST = 16  # the most bytes that one access moves
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """``kind``: "p" where the group is pushed, "o" where it is popped, "l" where it is only read."""
+    """``kind``: "p" if the segment pushes the group, "o" if it pops it, "l" if it only reads it."""
 
     kind: str
 
@@ -37,7 +37,7 @@ class Lockstep:
     segments: dict[int, Segment]
 
 
-Place = tuple[int, int]  # the number of a block, and that of a segment in it
+Place = tuple[int, int]  # the number of a block, and the number of a segment in it
 
 
 def in_lockstep(block: N.Block) -> Lockstep:

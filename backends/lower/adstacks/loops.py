@@ -1,9 +1,10 @@
-"""Adstacks whose slots are numbered by the trips of loops: one loop pushes once on each trip, and another one, which
-runs backwards over the same range, pops once on each trip. The number of a trip is the number of its slot, so there is
-no counter. Both loops may be nested in others if all but the outermost have a constant number of trips; slots are then
-numbered through.
+"""Adstacks whose slots the trips of loops number. One loop pushes once on each trip; another loop, which runs backwards
+over the same range, pops once on each trip. The number of a trip is the number of its slot, so there is no counter.
+Both loops may be nested in other loops if all except the outermost have a constant number of trips; slots are then
+numbered across all trips.
 
-The second loop may compute its range again from memory: what the reverse reads again is unchanged (`autodiff.access`).
+The second loop may compute its range again from memory: what the reverse reads a second time is unchanged
+(`autodiff.access`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +28,8 @@ Loop = N.For | N.While
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One loop of a nest. The number of its present trip is ``index`` minus ``begin``, which are ids of values;
-    ``trips`` is the number of its trips, 0 for the outermost loop, which may have any."""
+    """One loop of a nest. The number of its current trip is ``index`` minus ``begin``, which are ids of values;
+    ``trips`` is how many trips it makes, 0 for the outermost loop, where any number is possible."""
 
     loop: Loop
     index: int
@@ -38,8 +39,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """``there``: the loops around ``push``, the outermost first; ``back``: those around ``pop``. ``result``: the id of
-    the value that the index of an outermost While has become behind it; NO_ID where the outermost loop is a For."""
+    """``there``: the loops around ``push``, outermost first; ``back``: the loops around ``pop``. ``result``: the id of
+    the value that the index of an outermost While has after the loop; NO_ID if the outermost loop is a For."""
 
     push: N.AdStackPush
     pop: N.AdStackPop
@@ -53,8 +54,8 @@ class Trips:
 
 
 def by_trips(block: N.Block) -> dict[int, Trips]:
-    """The trips of those of a task's stacks, by id, that nothing touches but the push, the pop, and loads of the top
-    before the pop in the same trip."""
+    """The trips, by id of a stack, for those stacks of a task that only one push, one pop, and loads of the top before
+    the pop in the same trip touch."""
     touches: dict[int, int] = {}
     for use in find(block, N.StackUse):
         touches[use.stack] = touches.get(use.stack, 0) + 1
@@ -90,8 +91,8 @@ class EarlyCheck:
 
 
 def early_check(block: N.Block, trips: Mapping[int, Trips]) -> EarlyCheck | None:
-    """Where trips number the slots of all of a task's stacks, and the loops are in the task's body, begin at 0, and
-    have ends that are known before the first of them: there it is known how much will be pushed."""
+    """The early check is possible if trips number the slots of all of a task's stacks, and the loops are in the task's
+    body, begin at 0, and have ends that are known before the first loop: then the number of pushes is known there."""
     own = [trips.get(s.id) for s in find(block, N.AdStackAlloca)]
     places = {s.id: n for n, s in enumerate(block)}
     loops: list[N.For] = []
@@ -130,7 +131,7 @@ def _within(nest: Nest) -> Iterator[Nest]:
 
 
 class _Equality:
-    """Tells of two ids whether their values are certainly equal."""
+    """Tells whether the values of two ids are certainly equal."""
 
     def __init__(self, block: N.Block) -> None:
         self.defined = {s.id: s for s in find(block, N.Value)}
@@ -159,7 +160,7 @@ class _Equality:
         )
 
 
-Levels = tuple[tuple[Level, ...], tuple[Level, ...], int]  # as `Trips` has them
+Levels = tuple[tuple[Level, ...], tuple[Level, ...], int]  # the first three members of `Trips` with levels
 
 
 def _levels(there: Nest, back: Nest, same: _Equality) -> Levels | None:
@@ -193,7 +194,7 @@ def _outermost(loop: Loop, back: Loop, same: _Equality) -> tuple[Level, Level, i
 
 
 def _opposite(a: Loop, b: Loop, same: _Equality) -> bool:
-    """Whether the second loop runs backwards over the range of the first one."""
+    """Whether the second loop runs backwards over the range of the first loop."""
     if not isinstance(a, N.For) or not isinstance(b, N.For) or a.reverse or not b.reverse:
         return False
     alike = a.index.type is b.index.type and a.index.type.bits == 32

@@ -1,4 +1,4 @@
-"""The lowering of a kernel's adstacks: each statement of a stack by what takes its place."""
+"""The lowering of a kernel's adstacks: what replaces each statement of a stack."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +41,7 @@ def _block(t: Task, block: N.Block) -> N.Block:
             if type(s) in _RULES:
                 _RULES[type(s)](t, s)
             elif isinstance(s, N.AdStackGuard):
-                # a segment of a checkpointed loop pushes in the reverse, which only the guard behind it checks
+                # in a checkpointed loop, a segment pushes in the reverse; only the guard after it checks these pushes
                 pushes = any(find(s.body, N.AdStackPush))
                 _unless_over(t, s, s.body, [] if t.early_check else _checked(t), not pushes, lower)
             else:
@@ -53,8 +53,8 @@ def _block(t: Task, block: N.Block) -> N.Block:
 
 # --- the comparison with capacities ---------------------------------------------------------------------------------
 #
-# It stands between forward slice and reverse, or ahead of the first loop that pushes, where the ends of the loops
-# already tell how much will be pushed.
+# It stands between forward slice and reverse, or before the first loop that pushes if the ends of the loops tell
+# there how much will be pushed.
 
 
 def _checked(t: Task) -> list[Stack]:
@@ -66,7 +66,7 @@ def _unless_over(
     t: Task, guard: N.AdStackGuard, block: N.Block, stored: list[Stack], guarded: bool,
     lower: Callable[[N.Block], N.Block],
 ) -> None:  # fmt: skip
-    """Lowers a block that runs where all of the stacks fit. ``guarded``: nothing in it has to be checked once more."""
+    """Lowers a block that runs only if all stacks fit. ``guarded``: nothing in it needs another check."""
     b = t.b
     b.span, b.adjoint_of = guard.span, guard.adjoint_of
     over = [depths.exceeds(t, st) for st in stored]
@@ -115,8 +115,8 @@ def _push(t: Task, s: N.AdStackPush) -> None:
 
 
 def _push_chunk(t: Task, s: N.AdStackPush, slot: int) -> None:
-    """Stores the values of a chunk one after the other, once the last of them is pushed, so that an emitter can make
-    one access of the stores."""
+    """Stores the values of a chunk one after the other when the last of them is pushed, so that an emitter can join the
+    stores to one access."""
     t.waiting[s.stack] = s.value
     chunk = [a.id for a in t.chunk[s.stack]]
     if all(i in t.waiting for i in chunk):
@@ -148,7 +148,7 @@ def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
 
 
 def _set_flag(t: Task, words: N.Buffer, slot: int, s: N.AdStackPush) -> None:
-    """Sets a flag and clears those above it, which are of slots that are not in use."""
+    """Sets a flag and clears the bits above it, whose slots are not in use."""
     b = t.b
     index, bit = _bit(t, slot)
     below = b.op("and", b.load(words, index), b.op("sub", bit, b.const(1, u32)))

@@ -18,8 +18,8 @@ from quadrants_lab.ir.walk import find, of_kind, types_of
 
 @dataclass(slots=True, eq=False)
 class Stack:
-    """``number``: its place among the AdStackAllocas of the kernel. ``slots`` is None where pushes are only counted.
-    ``count`` is None where another stack has the count or none is needed. ``capacity`` and ``last``, the number of the
+    """``number``: its place among the AdStackAllocas of the kernel. ``slots`` is None if pushes are only counted.
+    ``count`` is None if another stack has the count or none is needed. ``capacity`` and ``last``, the number of the
     last slot, are ids of values."""
 
     number: int
@@ -41,13 +41,13 @@ class Stack:
 
 class Task:
     """``b`` builds the body. ``guarded``: the code is in the reverse, where all stacks are known to fit. ``ahead``:
-    where that is known before anything is pushed. ``one`` and ``lane`` are values that all stacks share, ``zeros`` the
-    constants 0. ``slot``: the slot that a segment of a group is at. ``numbers``: values that are visible here, by the
-    id of a loop that numbers slots: the "slot" that it is at, or its "trips" once it has ended. ``waiting``: values of
-    a chunk that are not pushed yet."""
+    this is known before anything is pushed. ``one`` and ``lane`` are values that all stacks share, ``zeros`` the
+    constants 0. ``slot``: the current slot of each segment of a group. ``numbers``: by the id of a loop that numbers
+    slots, values that are visible here: the loop's current "slot", or its "trips" once it has ended. ``waiting``:
+    values of a chunk that are not pushed yet."""
 
     def __init__(self, layout: LowerAdstacks, next_id: int, task: N.Offload, first: int) -> None:
-        """``first``: the number of its first stack."""
+        """``first``: the number of the task's first stack."""
         body = task.body
         allocas = list(of_kind(body, N.AdStackAlloca))
         self.layout = layout
@@ -61,7 +61,7 @@ class Task:
         self.waiting: dict[int, int] = {}
         self.chunk: dict[int, tuple[N.AdStackAlloca, ...]] = {}
         trips = by_trips(body) if layout.numbered else {}
-        for group in self.lockstep.groups:  # trips number all stacks of a group or none
+        for group in self.lockstep.groups:  # trips number either all stacks of a group or none
             if any(a.id not in trips for a in group):
                 trips = {i: t for i, t in trips.items() if all(a.id != i for a in group)}
         self.early_check: EarlyCheck | None = early_check(body, trips) if layout.numbered else None
@@ -88,7 +88,7 @@ class Task:
         return st
 
     def args(self, st: Stack) -> list[N.Arg]:
-        """The scalar arguments that a launch gives for a stack."""
+        """The scalar arguments that a launch passes for a stack."""
         if st.slots is None or st.lead is not st:
             return []
         needed = ("capacity",) if self.early_check else ("capacity", "last")

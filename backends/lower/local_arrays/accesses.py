@@ -1,8 +1,9 @@
-"""Accesses to local vectors and matrices at an index of the run time, as selects make them, and their adjoints.
+"""Accesses to local vectors and matrices at an index known only at run time, in the form of selects, and their
+adjoints.
 
     read    y = select(i == 0, v0, select(i == 1, v1, v2))
     write   v0' = select(i == 0, x, v0); v1' = select(i == 1, x, v1); ...
-    sum     y = select(i == 0, v0, 0) + select(i == 1, v1, 0) + ..., the adjoint of a write: 0 where i is no index
+    sum     y = select(i == 0, v0, 0) + select(i == 1, v1, 0) + ..., the adjoint of a write: 0 if i is out of range
     add     v0' = v0 + select(i == 0, x, 0); x1 = select(i == 0, 0, x);
             v1' = v1 + select(i == 1, x1, 0); x2 = select(i == 1, 0, x1); v2' = v2 + x2, the adjoint of a read
 """
@@ -11,22 +12,23 @@ from collections.abc import Collection
 from itertools import product
 from math import prod
 
+from quadrants_lab.backends.lower.local_arrays import FEWEST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, of_kind, uses, walk
 
-_LONG = 64  # selects
-FEWEST = 8  # elements from which on memory is faster than selects
+_LONG = 64  # the most selects of an access
 Place = tuple[int, ...]  # an index along each axis
-Conditions = dict[int, tuple[tuple[int, ...], Place]]  # that an index is a place
+# by id of a condition: the index, and the place that it equals if the condition holds
+Conditions = dict[int, tuple[tuple[int, ...], Place]]
 
 
 @dataclass(eq=False)
 class Group:
     """The operations of one access, by place: all elements of a box. ``index``: the ids of the index along each axis.
-    ``elements``: what an element was before. ``parts``: the operations, in the order of the text. ``last``: the one in
-    whose place the access is made; the value of a read or sum is its. ``made``: the new elements, none of a read or
-    sum. ``value``: what is written or added; what else a sum adds to; NO_ID where there is none."""
+    ``elements``: the old value of each element. ``parts``: the operations, in the order of the text. ``last``: the
+    operation that the access replaces; the result of a read or sum is its value. ``made``: the new elements; a read or
+    sum has none. ``value``: what is written or added, or what else a sum adds to; NO_ID if there is none."""
 
     kind: str  # "read", "write", "sum" or "add"
     index: tuple[int, ...]
@@ -34,7 +36,7 @@ class Group:
     parts: list[N.Op]
     made: dict[Place, int]
     value: int = N.NO_ID
-    # how its places lie in the array: number of the first, and the step along each axis
+    # how the group's places lie in the array: the number of the first element, and the step along each axis
     first: int = 0
     steps: tuple[int, ...] = ()
 
@@ -47,12 +49,12 @@ class Group:
         return _corner(self.elements, 1)
 
     def number(self, place: Place) -> int:
-        """Of the element in the array."""
+        """The number of the element in the array."""
         return self.first + sum(step * k for step, k in zip(self.steps, place, strict=True))
 
 
 def _corner(places: Collection[Place], beyond: int) -> Place:
-    """The last place of the box, ``beyond`` further along each axis."""
+    """The last place of the box, plus ``beyond`` along each axis."""
     return tuple(max(at) + beyond for at in zip(*places, strict=True))
 
 
@@ -90,20 +92,21 @@ def accesses(body: N.Block) -> list[Group]:
 
 
 class _Here:
-    """A block's selects at places of which no access is known yet, the block's operations, and how often each value is
-    read."""
+    """A block's selects at places that belong to no known access yet, the block's operations, and how often each value
+    is read."""
 
     def __init__(
         self, block: N.Block, selects: list[N.Op], equal: Conditions, used: dict[int, int], zeros: set[int]
     ) -> None:
         self.selects, self.equal, self.used, self.zeros = selects, equal, used, zeros
         self.block = block
-        self.left = {s.id for s in block}  # what is of no access
+        self.left = {s.id for s in block}  # statements that belong to no access
         self.ops = {s.id: s for s in of_kind(block, N.Op)}
         self.position = {s.id: n for n, s in enumerate(block)}
 
     def at_once(self, g: Group) -> bool:
-        """Whether nothing reads a new element before the last operation of the access, so that it can be made there."""
+        """Whether nothing reads a new element before the last operation of the access, so that the access can stand
+        there."""
         made = {*g.made.values()}
         between = self.block[min(self.position[s.id] for s in g.parts) : self.position[g.last.id]]
         mine = {s.id for s in g.parts}
@@ -123,7 +126,7 @@ def _whole(g: Group) -> bool:
 
 
 def _beyond(places: Collection[Place]) -> Place:
-    """The place that needs no test: the one that is left, or along one axis the one behind the others."""
+    """The place that needs no test: the corner that is left; along a single axis, the place after the others."""
     corner = _corner(places, 0)
     return corner if len(corner) > 1 else (corner[0] + 1,)
 
@@ -157,7 +160,8 @@ def _adds(here: _Here) -> list[Group]:
     terms, made, chains = here.terms(), [], list[list[N.Op]]()
     if not terms:
         return []
-    added = {a: s for s in here.ops.values() if s.prim == "add" for a in s.args}  # value -> the sum that it is part of
+    # value -> the sum that has it as operand
+    added = {a: s for s in here.ops.values() if s.prim == "add" for a in s.args}
     first = {s.args[:2]: s for s in terms.values()}
     chain_of: dict[int, list[N.Op]] = {}
     for s in here.selects:
@@ -217,6 +221,6 @@ def _reads(here: _Here) -> list[Group]:
         group = Group("read", index, elements, [*chain.values()][::-1], {})
         if len(elements) == len(chain) + 1 and _whole(group):
             made.append(group)
-        if len(chain) > _LONG or made[-1:] == [group]:  # of a long chain that is no access, no part is looked at again
+        if len(chain) > _LONG or made[-1:] == [group]:  # of a long chain that is no access, no part is examined again
             inside |= {op.id for op in chain.values()}
     return made

@@ -1,17 +1,18 @@
-"""Which values of a task are versions of one local array, and which element each of them is; and tables: values from
+"""Which values of a task are versions of one local array, and which element each of them is. Also tables: values from
 before a loop, among which reads in the loop choose."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, pairwise, product
 from math import prod
 
-from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST, Group, Place
+from quadrants_lab.backends.lower.local_arrays import FEWEST
+from quadrants_lab.backends.lower.local_arrays.accesses import Group, Place
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import find, of_kind, reached, walk
 
-# elements of a table: lanes that gather from one of 16 take twice the time of selects, from one of 64 half of it
+# the least elements of a table: lanes that gather from 16 elements take twice the time of selects, from 64 half of it
 LEAST_TABLE = 32
 
 
@@ -19,18 +20,18 @@ LEAST_TABLE = 32
 class Array:
     buffer: N.Buffer
     groups: list[Group]
-    slots: dict[int, int]  # value -> number of its element
+    slots: dict[int, int]  # value -> number of the array's element that it is a version of
 
     @property
     def size(self) -> int:
-        """The number of elements; the last one of the buffer is written where the index is out of the array."""
+        """The number of elements. The buffer has one more, which takes the writes whose index is out of the array."""
         assert self.buffer.shape is not None
         return self.buffer.shape[0] - 1
 
 
 @dataclass(eq=False)
 class Table:
-    """``loop``: the id of the loop before which the ``elements`` are stored."""
+    """``loop``: the id of the loop; the ``elements`` are stored before it."""
 
     buffer: N.Buffer
     groups: list[Group]
@@ -39,8 +40,8 @@ class Table:
 
 
 class _Classes:
-    """Values that may share a slot: a union-find whose classes know which place of which group they are, and which
-    value of which loop or If, by its id."""
+    """Values that may share a slot: a union-find. Each class knows which place it has in which group, loop or If, by
+    the id of that."""
 
     def __init__(self) -> None:
         self.parent: dict[int, int] = {}
@@ -56,7 +57,7 @@ class _Classes:
         self.places.setdefault(self.root(value), {}).setdefault(group, place)
 
     def join(self, a: int, b: int) -> None:
-        """Makes them one class, unless that had two places in one group or statement."""
+        """Joins the two classes, unless the result would have two places in one group or statement."""
         a, b = self.root(a), self.root(b)
         mine, other = self.places.get(a, {}), self.places.get(b, {})
         if a != b and all(mine.get(g, place) == place for g, place in other.items()):
@@ -66,7 +67,7 @@ class _Classes:
 
 
 def _phis(body: N.Block) -> Iterable[tuple[N.Stmt, int, int, tuple[int, ...]]]:
-    """Of all that loops carry and Ifs result in: the statement, the number, the value, and the values that it takes."""
+    """For each value that a loop carries or an If results in: the statement, the number, the value, and its sources."""
     for s in walk(body):
         if isinstance(s, N.Loop):
             ends = s.body[-1].operands()
@@ -80,7 +81,7 @@ def _phis(body: N.Block) -> Iterable[tuple[N.Stmt, int, int, tuple[int, ...]]]:
 def arrays_of(
     body: N.Block, groups: list[Group], types: dict[int, DType], buffers: Mapping[str, N.Buffer]
 ) -> list[Array]:
-    """The arrays of a task that are worth it: loops carry them. Their names are none of ``buffers``."""
+    """The arrays of a task that are worth it: loops carry them. Their names differ from all ``buffers``."""
     if any(find(body, N.Exit)):
         return []
     phis = list(_phis(body))
@@ -101,13 +102,13 @@ def arrays_of(
         for other in taken:
             if other in own:
                 classes.join(value, other)
-    beside: dict[Group, list[Group]] = {g: [] for g in groups}  # groups that have elements in common
+    beside: dict[Group, list[Group]] = {g: [] for g in groups}  # groups that share elements with each group
     for places in (classes.places.get(r, {}) for r in {classes.root(v) for v in own}):
         for g, h in pairwise(of_kind(places, Group)):
             beside[g].append(h)
             beside[h].append(g)
     loops = [*find(body, N.Loop)]
-    # by class of what a loop carries, the name of its variable: "v" for 'v[0]'
+    # by class of a value that a loop carries: the name of its variable, "v" for 'v[0]'
     variables = {classes.root(p.id): p.name.partition("[")[0] or "array" for s in loops for p in s.carried}
     members: dict[int, list[int]] = {}
     for v in own:
@@ -139,15 +140,15 @@ def arrays_of(
 def tables_of(
     body: N.Block, groups: list[Group], arrays: list[Array], types: dict[int, DType], taken: set[str]
 ) -> list[Table]:
-    """The tables of a task for its reads that are of no array. A trip then makes one load in place of a select for each
-    element. Each is stored before the outermost loop that computes none of its elements."""
+    """The tables of a task, for its reads that belong to no array. A trip then makes one load instead of a select for
+    each element. Each table is stored before the outermost loop that computes none of its elements."""
     mine = {g for a in arrays for g in a.groups}
     slots = {v for a in arrays for v in a.slots}
     reads = {g.last.id: g for g in groups if g.kind == "read" and len(g.elements) >= LEAST_TABLE and g not in mine}
     reads = {i: g for i, g in reads.items() if types[i].bits >= 32 and slots.isdisjoint(g.elements.values())}
     if not reads or any(find(body, N.Exit)):
         return []
-    depth = dict[int, int]()  # of a value: how many statements are around its definition
+    depth = dict[int, int]()  # by value: how many statements are around its definition
     found: dict[tuple[int, ...], Table] = {}
     for s, around in _nested(body, ()):
         depth.update((i, len(around)) for i, _ in s.defs())
@@ -190,7 +191,7 @@ def _flat(place: Place, shape: Place) -> int:
 
 
 def _lies(g: Group, array: Array) -> bool:
-    """Sets how the places of a group lie in the array; False where they do not lie in steps, or that is not known."""
+    """Sets how the places of a group lie in the array; False if they do not lie in steps, or if that is not known."""
     known = {place: array.slots[v] for place, v in (*g.elements.items(), *g.made.items()) if v in array.slots}
     origin = (0,) * len(g.shape)
     units = [tuple(int(k == axis) for k in range(len(g.shape))) for axis in range(len(g.shape))]

@@ -1,4 +1,4 @@
-"""Makes loads and stores of the accesses to arrays, and follows which value each slot holds."""
+"""Makes the loads and stores of accesses to arrays, and tracks which value each slot holds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,8 +20,8 @@ class Lost(Exception):
 
 
 class Rewriter:
-    """``holds``: the value in each slot, none where that is not known. ``saved``: by value, where it was loaded to.
-    ``left``: how many reads of a value, in the order of the text, are still to come."""
+    """``holds``: the value in each slot, if it is known. ``saved``: by value, the id of the load that saved it.
+    ``left``: how many reads of a value are still to come, in the order of the text."""
 
     def __init__(
         self, b: Builder, body: N.Block, arrays: list[Array], tables: list[Table], ranges: Ranges
@@ -48,7 +48,7 @@ class Rewriter:
     # --- slots
 
     def value(self, v: int) -> int:
-        """The id of a value here."""
+        """The id under which a value is available here."""
         if v in self.saved or v not in self.slots:
             return self.saved.get(v, v)
         if self.holds.get(self.slots[v]) != v:
@@ -60,13 +60,14 @@ class Rewriter:
         return self.b.load(self.buffers[name], (self.b.const(n, i32),))
 
     def keep(self, slot: Slot, reads: int = 0) -> None:
-        """Before the slot gets another value: loads what it holds if more than ``reads`` reads of that are to come."""
+        """Before the slot gets another value: loads the current value if more than ``reads`` reads of it are to
+        come."""
         v = self.holds.get(slot, N.NO_ID)
         if v in self.slots and v not in self.saved and self.slots[v] == slot and self.left.get(v, 0) > reads:
             self.saved[v] = self.load(v)
 
     def ensure(self, wanted: dict[Slot, int]) -> None:
-        """Stores what slots do not hold yet."""
+        """Stores the values that slots should hold and do not hold yet."""
         missing = {slot: v for slot, v in wanted.items() if self.holds.get(slot) != v}
         values = [self.value(v) for v in missing.values()]
         for slot in missing:
@@ -78,7 +79,7 @@ class Rewriter:
             self.changed.add(slot)
 
     def read(self, ids: Iterable[int]) -> None:
-        """Counts reads."""
+        """Counts reads of values."""
         for i in ids:
             self.left[i] -= 1
 
@@ -96,7 +97,7 @@ class Rewriter:
         slots = {place: (array.buffer.name, g.number(place)) for place in g.elements}
         if not g.made:
             missing = [slot for place, slot in slots.items() if self.holds.get(slot) != g.elements[place]]
-            if 2 * len(missing) > len(slots):  # selects are no slower
+            if 2 * len(missing) > len(slots):  # then selects are no slower
                 for s in g.parts:
                     b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
                 return
@@ -117,7 +118,7 @@ class Rewriter:
 
     @staticmethod
     def last(g: Group) -> int:
-        """The number of the element that a read chooses where its index is out of bounds."""
+        """The number of the element that a read chooses if its index is out of bounds."""
         return g.number(tuple(n - 1 for n in g.shape))
 
     def choose(self, g: Group, buffer: N.Buffer, value: int = N.NO_ID) -> None:
@@ -141,8 +142,8 @@ class Rewriter:
             self.b.store(table.buffer, (self.b.const(n, i32),), self.value(v))
 
     def where(self, g: Group, beyond: int) -> tuple[int, int]:
-        """The number of the element at the index, ``beyond`` where there is none; and whether there is one, NO_ID where
-        that is known."""
+        """The number of the element at the index, or ``beyond`` if there is none; and a flag whether there is one,
+        NO_ID if that is known."""
         b, tests = self.b, []
         terms = [b.const(g.first, i32)] if g.first else []
         for i, n, step in zip(g.index, g.shape, g.steps, strict=True):
@@ -163,7 +164,7 @@ class Rewriter:
     # --- statements
 
     def block(self, block: N.Block, results: Sequence[Slot | None]) -> list[N.Stmt]:
-        """The block rewritten. What it yields goes to the slots of ``results`` if there is one."""
+        """The rewritten block. Its yielded values go to the slots of ``results``, where these are not None."""
         b = self.b
         with b.block() as out:
             for s in block[:-1]:
@@ -205,7 +206,7 @@ class Rewriter:
             self.b.stmts.append(map_blocks(reading(s, {i: self.value(i) for i in operands}), self.alone))
 
     def alone(self, block: N.Block) -> N.Block:
-        """A block of a statement that hands on nothing, and may skip the block."""
+        """A block that yields nothing, of a statement that may skip it."""
         holds, saved, changed = self.holds, self.saved, self.changed
         self.holds, self.saved, self.changed = dict(holds), dict(saved), set()
         made = tuple(self.block(block, (None,) * len(block[-1].operands())))
@@ -214,7 +215,7 @@ class Rewriter:
         return made
 
     def written(self, s: N.Stmt) -> set[Slot]:
-        """The slots that may hold something else behind the statement, or behind an iteration of it."""
+        """The slots that may have changed after the statement, or after an iteration of it."""
         found: set[Slot] = set()
         for x in walk((s,)):
             if x.id in self.at and self.at[x.id].made:
@@ -231,7 +232,8 @@ class Rewriter:
         slots = [self.slots.get(r.id) for r in s.results]
         before, saved, changed = self.holds, self.saved, self.changed
         ends, arms, self.changed = [], [], set()
-        in_else = uses(s.orelse)  # of what is there before the If: reads of it that are not to come in the other arm
+        # reads in the else block of values from before the If: in the other arm they do not come
+        in_else = uses(s.orelse)
         for arm, sign in zip(s.blocks(), (-1, 1), strict=True):
             for i, n in in_else.items():
                 self.left[i] += sign * n
@@ -259,7 +261,8 @@ class Rewriter:
         if slots != [self.slots.get(r.id) for r in s.results]:
             raise Lost
         self.read(s.operands())
-        mine = [s.begin, s.end] if isinstance(s, N.For) else []  # an element of an array, perhaps, that is an init, too
+        # an end of the loop may be an element of an array that is also an initial value
+        mine = [s.begin, s.end] if isinstance(s, N.For) else []
         mine += [init for init, slot in zip(s.inits, slots, strict=True) if slot is None]
         others = {i: self.value(i) for i in mine}
         self.ensure({slot: init for init, slot in zip(s.inits, slots, strict=True) if slot is not None})
@@ -296,7 +299,7 @@ def lowered(kernel: N.Kernel) -> N.Kernel:
 
 
 def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer]) -> N.Offload:
-    """The task itself where it has no array and no table, or has to stay as it is."""
+    """The lowered task; the task itself if it has no array and no table, or has to stay as it is."""
     groups = accesses(task.body)
     if not groups:
         return task
@@ -314,7 +317,7 @@ def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N
 
 
 def _used(block: N.Block, reads: dict[int, int]) -> N.Block:
-    """The block without what nothing reads any more: the tests of the selects, and the places that they ask for."""
+    """The block without statements that nothing reads any more: the tests of the selects, and their constants."""
     kept: list[N.Stmt] = []
     for s in reversed(block):
         if isinstance(s, (N.Const, N.Op)) and not reads.get(s.id):

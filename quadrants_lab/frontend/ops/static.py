@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import Lit, Obj, Tuple, Value
+from quadrants_lab.ir.importing import lazily
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -90,7 +90,7 @@ ROWS: tuple[Builtin, ...] = (
     *(Builtin(name, ("*args",), lambda cx, call, *args: Obj(None), "A hint about fields that changes nothing here.")
       for name in ("block_local", "cache_read_only", "no_activate")),
     # Python's own
-    Builtin("print", ("*args",), lower_print, "", ALL),
+    Builtin("print", ("*args",), lazily("frontend.syntax.printing", "lower_print"), "", ALL),
     Builtin("len", ("x",), _len, ""),
     Builtin("any", ("x",), _quantifier("any"), ""),
     Builtin("all", ("x",), _quantifier("all"), ""),

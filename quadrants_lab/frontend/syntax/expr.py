@@ -10,7 +10,6 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.syntax.branch import choose
 from quadrants_lab.frontend.syntax.changed import speculate
-from quadrants_lab.frontend.syntax.printing import text_parts
 from quadrants_lab.frontend.syntax.scan import is_cheap
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import binop, emit, fold, tested, truth, unary
@@ -18,8 +17,10 @@ from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import read
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.types import promote, u1
 
+_text_parts = lazily("frontend.syntax.printing", "text_parts")  # few kernels have texts
 _MEMBERSHIP, _IDENTITY = {ast.In, ast.NotIn}, {ast.Is, ast.IsNot}
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -223,7 +224,7 @@ def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) 
 def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
     """The text of a format string, which must be known at compile time."""
     with cx.setting(static=cx.static + 1):
-        parts = text_parts(cx, node)
+        parts = _text_parts(cx, node)
     if any(p.id is not None for p in parts):
         raise cx.fail("QL1207", node)
     return Obj("".join(p.text for p in parts))

@@ -6,6 +6,7 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import id_of, names_in
 from quadrants_lab.frontend.syntax.unroll import unpacked
+from quadrants_lab.frontend.values.arith import tested, truth
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
@@ -40,6 +41,21 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
     shown = tuple(p.text if p.id is None else p.id for p in parts)
     cx.b.add(N.Print(cx.b.fresh(), shown, specs if any(specs) else ()))
     return Obj(None)
+
+
+def lower_assert(cx: Context, node: ast.Assert) -> None:
+    """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
+    that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
+    value, reads = telling(cx, node.test)
+    cond = truth(cx, tested(cx, value, node.test), node.test)
+    parts = [Part(ast.unparse(node.test))] if node.msg is None else text_parts(cx, node.msg)
+    if not cx.options.asserting and "__qd_asserts__" not in cx.frame.source.fn.__globals__:
+        return
+    if all(p.id is None for p in parts):
+        parts += reads()
+    text, args = message(parts)
+    cx.at(node)
+    cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
 
 
 def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.funcs import return_values
-from quadrants_lab.frontend.syntax.printing import Part, message, telling, text_parts
 from quadrants_lab.frontend.syntax.returns import early_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
-from quadrants_lab.frontend.values.arith import tested, truth
+from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import lazily
 
 _END_VALUE = "set a variable here and return it in the last line"
 _END = "write continue to end an iteration; otherwise put the statements that follow under a condition"
@@ -32,21 +32,6 @@ def _expression(cx: Context, node: ast.Expr) -> None:
     if not isinstance(node.value, ast.Constant):
         cx.as_statement = cx.top and isinstance(node.value, ast.Call)
         cx.expr(node.value)
-
-
-def _assert(cx: Context, node: ast.Assert) -> None:
-    """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
-    that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
-    value, reads = telling(cx, node.test)
-    cond = truth(cx, tested(cx, value, node.test), node.test)
-    parts = [Part(ast.unparse(node.test))] if node.msg is None else text_parts(cx, node.msg)
-    if not cx.options.asserting and "__qd_asserts__" not in cx.frame.source.fn.__globals__:
-        return
-    if all(p.id is None for p in parts):
-        parts += reads()
-    text, args = message(parts)
-    cx.at(node)
-    cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
 
 
 def _return(cx: Context, node: ast.Return) -> None:
@@ -94,6 +79,6 @@ def _with(cx: Context, node: ast.With) -> None:
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {
-    ast.If: _if, ast.Expr: _expression, ast.Assert: _assert, ast.Return: _return, ast.With: _with,
-    ast.Pass: lambda cx, node: None,
+    ast.If: _if, ast.Expr: _expression, ast.Return: _return, ast.With: _with, ast.Pass: lambda cx, node: None,
+    ast.Assert: lazily("frontend.syntax.printing", "lower_assert"),
 }  # fmt: skip

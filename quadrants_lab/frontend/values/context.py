@@ -19,10 +19,10 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRunt
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
 from quadrants_lab.frontend.source import FunctionSource, attribute, note_unknown
 from quadrants_lab.frontend.values import values as V
-from quadrants_lab.frontend.values.packed import memory_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Env = dict[str, V.Value]
 FieldAccessHook = Callable[[Callable[[object], None]], AbstractContextManager[None]]
+_packed_memory = lazily("frontend.values.packed", "memory_of")  # of quantised numbers
 _CAPTURED = "a compile-time value"
 MOST_OPERATIONS = 1_000_000  # of a kernel, for which LLVM takes minutes
 MOST_ENTRIES = 1_000_000  # that the kernel makes at compile time by one expression
@@ -303,7 +304,8 @@ class Context:
             return V.Mem(self.field(value, text), text, shape, offset)
         if getattr(value, "__qd_packed__", False) is True:
             self._check_placed(value, text, node)
-            return memory_of(self, value, text)
+            packed: V.Value = _packed_memory(self, value, text)
+            return packed
         if getattr(value, "__qd_entry__", False) is True:
             self._check_placed(value.field, text, node)
             whole = value.field

@@ -1,8 +1,8 @@
 """Keys: values that are equal for two calls only where the same code serves both.
 
-A key names an object of the program by its id, or a field or ndarray by its ``number``, and never holds it. What is
-found by a key therefore lies in a `Table`, which forgets it when one of the objects ends; the functions here append
-them to ``named``.
+A key names an object of the program by its id, or a field or ndarray by its ``number``, and never holds the object.
+A `Table` therefore holds the values by key and forgets a value when an object of its key ends; the functions here
+append these objects to ``named``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from quadrants_lab.ir.weak import Table, has_weak, weak
 
 V = TypeVar("V")
 Named = list[Any]
-Reads = tuple[tuple[Callable[[], Any], str], ...]  # attributes: a weak reference to the object, and the name
-NUMBERS = count(-1, -1)  # of fields and ndarrays: no ids, which are positive, and never used again
+# attributes: a weak reference to the object, and the attribute's name
+Reads = tuple[tuple[Callable[[], Any], str], ...]
+NUMBERS = count(-1, -1)  # of fields and ndarrays: negative, unlike ids, and never used twice
 _SEQUENCES = tuple, list, set, frozenset, deque
-_MADE_BY_PROGRAMS = 1 << 9  # the flag of classes that are not compiled into Python or a library
+_MADE_BY_PROGRAMS = 1 << 9  # a flag of classes that Python code defines
 
 
 class Kept:
-    """The key of an object to which Python has no weak references. It keeps the object alive."""
+    """The key of an object that cannot have weak references; it keeps the object alive."""
 
     __slots__ = ("value",)
 
@@ -43,7 +44,7 @@ class Kept:
 
 
 def identity(value: Any, named: Named | None = None) -> Any:
-    """A key that is equal only for the same object, whatever its own ``==`` says."""
+    """A key that is equal only for the same object, even if ``==`` of two objects is true."""
     if not has_weak(value):
         return None if value is None else Kept(value)
     if named is not None:
@@ -54,7 +55,7 @@ def identity(value: Any, named: Named | None = None) -> Any:
 def template_key(value: Any, named: Named | None = None) -> Any:
     """The key of a compile-time value: by identity for fields, ndarrays and objects, and by type and content for
     numbers, frozen dataclasses and containers, which may change between two launches."""
-    kind = type(value)  # which is asked, since each launch of a method does this: an object's `__getattr__` may be slow
+    kind = type(value)  # the class is asked at each launch of a method, since an object's own `__getattr__` may be slow
     if getattr(kind, "__qd_field__", False) or getattr(kind, "__qd_ndarray__", False):
         if named is not None:
             named.append(value)
@@ -86,8 +87,8 @@ def template_key(value: Any, named: Named | None = None) -> Any:
 
 
 def _parts(value: Any, kind: type, ours: bool) -> tuple[Any, ...] | None:
-    """What an object consists of that Python, this package or the program may make anew for each call; None for any
-    other object. ``ours``: whether it is of a class of this package."""
+    """The parts of an object that Python, this package or the program may make anew for each call; None for any other
+    object. ``ours``: whether the object's class belongs to this package."""
     if isinstance(value, partial):
         return value.func, value.args, value.keywords
     if kind is MethodType:
@@ -118,7 +119,7 @@ def _contents(array: np.ndarray[Any, Any], named: Named | None) -> tuple[Any, ..
     """A key that is equal only for arrays of the same dtype, shape and elements, masked ones included."""
     if isinstance(array, np.ma.MaskedArray):
         return *_contents(np.ma.getdata(array), named), np.ma.getmaskarray(array).tobytes()
-    if array.dtype.hasobject:  # their bytes are addresses
+    if array.dtype.hasobject:  # such an array's bytes are addresses
         return array.dtype, array.shape, template_key(array.tolist(), named)
     return array.dtype, array.shape, array.tobytes()
 
@@ -129,15 +130,15 @@ def state(reads: Reads, named: Named | None = None) -> tuple[Any, ...]:
 
 
 def weak_reads(reads: Sequence[tuple[Any, str]]) -> Reads:
-    """Attributes, of which the objects are given."""
+    """Attributes with weak references to their objects, from attributes with the objects."""
     return tuple([(weak(owner), name) for owner, name in reads])
 
 
 class Specialisations(Generic[V]):
-    """What was made for calls, by a key of the arguments and, where attributes were read, by their state. Each goes
-    with the first object that its key or state names, and is then passed to ``gone``.
+    """What was made for calls, by a key of the arguments and, if it read attributes, by their state. A value goes when
+    an object that its key or state names ends; then ``gone`` gets the value.
 
-    ``plain``: what read no attributes, by key. ``others``: by key, the attributes, and what was made by their state."""
+    ``plain``: by key, values that read no attributes. ``others``: by key, the attributes, and values by state."""
 
     def __init__(self, gone: Callable[[V], None] | None = None) -> None:
         self._gone = gone
@@ -145,7 +146,7 @@ class Specialisations(Generic[V]):
         self.others: Table[Any, list[tuple[Reads, Table[Any, V]]]] = Table(self._all_gone)
 
     def find(self, key: Any) -> V | None:
-        """What was made for the key and the attributes as they are now."""
+        """The value for the key and the current state of the attributes."""
         found = self.plain.get(key)
         if found is None:
             for reads, made in self.others.get(key, ()):
@@ -155,7 +156,7 @@ class Specialisations(Generic[V]):
         return found
 
     def add(self, key: Any, named: Named, reads: Reads, value: V) -> None:
-        """Adds what was made for the key, which names objects, and for the attributes as they are now."""
+        """Adds the value for the key, which names the objects ``named``, and for the current attributes."""
         if not reads:
             self.plain.put(key, value, named)
             return
@@ -185,5 +186,5 @@ class Specialisations(Generic[V]):
 
 
 def _same(a: Reads, b: Reads) -> bool:
-    """Whether these are the same attributes of the same objects."""
+    """Whether both lists name the same attributes of the same objects."""
     return len(a) == len(b) and all(x == y and of() is its() for (of, x), (its, y) in zip(a, b, strict=True))

@@ -1,4 +1,4 @@
-"""Slots: what each parameter of a kernel takes, with checks, conversion, and the key of a specialisation.
+"""Slots: what each parameter of a kernel takes, with checks, conversion, and the argument's part of the key.
 
 A compound argument (a vector, matrix, struct or dataclass) is flattened at the call. Plans, launches and records see
 only its leaves, which are scalars, arrays and templates; only the front end knows the structure.
@@ -28,7 +28,7 @@ class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
 
 
 def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -> ArgumentError:
-    """The error for an array of another library's dtype."""
+    """The error for an array of another library whose dtype the language lacks."""
     return ArgumentError(
         f"{what} is {kind} of {dtype}, which is no dtype of the language",
         code="QL2042",
@@ -62,11 +62,10 @@ class ScalarSlot:
 
 @dataclass(frozen=True, slots=True)
 class ArraySlot:
-    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where the annotation leaves it
-    open.
+    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None if the annotation allows any.
 
-    ``element``: the shape of the elements, with None for open extents; () for numbers or, where ``dtype`` is None, for
-    elements of any shape. The last axes of a numpy array are those of its elements. ``clamp``: an index that is out of
+    ``element``: the shape of the elements, with None for open extents; () for numbers or, if ``dtype`` is None, for
+    elements of any shape. In a numpy array the last axes are those of the elements. ``clamp``: an index that is out of
     bounds means the nearest element."""
 
     kind: ClassVar[str] = "array"
@@ -93,7 +92,7 @@ class ArraySlot:
                 says = f"{what} is a masked array, and kernels do not see its mask"
                 raise ArgumentError(says, code="QL2043", help="pass x.filled(...), or x.data, and x.mask beside it")
             if not value.flags.c_contiguous or not value.flags.aligned:
-                flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray leaves it where it is
+                flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray would not copy it
                 if not value.flags.c_contiguous:
                     flaw, copy = "C-contiguous", "np.ascontiguousarray(...)"
                 raise ArgumentError(
@@ -158,8 +157,7 @@ Slot = ScalarSlot | ArraySlot | TemplateSlot
 
 
 def specialise(slots: Sequence[Slot], args: Sequence[Any], named: Named) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
-    """The key and the specs of the specialisation for checked ``args``; ``named`` gets the objects that the key
-    names."""
+    """The key and the specs of the specialisation for checked ``args``. The key's objects are added to ``named``."""
     pairs = [slot.spec(arg, named) for slot, arg in zip(slots, args, strict=True)]
     return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
 
@@ -187,7 +185,7 @@ class MatrixSlot:
         else:
             try:
                 shape = np.shape(value) if isinstance(value, (list, tuple, np.ndarray)) else ()
-            except ValueError:  # rows of several lengths
+            except ValueError:  # rows of different lengths
                 shape = ()
             flat = np.array(value, object).reshape(-1).tolist() if shape else []  # each number keeps its type
         if shape != self.shape:
@@ -205,7 +203,7 @@ class MatrixSlot:
 
 @dataclass(frozen=True, slots=True)
 class StructSlot:
-    """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are those of its members.
+    """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are its members' leaves.
     ``type``: the struct type or class."""
 
     name: str
@@ -242,7 +240,7 @@ class StructSlot:
 @dataclass(frozen=True, slots=True)
 class TensorSlot:
     """A field, an array or None: `resolve_tensors` replaces it by the slot for the given argument. ``array``: the slot
-    of an array; ``optional``: no field is taken."""
+    for an array; ``optional``: the argument is an array or None."""
 
     name: str
     array: ArraySlot
@@ -253,7 +251,7 @@ AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | Tens
 
 
 def resolve_tensors(slot: AnySlot, arrays: Iterator[bool]) -> AnySlot:
-    """The slot with every `TensorSlot` in it replaced; ``arrays`` yields for each whether the argument is an array."""
+    """The slot with every `TensorSlot` in it replaced; ``arrays`` says for each whether its argument is an array."""
     if isinstance(slot, TensorSlot):
         return slot.array if next(arrays) else TemplateSlot(slot.name)
     if isinstance(slot, StructSlot):
@@ -277,17 +275,17 @@ def leaves(slot: AnySlot) -> list[Any]:
 
 
 def flatten(slot: AnySlot, value: Any, where: str) -> list[Any]:
-    """An argument for each leaf, not yet converted."""
+    """The leaves of an argument, not yet converted."""
     return slot.flatten(value, where) if isinstance(slot, (MatrixSlot, StructSlot)) else [value]
 
 
 def spec_of(slot: AnySlot, leaves: Iterator[Spec]) -> Spec:
-    """The spec of the compound argument, from those of its leaves."""
+    """The spec of the compound argument, made from the specs of its leaves."""
     return slot.spec(leaves) if isinstance(slot, (MatrixSlot, StructSlot)) else next(leaves)
 
 
 def rebuilt(type: Any, flat: Iterator[Any]) -> Any:
-    """The value of a dtype, type or tuple of them, from its flattened numbers."""
+    """The value of a dtype, type or tuple of types, from its flattened numbers."""
     if isinstance(type, tuple):
         return tuple(rebuilt(t, flat) for t in type)
     return next(flat) if isinstance(type, DType) else type.rebuild(list(islice(flat, leaf_count(type))))

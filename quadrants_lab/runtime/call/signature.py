@@ -1,8 +1,8 @@
 """The signature of a specialisation: one list of parts, its arguments, and the functions that are made of it.
 
 They are Python source, generated in time linear in the number of parts. `Signature.stamp` makes functions that tell
-whether a call is like the last one: `ReadVersions` and a gradient's guard. `by_templates` finds a specialisation by its
-template arguments. The closure of a plan is made of the same parts (`launch.plan.launch_function`).
+whether a call is like the last one, for `ReadVersions` and a gradient's guard. `by_templates` finds a specialisation
+by its template arguments. `launch.plan.launch_function` makes the closure of a plan from the same parts.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Stamp = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One argument, ``x`` in generated functions. Of an array, ``ours`` is the name of the class of ndarrays there that
-    it can be, ``element`` the shape of its elements, ``has_gradient`` whether it has a gradient, or None if its
-    annotation says so; ``derivatives``: those that the kernel touches."""
+    """One argument, ``x`` in generated functions. For an array: ``ours`` is the name there of the class that it has if
+    it is an ndarray, ``element`` the shape of its elements, ``has_gradient`` whether it has a gradient, or None if its
+    annotation says so, and ``derivatives`` the derivatives that the kernel touches."""
 
     x: str
     slot: A.Slot
@@ -52,18 +52,18 @@ class Part:
         return f"ndarray{len(self.element)}"
 
     def value(self) -> str:
-        """The number; None if it is none of Python's."""
+        """The argument if it is a Python number, else None."""
         return f"({self.x} if {self.x}.__class__ is int or {self.x}.__class__ is float else None)"
 
     def shape(self) -> str:
         return f"getattr({self.x}, 'shape', None)"
 
     def version(self, but: str = "") -> str:
-        """Which memory an ndarray has, and how often it was written; None for other arrays. ``but``: a condition."""
+        """Which memory an ndarray has, and how often it was written; None for other arrays, or if not ``but``."""
         return f"(((m := {self.x}._memory).serial, m.version) if {self.x}.__class__ is {self.ours}{but} else None)"
 
     def known_version(self) -> str:
-        """The same; None also if others can write to the memory."""
+        """Like `version`, but None if others can write to the memory."""
         return self.version(f" and not {self.x}._memory.foreign")
 
     def derivative(self, of: str) -> str:
@@ -77,8 +77,8 @@ class Part:
 
 
 class Signature:
-    """``parts``: the arguments; ``arrays``: of these the arrays, by name. ``names``: by argument and by buffer of a
-    derivative, which has the array's shape, the name of the argument in generated functions."""
+    """``parts``: the arguments; ``arrays``: the parts that are arrays, by name. ``names``: for each argument, and for
+    each buffer of a derivative, the argument's name in generated functions; a derivative has its array's shape."""
 
     def __init__(
         self, slots: Sequence[A.Slot], specs: Iterable[Any], classes: Sequence[type],
@@ -108,17 +108,17 @@ class Signature:
 
     def field(self, memory: Memory) -> str:
         """The name of a field's memory in generated functions."""
-        name = self._fields.setdefault(memory.serial, f"f{len(self._fields)}")  # equal texts are compiled once
+        name = self._fields.setdefault(memory.serial, f"f{len(self._fields)}")  # equal source text is compiled once
         self.space[name] = memory
         return name
 
     def field_version(self, memory: Memory, otherwise: str) -> str:
-        """The version of a field, and ``otherwise`` if others can write to it."""
+        """The version of a field, or ``otherwise`` if others can write to it."""
         f = self.field(memory)
         return f"({f}.version if not {f}.foreign else {otherwise.format(f)})"
 
     def stamp(self, parts: Iterable[str], **space: Any) -> Callable[..., Stamp]:
-        """A function of the arguments to the values of these parts."""
+        """A function from the arguments to the values of these parts."""
         text = f"def stamp({self.given}): return ({''.join(f'{part}, ' for part in parts)})"
         return function("stamp", text, self.space | space)
 
@@ -126,7 +126,7 @@ class Signature:
 def by_templates(
     slots: Sequence[A.Slot], field: type, find: Callable[..., Launch | None], otherwise: Launch
 ) -> Launch:
-    """A function of the arguments that calls what ``find`` returns for the key of its template arguments."""
+    """A function that calls what ``find`` returns for the key of its template arguments."""
     at = [n for n, slot in enumerate(slots) if slot.kind == "template"]
     keys = "".join(f"a{n}.number if a{n}.__class__ is field else key(a{n}), " for n in at)
     given = ", ".join(f"a{n}" for n in range(len(slots)))
@@ -138,12 +138,12 @@ def by_templates(
 
 
 class ReadVersions:
-    """Versions of the memory that a differentiable plan reads, by which a gradient outside of a Tape notices that it
-    was written since: a launch stores ``now`` of its arguments in `Plan.launched`. For trip counts in memory that
-    others can write to without telling, a version includes a checksum of the content.
+    """Versions of the memory that a differentiable plan reads. A gradient outside of a Tape compares them to notice
+    writes since the launch, which stores ``now`` of its arguments in `Plan.launched`. Others can write to some memory
+    without telling: for trip counts there, the version includes a checksum of the content.
 
-    ``counts``: what is read, trip counts first; ``fields``: the memory of those in fields; ``of_arguments``: whether
-    some are in array arguments; ``parts``: their versions as expressions of the arguments."""
+    ``counts``: what is read, trip counts first; ``fields``: the memory of those that are fields; ``of_arguments``:
+    whether array arguments are among them; ``parts``: expressions of the arguments for the versions."""
 
     def __init__(self, reads: Sequence[TripCount], signature: Signature, fields: Mapping[str, Memory]) -> None:
         self.counts = [c for c in reads if c.buffer in fields or c.buffer in signature.arrays]
@@ -163,8 +163,8 @@ class ReadVersions:
         return bool(self.counts)
 
     def changed(self, launched: Stamp, args: Sequence[Any]) -> list[tuple[TripCount, Any]]:
-        """What was written since the launch that stored ``launched``, with its version then. Passing a different array
-        is not a change."""
+        """What was written since the launch that stored ``launched``, with the version at that launch. Passing a
+        different array is not a change."""
         return [
             (count, then)
             for count, then, this in zip(self.counts, launched, self.now(*args), strict=True)
@@ -174,20 +174,19 @@ class ReadVersions:
 
 # --- regions ------------------------------------------------------------------------------------------------------
 
-Elements = Callable[[Sequence[Any]], "Region"]  # arguments of a launch -> the elements that it touches
+Elements = Callable[[Sequence[Any]], "Region"]  # (arguments of a launch) -> the elements that it touches
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
-    """The shape of an argument as its kernel sees it: with the axes of its elements."""
+    """The shape of an argument as its kernel sees it, which includes the axes of its elements."""
     memory = memory_of(array)
     shape: tuple[int, ...] = (array if memory is None else memory.operand).shape
     return shape
 
 
 class Footprint:
-    """The elements of one buffer that some accesses of a kernel touch, as a box. ``of``: a function from a
-    launch's arguments to the region; ``everywhere``: along some axis the indices depend on data; ``scalars``: the
-    scalar arguments that it depends on."""
+    """The box of elements of one buffer that some accesses of a kernel touch. ``of``: a function from a launch's
+    arguments to the region; ``scalars``: the scalar arguments that the box depends on."""
 
     def __init__(
         self, info: Accesses, accesses: Sequence[Access], signature: Signature, fields: Mapping[str, Memory]
@@ -196,16 +195,13 @@ class Footprint:
         from quadrants_lab.analysis.boxes import box_of
 
         self.box = box_of(info, accesses)
-        self.everywhere = any(
-            info.bound(form, low=low) is None for a in accesses for form in a.at for low in (True, False)
-        )
         self.scalars = set[str]().union(*(reads(e)[0] for e in (*self.box.low, *self.box.high)))
         shapes = {name: memory.operand.shape for name, memory in fields.items()}
         ends = list(zip(self.box.low, self.box.high, strict=True))
         self.of: Elements = compiled(ends, signature.given, signature.names, shapes, shape_of)
 
     def live(self, live: Live) -> Region | None:
-        """The region of a launch with this data; None where that lacks something."""
+        """The region of a launch with this data; None if the data lacks a value that the box needs."""
         from quadrants_lab.adstack.evaluate import evaluated
 
         with suppress(LookupError):

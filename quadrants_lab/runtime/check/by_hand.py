@@ -35,8 +35,9 @@ class Gradient:
 
 
 class Forward(Launches):
-    """Records the forward launches in the last session. ``gradients``: those that the program launched, in order.
-    ``at_first``: the first nonzero element of each gradient when the first of these began, by the memory's serial."""
+    """Records the forward launches in the last session. ``gradients``: the gradients that the program launched, in
+    order. ``at_first``: the first nonzero element of each gradient when the first of them began, by the memory's
+    serial."""
 
     def clear(self) -> None:
         super().clear()
@@ -149,7 +150,7 @@ def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
     """The first launch whose gradient reads memory that a later launch overwrote, the name of that memory, and the
     first such later launch."""
     found = None
-    writers: dict[int, dict[Any, Launch]] = {}  # by the id of memory and the box, the next launch that writes it
+    writers: dict[int, dict[Any, Launch]] = {}  # by the id of memory and the box: the next launch that writes it
     for m in reversed(made):
         memories = m.plan.memories(m.args)
         gradient = m.plan.owner.gradient

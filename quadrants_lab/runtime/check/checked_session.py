@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
     from quadrants_lab.runtime.tape.recorder import Launches
 
-SECONDS = 5.0  # for which the interpreter follows an input whose gradient is zero
+SECONDS = 5.0  # so long the interpreter follows an input whose gradient is zero
 # kinds of causes by which a gradient is lost; others, such as a factor of 0, make a gradient that is zero and right
 _LOST = frozenset(
     ("no gradient", "integer", "jumps", "atomic", "decision", "overwritten", "underflow", "no iterations")
@@ -48,7 +48,7 @@ class CheckedSession(Copier):
     def __init__(self) -> None:
         super().__init__()
         self.forward = 0  # how many launches there were that are no gradients
-        self.told: set[str] = set()  # warnings that were given
+        self.told: set[str] = set()  # the warnings that were given
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: LaunchRecord, failed: bool) -> None:
         super().after(plan, args, token, failed)

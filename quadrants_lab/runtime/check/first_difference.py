@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 SECONDS = 10.0
-MOST_PATH = 2000  # operations on the way from the element to the values that the iteration writes
+MOST_PATH = 2000  # the most operations on the way from the element to the values that the iteration writes
 
 
 def narrow(tangents: Tangents, found: Mismatch, tolerance: float) -> Narrow | None:
@@ -172,8 +172,8 @@ class _Writer:
 
 @dataclass(slots=True)
 class _Closer:
-    """Looks in the launch ``record`` for the statement at which the derivatives part. That launch writes the adjoint of
-    ``element`` to ``buffer``."""
+    """Looks in the launch ``record`` for the statement at which the derivatives begin to differ. That launch writes the
+    adjoint of ``element`` to ``buffer``."""
 
     around: _Around
     element: Element
@@ -200,7 +200,7 @@ class _Closer:
         return Narrow(self.element, event or seen.event)
 
     def _forward(self, step: Step) -> Windows:
-        """The launch with tangents, along the direction that moves the element alone."""
+        """The launch with tangents, along the direction that moves only the element."""
         self.around.again()
         tangents = self.around.tangents
         key = self.element.key

@@ -66,8 +66,8 @@ class Verdict:
 
     @property
     def telling(self) -> Move | None:
-        """The differences at the step size that tells most: where they are nearest to the gradient, of a gradient that
-        is not good the nearest that are apart beyond noise."""
+        """The differences at the step size that tells most: where they are nearest to the gradient. For a gradient that
+        is not good, only steps count whose difference exceeds noise."""
         apart = [] if self.good else [m for m in self.moves if m.error]
         return min(apart or self.moves, key=lambda m: m.error, default=None)
 
@@ -91,7 +91,7 @@ class Verdict:
 
     @property
     def card(self) -> Card:
-        """The cause that it begins with is left out for a gradient that is right and not zero."""
+        """The verdict as a card. A gradient that is right and not zero shows no cause."""
         why = None if not self.causes or (self.good and not self.zero) else self.causes[0]
         return Card(self.found, f"the gradient of {self.field}", self.says, why, self)
 
@@ -136,12 +136,12 @@ class Card:
 
     @property
     def sentence(self) -> str:
-        """What it says behind the cause, or, if there is none, by itself."""
+        """What the card says after the cause or, if there is none, by itself."""
         return f"{'it' if self.why else self.of} {self.says}" if self.says else ""
 
     @property
     def others(self) -> list[Cause]:
-        """The causes behind the first one."""
+        """The causes after the first one."""
         return [c for c in (self.verdict.causes if self.verdict else ()) if c is not self.why]
 
     def summary(self) -> str:

@@ -39,8 +39,8 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 _BETWEEN = tuple(3 * 10.0**-k for k in range(2, 5))
-_HIDDEN = 5e-3  # an error of a gradient that rounding hides is said from here on
-MOST_ALONE = 32  # elements that are moved one by one
+_HIDDEN = 5e-3  # from here on, an error that rounding hides is reported
+MOST_ALONE = 32  # the most elements that are moved one by one
 FOLLOWED = 10.0  # the most seconds for which the interpreter follows launches
 _JUDGED = ("right", "noisy")  # kinds of verdicts of differences that do not contradict the gradient
 # Tolerances, by the number of bits of the loss, for relative differences:
@@ -52,9 +52,9 @@ _FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # least tolerance if it is taken from 
 
 @dataclass(slots=True)
 class Check:
-    """State of a check. ``value``: of the loss. ``until``: the deadline. ``say`` is called with what is being checked.
-    ``quiet``: ids of memory for which no cause of a zero gradient is wanted, because launches write it before any reads
-    it. ``backwards``: cause of a NaN in the backward pass, once it is known."""
+    """State of a check. ``value``: the value of the loss. ``until``: the deadline. ``say`` is called with what is being
+    checked. ``quiet``: ids of memory for which no cause of a zero gradient is wanted, because launches write it before
+    any reads it. ``backwards``: cause of a NaN in the backward pass, once it is known."""
 
     launches: Launches
     loss: Memory

@@ -28,7 +28,7 @@ from quadrants_lab.runtime.backend import Backend
 from quadrants_lab.runtime.compile import compiled as C
 from quadrants_lab.runtime.session import Session, compile_options
 
-# a launch that keeps nothing for a gradient does not import what makes gradients
+# a launch that keeps nothing for a gradient does not import the modules that make gradients
 _in_derivative_mode = lazily("runtime.compile.derivatives", "in_mode")
 _counting_ir = lazily("runtime.compile.derivatives", "counting_ir")
 _decided_alike = lazily("runtime.compile.derivatives", "decided_alike")
@@ -40,7 +40,7 @@ Traced = pipeline.Trace | None  # where passes are recorded
 
 
 def trace_of(compiled: C.Compiled) -> pipeline.Trace:
-    """The trace of the passes; where none was recorded, the passes run again, once."""
+    """The trace of the passes; if none was recorded, the passes run again, once."""
     if compiled.trace is not None:
         return compiled.trace
     if 0 not in compiled.later_traces:
@@ -54,7 +54,7 @@ def lowering_of(
     """The trace of the backend's lowering of ``compiled.kernel``, or of a kernel that was derived from it."""
     traces = compiled.later_traces
     if id(kernel) not in traces:
-        traces[id(kernel)] = lowering_trace(kernel, backend, options)  # keeps the kernel, and so its id
+        traces[id(kernel)] = lowering_trace(kernel, backend, options)  # the trace keeps the kernel alive, and so its id
     return traces[id(kernel)]
 
 
@@ -71,7 +71,7 @@ def _trace_again(compiled: C.Compiled) -> pipeline.Trace:
     trace = pipeline.Trace()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were given when the kernel was compiled
-        # not from the source: its names may mean other values by now
+        # this does not start from the source, whose names may mean other values by now
         tasks = tasks_ir(compiled.lowered.kernel, compiled.options, trace)
         kernel = _in_mode(tasks, compiled.mode, compiled.options, trace)
         if compiled.counter is not None:
@@ -88,14 +88,14 @@ def forward_ir(kernel: N.Kernel, options: CompileOptions, trace: Traced = None) 
 
 @deep_recursion.deeply_recursive
 def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions, trace: Traced = None) -> N.Kernel:
-    """The IR for the backend, from the front end's. For a gradient it checks the data-access rule (an error where a
+    """The IR for the backend, from the front end's IR. For a gradient it checks the data-access rule (an error if a
     value is provably overwritten) and warns about derivative paths that end on the way."""
     return _in_mode(tasks_ir(kernel, options, trace), mode, options, trace)
 
 
 @deep_recursion.deeply_recursive
 def tasks_ir(kernel: N.Kernel, options: CompileOptions, trace: Traced = None) -> N.Kernel:
-    """The front end's kernel as tasks without races, from which every mode starts."""
+    """The front end's kernel as tasks without races; every mode starts from this."""
     kernel = forward_ir(kernel, options, trace)
     check_races(kernel)
     return pipeline.run(kernel, TASKS, options.verify, trace)
@@ -115,8 +115,8 @@ def lowered_kernel(
     source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool, second: bool,
     telling: FieldAccessHook | None = None,
 ) -> Lowered:  # fmt: skip
-    """The front end's result. ``constant``: nothing that the kernel loads has a derivative; ``second``: it is to be
-    differentiated twice."""
+    """The front end's result. ``constant``: nothing that the kernel loads has a derivative; ``second``: the kernel will
+    be differentiated twice."""
     lowered = lower(source, specs, options, telling)
     if options.aliases:
         lowered = replace(lowered, kernel=replace(lowered.kernel, aliased=True))
@@ -215,7 +215,7 @@ def elsewhere(compiled: C.Compiled, able: Capabilities) -> Elsewhere:
 
 
 def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
-    """The kernel with a check of every index that may be out of bounds; itself where there is no such index."""
+    """The kernel with a check of every index that may be out of bounds; the same object if there is no such index."""
     kernel = compiled.lowered.kernel
     if compiled.options.check_out_of_bound or check_bounds(kernel) is kernel:
         return compiled
@@ -229,8 +229,8 @@ def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
-    """The options; those of `CompileOptions.reproducible` where the kernel has a differentiable atomic min or max: the
-    gradient finds the element that won by computing its value again, so both kernels must round alike."""
+    """The options; with `CompileOptions.reproducible` if the kernel has a differentiable atomic min or max. The
+    gradient finds the winning element by computing its value again, so both kernels must round alike."""
     extremes = (kernel.buffers[s.buffer] for s in find(kernel.body, N.Atomic) if s.op in N.MINMAX)
     if any(buffer.grad or buffer.dual for buffer in extremes):
         return replace(options, fast_math=False, reproducible=True)

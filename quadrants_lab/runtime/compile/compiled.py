@@ -31,7 +31,8 @@ LARGE = 1000  # statements; machine code for a larger kernel takes a second or m
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
 BOTH = "both"  # values and gradients in one sweep
 
-# told what is being compiled, "what: part of it", and "" at its end; while there is one, compiled kernels keep a trace
+# called with "what: part of it" for what is being compiled, and with "" at its end; if set, compiled kernels keep a
+# trace
 WATCHED: ContextVar[Callable[[str], None] | None] = ContextVar("quadrants_lab_watched", default=None)
 
 
@@ -41,8 +42,8 @@ class TwoLaunchesError(Exception):
 
 @dataclass(slots=True)
 class Counter:
-    """A loaded kernel that counts. ``results``: for the number of each thing that is counted (in the counting slice: a
-    stack's id) the "ret" buffer that gets its count (there: the depth)."""
+    """A loaded kernel that counts. ``results``: by the number of what is counted, the "ret" buffer for its count. In
+    the counting slice the number is a stack's id, and the count is its depth."""
 
     kernel: N.Kernel
     executable: Executable
@@ -53,8 +54,8 @@ class Counter:
 @dataclass(slots=True)
 class Clock:
     """Seconds that each stage before a specialisation's first launch took: the front end, passes and checks of the IR,
-    machine code, and handing that to the ``driver``; ``whole``: from the first to the last. ``launched``: whether a
-    launch was recorded."""
+    making machine code, and handing it to the ``driver``; ``whole``: from the first stage to the last. ``launched``:
+    whether a launch was recorded."""
 
     front: float = 0.0
     passes: float = 0.0
@@ -64,15 +65,15 @@ class Clock:
     launched: bool = False
 
 
-CLOCKS: deque[tuple[str, Clock]] = deque(maxlen=1 << 12)  # of the last kernels that were compiled, by name and mode
+CLOCKS: deque[tuple[str, Clock]] = deque(maxlen=1 << 12)  # for the last compiled kernels, by name and mode
 
 
 @dataclass(slots=True)
 class SharedStages:
     """The first stages of a compile, which are the same in every mode of a kernel. ``settings``: options, constant,
-    second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that as tasks without races,
-    None for a kernel from the disk cache; ``warned``: the warnings so far; ``fingerprint``: None where it is
-    incomplete; ``reads``: those of `Lowered`, with weak references to the objects."""
+    second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that result as tasks without
+    races, None for a kernel from the disk cache; ``warned``: the warnings so far; ``fingerprint``: None if it is
+    incomplete; ``reads``: the ``reads`` of `Lowered`, with weak references to the objects."""
 
     settings: tuple[CompileOptions, bool, bool]
     lowered: Lowered
@@ -87,15 +88,15 @@ def _it(x: Any) -> Any:
 
 
 def _primal(x: Any) -> Any:
-    """The field that ``x`` is the gradient or dual of; None if it is none."""
+    """The field whose gradient or dual ``x`` is; None if there is none."""
     primal = getattr(x, "primal", None)
     return primal and primal()
 
 
 class Bindings(Mapping[str, Any]):
-    """`Lowered.bindings` of which some fields, ``named``, and their gradients belong to the program and end with their
-    last name in it. The kernel itself keeps the others, which it found by names of its own. ``lent``: the names of the
-    former."""
+    """`Lowered.bindings` for a compiled kernel. Some fields, ``named``, and their gradients belong to the program, and
+    end when the program drops them; ``lent`` has their names. The kernel found the other fields by names in its source,
+    and keeps them alive."""
 
     def __init__(self, bindings: Mapping[str, Any], named: Named) -> None:
         ids = {id(one) for one in named}
@@ -114,8 +115,9 @@ class Bindings(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class NaiveStacks:
-    """What `naive_stack_bytes` works out of a gradient once. ``stacks``: for each the bytes of an element, its size,
-    and the key of its value's scope; ``home``: this key of each value; ``unrolled``: keys of unrolled loops."""
+    """What `naive_stack_bytes` finds out about a gradient, once. ``stacks``: for each stack the bytes of an element,
+    its size, and the key of its value's scope; ``home``: this key for each value; ``unrolled``: keys of unrolled
+    loops."""
 
     stacks: tuple[tuple[int, SizeExpr, tuple[int, int]], ...]
     home: dict[int, tuple[int, int]]
@@ -136,13 +138,13 @@ class Compiled:
     returns: tuple[str, ...]
     counter: Counter | None
     clock: Clock = field(default_factory=Clock)
-    trace: Trace | None = None  # of the passes, where it was recorded while they ran
+    trace: Trace | None = None  # the trace of the passes, if it was recorded while they ran
     key: str = ""  # see `ir_key`
     later_traces: dict[int, Trace] = field(default_factory=dict)  # see `compile.trace_of`, `compile.lowering_of`
     shared: SharedStages | None = None
-    cached: str = ""  # what the disk cache of IR did: "" where it has no key, else "asked", "stored" or "loaded"
-    named: tuple[Callable[[], Any], ...] = ()  # weak references to what it was compiled for, see `let_go`
-    naive: NaiveStacks | None = None  # once somebody has asked for sizes, and so the next
+    cached: str = ""  # how the disk cache of IR was used: "" if there is no key, else "asked", "stored" or "loaded"
+    named: tuple[Callable[[], Any], ...] = ()  # weak references to the objects that it was compiled for, see `let_go`
+    naive: NaiveStacks | None = None  # set once somebody has asked for sizes
     notes: list[Note] | None = None  # why values need no stack
 
     @property
@@ -151,8 +153,8 @@ class Compiled:
         return () if self.shared is None else self.shared.reads
 
     def let_go(self, named: Named) -> None:
-        """Keeps only weak references from now on to what the program passed, ``named``, and to what the attributes of
-        its objects mean."""
+        """From now on keeps only weak references to the objects ``named``, which the program passed, and to the objects
+        that their attributes refer to."""
         assert self.shared is not None
         reads, lowered = self.shared.reads or weak_reads(self.lowered.reads), self.lowered
         named = [*named, *(owner for of, _ in reads if has_weak(owner := of()))]
@@ -163,7 +165,7 @@ class Compiled:
         self.shared.reads, self.shared.lowered = reads, self.lowered
 
     def taken_back(self) -> Lowered:
-        """The front end's result with the objects that `let_go` let go, which are still there."""
+        """The front end's result with the objects that `let_go` released, as far as they still exist."""
         reads = tuple((owner(), name) for owner, name in self.reads)
         return replace(self.lowered, bindings=dict(self.lowered.bindings), reads=reads or self.lowered.reads)
 
@@ -180,7 +182,7 @@ class Compiled:
 
 @deep_recursion.deeply_recursive
 def ir_key(kernel: N.Kernel, session: Session) -> str:
-    """A hash of the IR without its source positions; "" where the session has no disk cache."""
+    """A hash of the IR without its source positions; "" if the session has no disk cache."""
     if session.cache.folder is None:
         return ""
     from quadrants_lab.ir.text import print_kernel
@@ -191,16 +193,17 @@ def ir_key(kernel: N.Kernel, session: Session) -> str:
 
 @deep_recursion.deeply_recursive
 def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session, known: str = "") -> Executable:
-    """The loaded kernel, with machine code from the disk cache, or made now and put there.
+    """The loaded kernel. Its machine code comes from the disk cache, or is made now and put there.
 
-    The key consists of the `ir_key` of the kernel (``known``, where the caller has it) and everything else that the
-    code depends on. It is a key of the final IR: where a pass makes other IR than before, the key differs, too.
+    The key consists of the kernel's `ir_key` (``known``, if the caller has it) and everything else that the code
+    depends on. It is a key of the final IR: if a pass now makes other IR than before, the key differs, too.
     """
     deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
     cache, backend = session.cache, session.backend
     if cache.folder is None:
         return _load(kernel, lambda: backend.load(kernel, options))
-    session.device  # noqa: B018  # finds the processor's name in the disk cache, before LLVM would be loaded for it
+    # looks for the processor's name in the disk cache; otherwise LLVM would be loaded to find it
+    session.device  # noqa: B018
     name = disk_cache.key(known or ir_key(kernel, session), repr(options), backend.target_key())
     return _load(kernel, lambda: backend.load(kernel, options, cache.get(name), cache.keeper(name)))
 

@@ -1,4 +1,4 @@
-"""Derivatives of a kernel, from its tasks: tangents, gradients, and the kernels that count for a gradient."""
+"""Derivatives of a kernel, made from its tasks: tangents, gradients, and the kernels that count for a gradient."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def to_be_second(lowered: Lowered) -> Lowered:
-    """The front end's result for a kernel that is to be differentiated twice."""
+    """The front end's result for a kernel that will be differentiated twice."""
     bindings = dict(lowered.bindings)
     for name, buffer in lowered.kernel.buffers.items():
         if buffer.grad and name in bindings:
@@ -44,8 +44,8 @@ def to_be_second(lowered: Lowered) -> Lowered:
 
 
 def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipeline.Trace | None = None) -> N.Kernel:
-    """The tasks of a kernel with derivatives, in this mode. For a gradient it checks the data-access rule (an error
-    where a value is provably overwritten) and warns about derivative paths that end on the way."""
+    """The tasks of a kernel with derivatives, in this mode. For a gradient it checks the data-access rule (an error if
+    a value is provably overwritten) and warns about derivative paths that end on the way."""
     dead = dead_paths(kernel, "dual" if mode == C.DUAL else "grad") if mode != C.FORWARD else []
     kernel = tangents_ir(kernel, options, trace)
     if mode == C.DUAL:
@@ -72,9 +72,9 @@ def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipelin
 
 
 def _may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
-    """Raises TwoLaunchesError where the gradient needs what is known only after the launch: values that the launch
+    """Raises TwoLaunchesError if the gradient needs what is known only after the launch: values that the launch
     overwrote, the winners of atomic minima and maxima, the launch number that random draws depend on, gradients that
-    the kernel itself reads or writes, shared memory of blocks, which cells a loop that activates cells has found."""
+    the kernel itself reads or writes, shared memory of blocks, or the cells that a loop has activated."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
     by_end = any(isinstance(s, N.Random) or s.atomic in N.MINMAX for s in walk(kernel.body))
     blocks = any(b.role in ("block", "kept") for b in kernel.buffers.values())
@@ -83,15 +83,15 @@ def _may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
 
 
 def _must_be_sized_ahead(kernel: N.Kernel, both: N.Kernel) -> None:
-    """Raises TwoLaunchesError where stack sizes of the combined kernel ``both`` depend on data that the kernel writes,
-    or have to be counted."""
+    """Raises TwoLaunchesError if stack sizes of the combined kernel ``both`` depend on data that the kernel writes, or
+    have to be counted."""
     sized_by = set().union(*(reads(s.size)[2] for s in stack_allocas(both) if s.size is not None))
     if counted_stacks(both) or sized_by & touched(kernel.body, N.Write):
         raise C.TwoLaunchesError
 
 
 def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
-    """What a launch saves: nothing where the kernel has no gradient, which is an error only of who asks for one."""
+    """What a launch saves: nothing if the kernel has no gradient, which is an error only when somebody asks for it."""
     try:
         return passes.kept_by(kernel)
     except QuadrantsCompilationError:
@@ -99,8 +99,8 @@ def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
 
 
 def _check_by_draft(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None) -> None:
-    """Checks the data-access rule for a gradient that keeps nothing: on a draft of it, which is cheap, and only where
-    that fails on the gradient itself, in which later passes may have removed the access."""
+    """Checks the data-access rule for a gradient that keeps nothing. The check runs on a draft of the gradient, which
+    is cheap. If it fails, the gradient itself decides, since later passes may have removed the access."""
     try:
         check_data_access(kernel, passes.draft(kernel))
     except QuadrantsCompilationError:
@@ -108,8 +108,8 @@ def _check_by_draft(kernel: N.Kernel, options: CompileOptions, trace: pipeline.T
 
 
 def tangents_ir(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None) -> N.Kernel:
-    """For a kernel that is to be differentiated twice its first derivative, of which reverse mode takes the gradient;
-    any other kernel unchanged."""
+    """For a kernel that will be differentiated twice: its first derivative, from which reverse mode makes the gradient.
+    Any other kernel is unchanged."""
     if not second.is_second(kernel):
         return kernel
     second.check_second(kernel)
@@ -122,7 +122,7 @@ def tangents_ir(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace
 def counting_ir(
     kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None = None
 ) -> N.Kernel | None:
-    """The counting slice of a sized reverse kernel; None where it needs none. ``tasks``: the result of `tasks_ir`."""
+    """The counting slice of a sized reverse kernel; None if it needs none. ``tasks``: the result of `tasks_ir`."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
@@ -137,7 +137,7 @@ def counting_ir(
 
 
 def decided_alike(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
-    """The options for a gradient: without fast_math where a decision is taken twice and has to be the same."""
+    """The options for a gradient: without fast_math if a decision is taken twice and must have the same result."""
     return replace(options, fast_math=False) if options.fast_math and decides_again(kernel) else options
 
 
@@ -151,7 +151,8 @@ def compile_sparse(
     compiled: C.Compiled, session: Session
 ) -> tuple[SI.SparseIterations, C.Counter, Executable, CompileOptions] | None:
     """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
-    iterations that push, and the one that runs these apart. None without such conditions, or where one takes a loop."""
+    iterations that push, and the kernel that runs them separately. None without such conditions, or if one needs a
+    loop."""
     found = SI.sparse_iterations(compiled.kernel)
     if found is None:
         return None
@@ -162,7 +163,7 @@ def compile_sparse(
     if not SI.is_cheap(found.lists):
         return None
     options = compiled.options
-    if decides_by_arithmetic(found.lists.body):  # an iteration is on the list, or else among the others
+    if decides_by_arithmetic(found.lists.body):  # both kernels must decide alike whether an iteration is on the list
         options = replace(options, fast_math=False)
     counter = _counter(found.lists, SI.ACTIVE_COUNT, options, session)
     return found, counter, C.load_cached(found.split, options, session), options

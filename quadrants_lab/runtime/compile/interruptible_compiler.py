@@ -1,7 +1,7 @@
 """Machine code generation that Ctrl-C can interrupt.
 
 A compiler written in C notices no signal before it is done, which may take a minute. So it runs on another thread while
-the main thread waits. On Ctrl-C the main thread goes on at once, and the other thread's result is dropped.
+the main thread waits. On Ctrl-C the main thread continues at once, and the other thread's result is dropped.
 """
 
 import threading
@@ -43,5 +43,5 @@ def interruptible(work: Callable[[], T]) -> T:
         dropped.set()
         raise
     if failed:
-        raise failed.pop()  # and no variable here keeps it, which keeps this one
+        raise failed.pop()  # popped, so that no variable of this frame keeps the error, whose traceback keeps the frame
     return found[0]

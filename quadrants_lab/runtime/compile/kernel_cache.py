@@ -1,11 +1,12 @@
-"""The disk cache of IR: a kernel that another process compiled needs neither front end nor passes, nor their imports.
+"""The disk cache of IR: a kernel that another process compiled needs no front end, no passes, and none of their
+imports.
 
-Two entries lead from a kernel to its IR, and the IR to its machine code, which has an entry of its own. The key of the
-first is what is known before the kernel is lowered: its text and position, its argument types, the options, a hash of
-this package's sources. It lists which names the front end read from Python. The key of the second adds what these names
-mean now (`frontend.fingerprint`); it holds the IR and the warnings as a pickle of this package's data classes. Entries
-are sealed by processes of this user, as machine code is. A kernel without a complete fingerprint is compiled in each
-process.
+Two entries lead from a kernel to its IR; the machine code of the IR has a third entry. The key of the first entry is
+what is known before the kernel is lowered: its text and position, its argument types, the options, and a hash of this
+package's sources. The entry lists which names the front end read from Python. The key of the second entry adds what
+these names mean now (`frontend.fingerprint`); it holds the IR and the warnings as a pickle of this package's data
+classes. Only entries that this user wrote are trusted, as for machine code. A kernel without a complete fingerprint is
+compiled in each process.
 """
 
 import io
@@ -44,8 +45,9 @@ def cached_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
     second: bool = False, other: Compiled | None = None,
 ) -> Compiled:  # fmt: skip
-    """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode. Its
-    first stages are reused, whatever the names in the source mean by now: a gradient is that of the kernel."""
+    """`compile.compile_kernel`, or the same result from the disk cache. ``other``: the kernel compiled in another mode.
+    Its first stages are used again, whatever the names in the source mean by now, so that a gradient belongs to its
+    kernel."""
     how = mode, constant, second
     if session.settings.options.get("print_non_pure") and not source.pure and mode == FORWARD:
         print(f"[quadrants_lab] kernel {source.name} is not declared pure: fastcache=True is not given")
@@ -71,7 +73,7 @@ def cached_kernel(
         from quadrants_lab.runtime.compile.compile import compile_kernel
 
     if shared is not None and recorded:
-        shared = replace(shared, tasks=None)  # a trace shows these passes too
+        shared = replace(shared, tasks=None)  # a trace should show these passes too
     warned: list[Given] = []
     tokens = FINGERPRINT.set(fingerprint), WARNED.set(warned)
     try:
@@ -87,7 +89,7 @@ def cached_kernel(
 
 
 def _read(name: str, objects: Sequence[Any], session: Session) -> Any:
-    """The content of an entry, with ``objects`` in place of their numbers; None where there is none."""
+    """The content of an entry, with numbers replaced by ``objects``; None if there is no entry."""
     kept = session.cache.get(name)
     with suppress(pickle.UnpicklingError, EOFError, LookupError):
         return _Reader(kept, objects).load() if kept is not None else None
@@ -126,7 +128,7 @@ def _found(
 
 
 def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> bool:
-    """Writes both entries; whether it could."""
+    """Writes both entries; returns whether that was possible."""
     counter = made.counter
     counting = None if counter is None else (counter.kernel, counter.results, counter.key)
     record = made.options, made.taken_back(), made.kernel, made.key, made.returns, counting, warned
@@ -147,7 +149,7 @@ class _NotDataError(Exception):
 
 
 def _numbered(number: int) -> Any:
-    """Stands in an entry for the object that the fingerprint numbers so; a `_Reader` takes that object."""
+    """Represents, in an entry, the object with this number in the fingerprint; a `_Reader` inserts that object."""
     raise LookupError(number)
 
 
@@ -159,7 +161,7 @@ class _Writer(pickle.Pickler):
         self.fingerprint = fingerprint
 
     def reducer_override(self, value: Any) -> Any:
-        """Is not called for numbers, texts and containers, of which there are many."""
+        """Not called for numbers, texts and containers, of which there are many."""
         number = self.fingerprint.number(value)
         if number is not None:
             return _numbered, (number,)
@@ -169,7 +171,7 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
-    """Makes no objects but data of this package."""
+    """Makes only data of this package, and no other objects."""
 
     def __init__(self, content: bytes, objects: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(content))

@@ -26,8 +26,8 @@ from quadrants_lab.runtime.compile.compiled import Compiled, NaiveStacks
 @deeply_recursive
 def bytes_before(compiled: Compiled, depths: Sequence[int], live: Live) -> int | None:
     """Bytes per iteration in flight of a launch with these ``depths`` and the data ``live``, without recomputation,
-    packed truth values and narrowed integers; None where a loop's trips are not known, because nothing in it is kept
-    and so none were counted."""
+    packed truth values and narrowed integers. None if the trips of a loop are not known, which happens if nothing in it
+    is kept, so that nothing was counted."""
     if compiled.naive is None:
         compiled.naive = _naive(compiled)
     naive = compiled.naive
@@ -36,7 +36,7 @@ def bytes_before(compiled: Compiled, depths: Sequence[int], live: Live) -> int |
     for key in naive.unrolled:
         known.pop(key, None)  # a slot holds values of several trips
     if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):
-        known = {}  # forced depths, and those of segments, are no trip counts
+        known = {}  # forced depths and depths of segments are no trip counts
     total = 0
     for nbytes, size, key in naive.stacks:
         depth = known.get(key)

@@ -27,10 +27,9 @@ from quadrants_lab.runtime.observe.observers import Launched
 
 
 class GradientPlan:
-    """What the plan of a gradient has beside what every plan has. ``forward``: the launch whose gradient it is;
-    ``stacks``: the sizes of its adstacks; ``guard``: whether anything has changed since its last launch.
-    ``entry_alone``: a launch under a Tape prepares nothing, so that the entry, which takes the numbers among the
-    arguments, is all of it."""
+    """What only the plan of a gradient has. ``forward``: the launch to differentiate; ``stacks``: the sizes of its
+    adstacks; ``guard``: tells whether anything has changed since its last launch. ``entry_alone``: under a Tape a
+    launch is only a call of the entry with the numbers among the arguments."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -38,12 +37,11 @@ class GradientPlan:
         self.forward = ForwardLaunch(plan)
         self.stacks = StackSizes(plan, self.forward.number if self.forward.draws else None)
         self.guard = Guard(self)
-        prepares = self.stacks.vary or self.forward.draws or plan.scratch or self.must_differ is not None
-        self.entry_alone = not (prepares or plan.takes_arrays)
+        self.entry_alone = not (self.stacks.vary or self.forward.draws or plan.scratch or plan.takes_arrays)
 
     def preparation(self) -> Callable[..., bool]:
-        """What each launch has to do: find the buffers that its forward launch kept, evaluate the depths that change,
-        set draws and gradients."""
+        """What each launch has to do first: find the buffers that its forward launch kept, evaluate the depths that
+        vary, set random draws and gradients."""
         prepare = self.prepare_stacks if self.stacks.vary else self.prepare_draws
         if not (self.stacks.vary or self.forward.draws):
             prepare = self.set_gradients
@@ -55,7 +53,7 @@ class GradientPlan:
         """`bind_gradients`, with checks."""
         if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
-        if not self.plan.owner.replays:  # a Tape needs no checks
+        if not self.plan.owner.replays:  # a Tape makes these checks needless
             of = self.forward
             forward, seeds = of.last.plan, of.seeds
             if forward is not None and of.draws:
@@ -68,13 +66,13 @@ class GradientPlan:
                     of.written_since.warn(forward, now, args)
             if seeds.looks and not seeds.given(args):
                 seeds.looks = 0
-                if running_backward() is None:  # torch's gradients may be 0
+                if running_backward() is None:  # gradients that come from torch may be 0
                     warn([seeds.warning()])
         return not self.plan.gradient_args or self.plan.bind_gradients(*args)
 
     def _what_must_differ(self) -> Distinct | None:
-        """What the kernel itself writes may not be another array or field, unless its results are constants, whose
-        derivatives are only set to 0. None where there is no such pair."""
+        """An array or field that the kernel itself writes may not be another one as well. None if no pair can coincide,
+        or if the results are constants: then derivatives are only set to 0."""
         of, primal = self.plan, self.plan.compiled.lowered.kernel
         written = frozenset() if of.owner.constant else touched(primal.body, N.Write)
         places: dict[str, Place] = {name: n for n, name in of.array_slots}
@@ -82,9 +80,8 @@ class GradientPlan:
         return Distinct(places, written, of.session) or None
 
     def keep_apart(self) -> list[Callable[[], None]]:
-        """The code assumes that gradients do not share memory (`shared_arrays`). Where an argument's gradient is the
-        memory of another one or of a field, zeros are bound for it, and the launch adds the result to the gradient
-        afterwards."""
+        """The code assumes that gradients do not share memory (`shared_arrays`). If an argument's gradient is memory of
+        another one or of a field, the launch writes to zeros instead, and then adds them to the gradient."""
         plan = self.plan
         if plan.owner.constant:
             return []
@@ -118,8 +115,8 @@ class GradientPlan:
         return self.set_gradients(*args)
 
     def prepare_stacks(self, *args: Any) -> bool:
-        """Sets gradients of array arguments and, if something has changed, the depths. False where the arguments do not
-        match."""
+        """Sets gradients of array arguments and, if something has changed, the depths. False if the arguments do not
+        fit the plan."""
         guard, stacks, number = self.guard, self.stacks, None
         guarded = guard.then is not None and stacks.last_dependencies is not None
         if guarded and not self.plan.owner.replays and guard.now(*args) == guard.then:
@@ -137,8 +134,8 @@ class GradientPlan:
 
 
 class ForwardLaunch:
-    """The launch whose gradient a plan computes: what it kept, drew and read. ``last``: the last launch of the kernel;
-    ``draws``: whether it draws random numbers."""
+    """The forward launch whose gradient a plan computes: what it kept, drew and read. ``last``: the kernel's last
+    launch; ``draws``: whether the kernel draws random numbers."""
 
     def __init__(self, plan: Plan) -> None:
         self.of = plan
@@ -151,14 +148,14 @@ class ForwardLaunch:
         return self.last.plan
 
     def kept(self) -> KeptBuffers:
-        """The buffers that it kept."""
+        """The buffers that the forward launch kept."""
         given: KeptBuffers | None = self.of.owner.kept
         if given is not None:
             return given
         return {} if self.plan is None else self.plan.scratch.kept()
 
     def give_kept(self, args: Sequence[Any]) -> bool:
-        """Binds the overwritten values that it kept; an error where it did not."""
+        """Binds the overwritten values that the forward launch kept; an error if it kept none."""
         of, kept, forward = self.of, self.kept(), self.plan
         of_torch = running_backward() is not None
         if of.scratch.keeps and of.owner.kept is None:
@@ -173,16 +170,15 @@ class ForwardLaunch:
         return True
 
     def number(self) -> int:
-        """The number of the launch whose random draws are repeated; 0 where there was none."""
+        """The number of the launch whose random draws are repeated; 0 if there was none."""
         replayed: int = self.of.owner.replays
         return replayed or (0 if self.plan is None else self.plan.frame.launch_number)
 
 
 class Guard:
-    """The fast path of a gradient's launches: ``now`` of the arguments is compared with ``then``, its result at the
-    last launch; None where it does not tell of everything that a launch depends on. ``possible``: whether it can for
-    this kernel: no argument brings gradient memory that a launch has to set, no random draws are repeated, and no
-    values were kept for it."""
+    """The fast path of a gradient's launches compares ``now`` of the arguments with ``then``, the result of ``now`` at
+    the last launch; ``then`` is None if it would miss a change. ``possible``: the kernel allows the fast path. It does
+    if a launch sets no gradient memory of arguments, repeats no random draws, and reads no kept values."""
 
     def __init__(self, of: GradientPlan) -> None:
         self.of = of
@@ -192,7 +188,7 @@ class Guard:
         self._made_for: tuple[Any, ...] = ()
 
     def keep(self, args: Sequence[Any]) -> None:
-        """To be called when a launch has been prepared."""
+        """Call this when a launch has been prepared."""
         launched, sizes, signature = self.of.forward, self.of.stacks, self.of.plan.signature
         forward, seed = launched.last.plan, launched.seeds.seed
         if forward is None or forward.read_versions.of_arguments or (seed is None and launched.seeds.looks):

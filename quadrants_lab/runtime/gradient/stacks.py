@@ -1,5 +1,5 @@
-"""The sizes of a gradient's adstacks, and the kernels that are launched before it: the counting slice, the one that
-lists the iterations that push, and the one that evaluates stack sizes over many elements of arrays where the host
+"""The sizes of a gradient's adstacks, and the kernels that run before the gradient: the counting slice, the kernel that
+lists the iterations that push, and the kernel that evaluates stack sizes over many elements of arrays where the host
 cannot access the device's memory."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Replays = Callable[[], int] | None
 
 class PreLaunch:
     """A kernel that counts. Its counts depend on the scalar arguments ``args``, on the shapes of the buffers ``shapes``
-    and on the data of the buffers ``data``. ``replays``: tells which launch's random draws are repeated."""
+    and on the data of the buffers ``data``. ``replays``: returns the number of the launch whose draws it repeats."""
 
     def __init__(self, plan: Plan, counter: Counter, replays: Replays) -> None:
         self.plan = plan
@@ -53,12 +53,13 @@ class PreLaunch:
         self.args = {a.name for a in kernel.args}
         known = set(plan.kernel.buffers)
         read, written = accesses(kernel)
-        self.derivatives = {grad for _, _, grad in plan.gradient_args} & (read | written)  # of array arguments
+        # derivatives of array arguments
+        self.derivatives = {grad for _, _, grad in plan.gradient_args} & (read | written)
         self.data = {b for b in read & known if kernel.buffers[b].kind in ("field", "ndarray")}
         self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
 
     def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
-        """The counts, by the numbers of `Counter.results`; None if the arguments do not fit the plan."""
+        """The counts, by the numbers in `Counter.results`; None if the arguments do not fit the plan."""
         plan = self.plan
         passed = [
             arg if memory_of(arg) is None else operands[slot.name]
@@ -78,10 +79,11 @@ class PreLaunch:
 
 
 class CompactedLaunch:
-    """A gradient with a separate task for the iterations that push to stacks (`adstack.sparse_iterations`), on devices
-    with many iterations in flight, for launches whose adstacks would otherwise take more than ``threshold`` bytes.
+    """A gradient with a separate task for the iterations that push to stacks (`adstack.sparse_iterations`). It serves
+    devices with many iterations in flight, if the ordinary gradient's adstacks would take more than ``threshold``
+    bytes.
 
-    If it `exists`, ``frame`` and ``entry`` launch it after `list_iterations`."""
+    After `exists` and `list_iterations`, ``frame`` and ``entry`` launch it."""
 
     def __init__(self, plan: Plan, replays: Replays, threshold: int) -> None:
         self.plan = plan
@@ -98,8 +100,8 @@ class CompactedLaunch:
 
     @forks.lazy
     def exists(self) -> bool:
-        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame`` and ``entry``; False where
-        no condition keeps iterations from pushing."""
+        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame`` and ``entry``; False if
+        every iteration pushes."""
         from quadrants_lab.runtime.compile.derivatives import compile_sparse
 
         plan = self.plan
@@ -117,7 +119,7 @@ class CompactedLaunch:
         return True
 
     def wanted(self, frame: Frame, depths: list[int]) -> bool:
-        """Whether a launch with these depths should be compacted; ``frame``: that of the ordinary gradient."""
+        """Whether a launch with these depths should be compacted; ``frame``: the frame of the ordinary gradient."""
         if not self.possible:
             return False
         try:
@@ -126,8 +128,8 @@ class CompactedLaunch:
             return False
 
     def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> dict[int, int] | None:
-        """Lists the iterations that push, and returns for each task's number how many it has; None where the arguments
-        do not match."""
+        """Lists the iterations that push, and returns how many each task has, by its number; None if the arguments do
+        not fit the plan."""
         pre = self.pre_launch
         for n, size in self.sparse.boxes.items():
             box = evaluate(size, live)
@@ -152,11 +154,11 @@ class CompactedLaunch:
         return {task: listed[n] for n, task in self.sparse.tasks().items()}
 
 
-LEAST_BYTES = 1 << 16  # of arrays; copying fewer to the host is as fast as a kernel
+LEAST_BYTES = 1 << 16  # fewer bytes are copied to the host as fast as a kernel evaluates them
 
 
 class DeviceSizes:
-    """``work``: the ranges that the device evaluates, and what is left for the host."""
+    """``work``: the ranges whose sizes the device evaluates, and the sizes that the host evaluates from them."""
 
     def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
@@ -165,7 +167,7 @@ class DeviceSizes:
 
     @forks.lazy
     def pre_launch(self) -> PreLaunch:
-        """Compiled at first use."""
+        """The kernel that evaluates the ranges, compiled at first use."""
         from quadrants_lab.passes import pipeline
         from quadrants_lab.pipelines.derivatives import COUNTING
 
@@ -199,14 +201,14 @@ class DeviceSizes:
 
 
 class StackSizes:
-    """The depths of a gradient's adstacks. They are ``sizes``, evaluated for the data of a launch. They are evaluated
-    again when something that they depend on has changed: the version of a field or ndarray, or the value of a scalar
-    argument or of a shape. Foreign arrays have no version, so they are read at each launch.
+    """The depths of a gradient's adstacks: ``sizes``, evaluated for the data of a launch. They are evaluated again when
+    something that they depend on has changed: the version of a field or ndarray, a scalar argument or a shape. Foreign
+    arrays have no version, so they are read at each launch.
 
     ``vary``: whether a launch may need another evaluation. ``data_read``: the buffers whose data the depths depend on.
-    ``counted``: what the counting slice has counted. ``active``: by task, how many iterations are on the list in a
-    compacted launch. ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: what the
-    depths depended on, as it was when they were last evaluated."""
+    ``counted``: the counts of the counting slice. ``active``: in a compacted launch, how many iterations each task's
+    list has. ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: the values that the
+    depths depend on, from their last evaluation."""
 
     def __init__(self, plan: Plan, replays: Replays) -> None:
         self.plan = plan
@@ -243,8 +245,7 @@ class StackSizes:
             self.reserve()
 
     def _find_dependencies(self) -> None:
-        """Finds what the depths depend on; ``depends_on_args``: (position, whether it is a scalar,
-        whether its data matters)."""
+        """Finds what the depths depend on; ``depends_on_args``: (position, whether scalar, whether data matters)."""
         found = [reads(size) for size in self.sizes]
         args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
@@ -262,8 +263,8 @@ class StackSizes:
         self.dependencies_of = self.plan.signature.stamp(self.dependencies(self.depends_on_fields))
 
     def dependencies(self, fields: Sequence[Memory]) -> list[str]:
-        """The parts of the signature that the depths depend on, and the versions of the fields; None for each that may
-        change without being noticed."""
+        """The parts of the signature that the depths depend on, and the versions of the fields; None for a value that
+        can change unnoticed."""
         parts = [self.plan.signature.field_version(memory, "None") for memory in fields]
         for n, is_scalar, by_data in self.depends_on_args:
             part = self.plan.signature.parts[n]
@@ -272,12 +273,12 @@ class StackSizes:
 
     def update(self, args: Sequence[Any], number: int | None) -> bool:
         """Evaluates the depths again if something has changed; False if the arguments do not fit the plan. ``number``:
-        of the launch whose random draws are repeated."""
+        the number of the launch whose random draws are repeated."""
         now = (*self.dependencies_of(*args), number or 0)
         if self.plan.scratch and self.counting is not None:
-            now = (None,)  # the counting slice may read buffers that were kept
+            now = (None,)  # the counting slice may read kept buffers, which have no version
         if None in now or now != self.last_dependencies:
-            self.last_dependencies = None  # in case of an interrupt before the depths are set
+            self.last_dependencies = None  # stays None if an interrupt comes before the depths are set
             if not self.resize(args):
                 return False
             self.last_dependencies = now
@@ -346,7 +347,7 @@ class StackSizes:
         return self.compacted.sparse.split, self.compacted.options
 
     def session_ended(self) -> None:
-        """Drops what holds the device. The depths stay."""
+        """Drops what holds the device; the depths stay."""
         plan, whole = self.plan, F.ended_frame(self.whole[0])
         plan.frame = whole if plan.frame is self.whole[0] else F.ended_frame(plan.frame)
         self.whole, self.current = (whole, refuse), refuse
@@ -357,7 +358,7 @@ class StackSizes:
         self.device_sizes = None
 
     def last_data(self) -> LiveData:
-        """The data for which the depths were last evaluated, without what has been freed."""
+        """The data for which the depths were last evaluated, except memory that was freed since."""
         scalars, arrays = self.last_inputs
         alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
         there = {n: m for n, m in self.plan.fields.items() if not (n in self.data_read and m.freed)}
@@ -365,7 +366,7 @@ class StackSizes:
         return LiveData(scalars, fields | alive)
 
     def reserve(self) -> None:
-        """Passes the depths to the device, which grows its heap; an error where they exceed the session's budget."""
+        """Passes the depths to the device, which grows its heap; an error if they exceed the session's budget."""
         frame, kernel, budget = self.plan.frame, self.plan.kernel, self.plan.session.settings.ad_stack_budget
         try:
             if budget and frame.least_heap(self.depths)[1] > budget:
@@ -375,10 +376,10 @@ class StackSizes:
             raise too_much(kernel, self.report(), *self.needs(), str(e), NoRoomForStacks) from None
 
     def needs(self) -> tuple[int, int]:
-        """The least that a launch with these depths takes: iterations in flight, and bytes for them."""
+        """The least that a launch with these depths needs: how many iterations in flight, and their bytes."""
         try:
             return self.plan.frame.least_heap(self.depths)
-        except MemoryError:  # more than can be addressed
+        except MemoryError:  # the bytes exceed the address space
             return 1, sum(row.bytes_per_lane for row in self.report())
 
     @property

@@ -42,7 +42,7 @@ def is_foreign(value: Any) -> bool:
 
 def row_major(args: Sequence[Any]) -> list[Any] | None:
     """The arguments with numpy arrays in Fortran order replaced by copies in C order, which the caller copies back
-    after the launch. None where there is no such array, or one shares memory with another argument."""
+    after the launch. None if there is no such array, or if one shares memory with another argument."""
     at = [n for n, a in enumerate(args) if a.__class__ is np.ndarray and a.flags.fnc and a.flags.aligned]
     kinds = [READ] * len(args)
     for n in at:
@@ -57,8 +57,8 @@ def row_major(args: Sequence[Any]) -> list[Any] | None:
 
 
 def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequence[Any]) -> Any:
-    """An ndarray or numpy array over the memory of ``value``, for an argument of kernel ``where``; ArgumentError where
-    the memory cannot be shared. ``classes``: those of ndarrays, by the number of axes of an element."""
+    """An ndarray or numpy array over the memory of ``value``, for an argument of kernel ``where``; ArgumentError if the
+    memory cannot be shared. ``classes``: the classes of ndarrays, by the number of axes of an element."""
     axes = len(slot.element)
     known = Tensor.known.get(id(value))
     if known is None or not known.holds(value, now):
@@ -81,7 +81,7 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
 
 
 def ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
-    """An ndarray over memory whose last ``axes`` axes are those of the elements."""
+    """An ndarray over memory; the last ``axes`` axes belong to the elements."""
     shape = memory.operand.shape
     outer = len(shape) - axes
     ndarray = cls(memory.dtype, shape[outer:])
@@ -106,8 +106,8 @@ def _shared(value: Any, what: str) -> npt.NDArray[Any]:
 
 
 class ForeignArguments:
-    """The arguments of a kernel's launches that others can write to. ``names``: of all arguments; ``writes``: the
-    buffers that a launch writes; ``derivatives``: see `launch.frames.Buffers`. ``gradients``: the numbers of the
+    """The arguments of a kernel's launches that others can write to. ``names``: the names of all arguments; ``writes``:
+    the buffers that a launch writes; ``derivatives``: see `launch.frames.Buffers`. ``gradients``: the numbers of the
     arguments whose gradients a launch touches, with what it does to them."""
 
     def __init__(
@@ -125,7 +125,7 @@ class ForeignArguments:
         self.written = [n for n, name in enumerate(names) if name in writes]
 
     def before(self, args: Sequence[Any], taped: bool) -> None:
-        """To be called before a launch with such arguments. ``taped``: whether a Tape makes it."""
+        """Call this before a launch with such arguments. ``taped``: a Tape makes the launch."""
         node = running_backward() if self.gradients else None
         for n, use in self.gradients:
             settle_argument(args[n], use, node, taped)
@@ -133,7 +133,7 @@ class ForeignArguments:
             dlpack.must_be_writable(memory_of(args[n]), self.names[n], self.kernel)
 
     def after(self, args: Sequence[Any]) -> None:
-        """To be called after the launch."""
+        """Call this after the launch."""
         for n in self.written:
             memory = memory_of(args[n])
             if memory is not None and isinstance(memory.foreign, Tensor):

@@ -1,5 +1,5 @@
-"""What CuPy computes with memory of an NVIDIA GPU, where CuPy is installed: sorts, products with sparse matrices and
-conjugate gradients, where `can_compute` says that it can."""
+"""Computations by CuPy in memory of an NVIDIA GPU, if CuPy is installed and `can_compute` allows it: sorts, products
+with sparse matrices and conjugate gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quadrants_lab.runtime.session import Session
 
 
 def can_compute(*memories: Memory) -> bool:
-    """Whether CuPy is installed, the memories are the session's own on its GPU, and nobody watches what is written."""
+    """Whether CuPy is installed, the memories are the session's own on its GPU, and nobody watches writes to them."""
     session = memories[0].session
     if not session.unobserved or OBSERVERS.get() or not can_import(session) or find_spec("cupy") is None:
         return False
@@ -27,7 +27,7 @@ def can_compute(*memories: Memory) -> bool:
 
 @contextmanager
 def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
-    """CuPy's arrays over the memories, whose last ``written`` ones the block writes, in the session's stream."""
+    """CuPy's arrays over the memories, in the session's stream; the block writes the last ``written`` of them."""
     import cupy
 
     with _in_stream(memories[0].session) as device:
@@ -39,7 +39,7 @@ def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def _in_stream(session: Session) -> Iterator[Any]:
-    """The session's device, in whose stream CuPy works meanwhile."""
+    """The session's device; inside, CuPy works in the device's stream."""
     import cupy
 
     device = device_of(session)
@@ -94,8 +94,8 @@ class OnGpu:
             cusparse.spmv(self.copy, x_, out_)
 
     def conjugate_gradients(self, b: Memory, out: Memory, start: Any, atol: float, steps: int) -> bool:
-        """Solves matrix out = b in f64, from a numpy array or zeros on, until |b - matrix out| <= atol; whether that
-        took at most so many steps."""
+        """Solves matrix out = b in f64, from a numpy array or zeros on, until |b - matrix out| <= atol; returns whether
+        that took at most ``steps`` steps."""
         import cupy
         from cupyx.scipy.sparse.linalg import cg
 

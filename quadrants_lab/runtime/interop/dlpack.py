@@ -23,7 +23,7 @@ _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # from DLPack's type codes to numpy's
 
 
 def device_of(session: Session) -> Any:
-    """The device; where it `can_import` it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``."""
+    """The device; if `can_import`, it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``."""
     return session.device
 
 
@@ -34,13 +34,14 @@ def can_import(session: Session) -> bool:
 
 def is_on_device(value: Any) -> bool:
     """Whether ``value`` exports memory of an NVIDIA GPU."""
-    if hasattr(value, "__cuda_array_interface__"):  # of the instance: JAX's class has it for arrays on the host, too
+    # the instance is asked, since JAX's class has it also for arrays on the host
+    if hasattr(value, "__cuda_array_interface__"):
         return True
     return hasattr(type(value), "__dlpack_device__") and value.__dlpack_device__()[0] == _CUDA
 
 
 def of_tensor(tensor: Any, session: Session, foreign: Any, what: str) -> Memory:
-    """Memory over a contiguous torch tensor on the GPU; ArgumentError where it is on another GPU."""
+    """Memory over a contiguous torch tensor on the GPU; ArgumentError if it is on another GPU."""
     try:
         dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
     except TypeError as e:
@@ -60,7 +61,7 @@ def stream_of(tensor: Any) -> int:
 
 
 def of_array(value: Any, session: Session, what: str) -> Memory:
-    """Memory over an array that `is_on_device`; ArgumentError where kernels cannot use it as it is."""
+    """Memory over an array that `is_on_device`; ArgumentError if kernels cannot use it as it is."""
     what = f"{what}, of type {type(value).__name__},"
     if not can_import(session):
         raise ArgumentError(
@@ -82,7 +83,7 @@ def of_array(value: Any, session: Session, what: str) -> Memory:
 
 
 def of_buffer(value: Any, session: Session, stream: int, foreign: Any) -> Memory:
-    """Memory over a buffer of JAX on the session's GPU, C-contiguous, that JAX uses in a stream. Nothing waits."""
+    """Memory over a C-contiguous buffer of JAX on the session's GPU, which JAX uses in ``stream``. Nothing waits."""
     about = value.__cuda_array_interface__
     address, read_only = about["data"]
     there = device_of(session).lend(address, tuple(about["shape"]), np.dtype(about["typestr"]), value)
@@ -91,7 +92,7 @@ def of_buffer(value: Any, session: Session, stream: int, foreign: Any) -> Memory
 
 
 def wait_stream(memory: Memory, stream: int | None) -> None:
-    """Makes the launches from now on wait for the work in a stream."""
+    """Makes all later launches wait for the work in a stream."""
     memory.on_device.stream = stream
     if stream is not None:
         with memory.session.lock:
@@ -108,7 +109,7 @@ def signal_stream(memory: Memory) -> None:
 
 
 def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:
-    """ArgumentError where the owner exports the memory as read-only."""
+    """ArgumentError if the owner exports the memory as read-only."""
     if isinstance(memory, Imported) and memory.on_device.read_only:
         raise ArgumentError(
             f"kernel {kernel} writes to argument {name!r}, a read-only array",
@@ -162,7 +163,7 @@ class _Tensor(C.Structure):
 
 
 def _of_capsule(value: Any, session: Session, what: str) -> Memory:
-    """Memory over a DLPack exporter, which makes our stream wait for its own work."""
+    """Memory over the export of an object by DLPack, which makes our stream wait for the exporter's own work."""
     try:
         capsule = value.__dlpack__(stream=device_of(session).stream_number)
     except Exception as e:  # whatever the other library raises

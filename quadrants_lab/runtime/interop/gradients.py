@@ -3,14 +3,16 @@
 `settle` decides that for every tensor and every launch:
 
 - The gradient is `.grad`, whoever set it. If there is none, a launch sets zeros there.
-- Where kernels cannot use the memory of `.grad` (it is not contiguous, or of another layout or dtype), launches use a
-  copy, and `.grad` gets what they write. If `.grad` cannot hold it, because elements share memory, the copy becomes
+- If kernels cannot use the memory of `.grad` (it is not contiguous, or of another layout or dtype), launches use a
+copy,
+  and `.grad` gets what they write. If `.grad` cannot hold that, because elements share memory, the copy becomes
   `.grad`.
-- A tensor that requires no gradient is a constant. A `.grad` that it has nevertheless is read where a derivative
-  starts, and nothing is added to it; a Tape does not write to it at all.
+- A tensor that requires no gradient is a constant. If it has a `.grad` nevertheless, a launch reads it where a
+derivative
+  starts, but adds nothing to it; a Tape does not write to it at all.
 - Within a call of a backward function of a `torch.autograd.Function`, `.grad` begins at zeros where kernels only add to
-  it, unless the user has set one there. What was there before is put back afterwards: that of an input before torch
-  adds what the function returned; to that of another tensor, the result of the call is added.
+  it, unless the user has set it there. Afterwards the earlier `.grad` is put back: for an input, before torch adds what
+  the function returned; for another tensor, the result of the call is added to it.
 - A `.grad` that is set within a backward function may be torch's own array: kernels that would write to it get a copy.
 """
 
@@ -34,7 +36,7 @@ from quadrants_lab.runtime.memory.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a kernel does to the gradient of an argument. ``reads``: not only to add to it."""
+    """What a kernel does to the gradient of an argument. ``reads``: it does more than add to the gradient."""
 
     argument: str
     kernel: str
@@ -45,8 +47,8 @@ class Use:
 class Gradient:
     """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was then; None for a constant. ``mine``:
     whether `settle` made that tensor. ``copy``: what launches use instead, or None. ``memory``: what launches use.
-    ``since``: the call of a backward function in which it was chosen, or None; ``call``: that in which it was last
-    used. ``aside``: what is put back when that is over. ``told``: whether the warning was given that the gradient ends
+    ``since``: the call of a backward function in which the gradient was chosen, or None; ``call``: the call in which it
+    was last used. ``aside``: what is put back after that call. ``told``: the user was warned that the gradient ends
     here."""
 
     __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told")
@@ -88,8 +90,8 @@ class Gradient:
 
 
 def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
-    """Decides what the gradient of a tensor is. ``use``: that of a launch which is about to start; None where a launch
-    does not touch the gradient. ``node``: that of `running_backward`. ``taped``: whether a Tape launches."""
+    """Decides what the gradient of a tensor is. ``use``: how a launch that is about to start uses it; None if no launch
+    touches the gradient. ``node``: the result of `running_backward`. ``taped``: whether a Tape launches."""
     gradient, grad = known.gradient or Gradient(), grad_of(tensor)
     starts = use is not None and use.reads and grad is not None
     if not tensor.requires_grad and (grad is None or (use is not None and (not starts or (taped and use.writes)))):
@@ -117,8 +119,8 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None,
 
 
 def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
-    """`settle` for the ndarray of a tensor that has a gradient; for anything else nothing. A tensor that torch has
-    dropped keeps the gradient that it had."""
+    """`settle` for the ndarray of a tensor that has a gradient; does nothing for any other object. A tensor that torch
+    has dropped keeps its gradient."""
     if getattr(ndarray, "grad", None) is not None and isinstance(known := ndarray._memory.foreign, Tensor):
         tensor = known.of()
         if tensor is not None:
@@ -127,14 +129,14 @@ def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, tape
 
 def running_backward() -> Any:
     """The node of torch's graph that runs in this thread; None outside of a backward pass."""
-    of_torch = getattr(sys.modules.get("torch"), "_C", None)  # which another thread may be importing
+    of_torch = getattr(sys.modules.get("torch"), "_C", None)  # another thread may be importing torch
     return None if of_torch is None else of_torch._current_autograd_node()
 
 
 def grad_of(tensor: Any) -> Any:
-    """The `.grad` of a tensor, without torch's warning about a tensor that is no leaf."""
+    """The `.grad` of a tensor, without torch's warning about tensors that are not leaves."""
     if not tensor.is_leaf and _QUIET not in warnings.filters[:1]:
-        # no catch_warnings: at its end other threads would lose the filters that they set in the meantime
+        # not catch_warnings, at whose end other threads would lose filters that they set in the meantime
         warnings.filterwarnings("ignore", category=UserWarning, module=_HERE)
     return tensor.grad
 
@@ -151,7 +153,7 @@ def _torch_adds(tensor: Any) -> bool:
 # --- within a backward function -------------------------------------------------------------------------------------
 
 
-_Call = tuple[int, int] | None  # of a backward function
+_Call = tuple[int, int] | None  # a call of a backward function
 
 
 def _call(node: Any) -> _Call:
@@ -168,7 +170,7 @@ def _task() -> int:
 def _in_backward(
     node: Any, gradient: Gradient, known: Tensor, tensor: Any, grad: Any, use: Use, taped: bool
 ) -> tuple[Any, bool]:
-    """The gradient of a tensor within a backward function, None for new zeros, and whether it is ours."""
+    """The gradient of a tensor within a backward function, None for new zeros; and whether the gradient is ours."""
     call = _call(node)
     begins, gradient.call = gradient.call != call, call
     if begins and not use.reads:
@@ -187,26 +189,26 @@ def _put_aside(gradient: Gradient, known: Tensor, tensor: Any, is_input: bool, a
     """Puts `.grad` aside, so that zeros can take its place."""
     aside, task = gradient.aside, _task()
     if aside is not None and not (is_input and aside.is_input and aside.task == task):
-        aside.put_back(not aside.is_input)  # that of another call, or of a pass that failed
+        aside.put_back(not aside.is_input)  # it belongs to another call, or to a pass that failed
         aside = None
     if aside is None and (adds or not is_input):  # torch gives other inputs no `.grad`
         gradient.aside = _Aside(known.of, gradient, tensor, is_input)
 
 
 class _Aside:
-    """The `.grad` of a tensor before a backward function ran, until torch adds what that returned for an input, or the
-    pass is over. What a function has computed for an input, but not returned, is added to it like that of any other
-    tensor."""
+    """The `.grad` of a tensor before a backward function ran. It is put back when torch adds what the function returned
+    for an input, or when the pass is over. What a function has computed for an input, but not returned, is added to it,
+    as for any other tensor."""
 
     def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, is_input: bool) -> None:
         self.of, self.gradient, self.task, self.is_input = of, gradient, _task(), is_input
         self.grad = grad_of(tensor)
         self.hook = tensor.register_hook(lambda given: self.put_back(given is None)) if is_input else None
         over = partial(self.put_back, not is_input)
-        _torch().autograd.Variable._execution_engine.queue_callback(over)  # torch may have no use for an input
+        _torch().autograd.Variable._execution_engine.queue_callback(over)  # torch may not use an input's gradient
 
     def put_back(self, add: bool) -> None:
-        """``add``: what is there now."""
+        """Puts the earlier `.grad` back. ``add``: adds the current one to it."""
         tensor, gradient = self.of(), self.gradient
         if tensor is None or gradient.aside is not self:
             return
@@ -215,7 +217,7 @@ class _Aside:
             self.hook.remove()
         have = grad_of(tensor)
         if have is not gradient.grad and self.task != _task():
-            return  # after a pass that failed, the user has set another one
+            return  # after a pass that failed, the user has set another `.grad`
         if not add or have is None:
             tensor.grad = self.grad
         elif self.grad is not None and _elements(self.grad):
@@ -226,7 +228,7 @@ class _Aside:
 
 
 def _is_input(node: Any, tensor: Any) -> bool:
-    """Whether what the node returns is the gradient of the tensor."""
+    """Whether the node returns the gradient of this tensor."""
     of = tensor.grad_fn
     if of is None:
         return any(getattr(function, "variable", None) is tensor for function, _ in node.next_functions)
@@ -252,7 +254,7 @@ def _zeros(tensor: Any) -> Any:
 
 
 def _contiguous(tensor: Any, grad: Any) -> Any:
-    """A copy of a gradient in memory like that of a contiguous tensor."""
+    """A copy of a gradient in contiguous memory."""
     made = _zeros(tensor)
     made.copy_(_dense(grad))
     return made
@@ -270,13 +272,13 @@ def _usable(tensor: Any, grad: Any) -> bool:
 
 
 class _Copy:
-    """A contiguous copy of a `.grad`, which tensors with the same elements as `.grad` share. What launches write to its
-    memory is given back at each `Memory.flush`."""
+    """A contiguous copy of a `.grad`. Tensors whose `.grad` has the same elements share the copy. At each
+    `Memory.flush`, `.grad` gets what launches wrote to the copy."""
 
     known: WeakValueDictionary[Any, _Copy] = WeakValueDictionary()
 
     def __init__(self, known: Tensor, tensor: Any, grad: Any) -> None:
-        self.grad = grad  # and no other tensor gets the same address
+        self.grad = grad  # kept, so that no other tensor gets the same address
         self.tensor = _contiguous(tensor, grad)
         self.memory = tensor_memory(self.tensor, known.session, _WHAT)
         self.memory.on_flush = partial(_given_back, known.of, grad, self.tensor)
@@ -294,13 +296,13 @@ class _Copy:
         return found
 
     def update(self) -> None:
-        """Copies `.grad` as it is now."""
+        """Copies the current `.grad`."""
         self.tensor.copy_(_dense(self.grad))
 
 
 def _given_back(of: Callable[[], Any], grad: Any, copy: Any, memory: Memory) -> None:
-    """Gives the `.grad` of a tensor what launches wrote to the copy. One that cannot hold it is replaced by the
-    copy."""
+    """Copies what launches wrote to the copy into the tensor's `.grad`. If `.grad` cannot hold it, the copy replaces
+    it."""
     dlpack.signal_stream(memory)
     if _elements(grad):
         grad.detach().copy_(copy)
@@ -309,7 +311,7 @@ def _given_back(of: Callable[[], Any], grad: Any, copy: Any, memory: Memory) -> 
 
 
 def _elements(grad: Any) -> bool:
-    """Whether each element of a gradient has memory of its own."""
+    """Whether each element of a gradient has separate memory."""
     spans = 1
     if grad.layout is not _torch().strided:
         return False

@@ -22,15 +22,15 @@ def torch_tensor() -> Any:
 
 
 class Tensor:
-    """What is known of a torch tensor: its memory, the ndarrays over it, and its state when they were made. This keeps
-    the tensor's memory alive, but not the tensor. ``ndarrays``: by the number of axes of an element. ``gradient``:
-    see `interop.gradients`."""
+    """What is known of a torch tensor: its memory, the ndarrays over it, and its state when they were made. This object
+    keeps the tensor's memory alive, but not the tensor. ``ndarrays``: by the number of axes of an element.
+    ``gradient``: see `interop.gradients`."""
 
     __slots__ = ("count", "dtype", "gradient", "key", "memory", "ndarrays", "of", "session", "shape", "start")
     known: dict[int, "Tensor"] = {}  # by the tensor's id
 
     def __init__(self, tensor: Any, session: Session, what: str) -> None:
-        """ArgumentError about ``what`` where kernels cannot use the tensor's memory."""
+        """Raises ArgumentError about ``what`` if kernels cannot use the tensor's memory."""
         self.memory: Any = tensor_memory(tensor, session, what)
         self.memory.foreign = self
         self.key = id(tensor)
@@ -56,7 +56,7 @@ class Tensor:
     def _gone(self, _: Any) -> None:
         if Tensor.known.get(self.key) is self:
             del Tensor.known[self.key]
-        self.memory = self.gradient = None  # they know this object: without a circle they are freed at once
+        self.memory = self.gradient = None  # they refer to this object: without a circle they are freed at once
         self.ndarrays = {}
 
     def written(self) -> None:
@@ -67,28 +67,28 @@ class Tensor:
 
 
 class TensorCopy:
-    """A copy of a torch tensor's elements on the tensor's GPU, which compares them there: that takes less time than to
-    copy them to the host."""
+    """A copy of a torch tensor's elements on the tensor's GPU. The GPU compares them, which takes less time than a copy
+    to the host."""
 
     def __init__(self, memory: Imported) -> None:
         self.memory = memory
         torch: Any = sys.modules["torch"]
         integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
         self._equal = torch.equal
-        # the bits, because NaN differs from itself
+        # the bits are compared, because NaN differs from itself
         self._now = memory.foreign.of().detach().view(integers[memory.dtype.nbytes])
         dlpack.signal_stream(memory)
         self._then = self._now.clone()
         self._follow()
 
     def update(self) -> None:
-        """Copies the elements as they are now."""
+        """Copies the current elements."""
         dlpack.signal_stream(self.memory)
         self._then.copy_(self._now)
         self._follow()
 
     def differs(self) -> bool:
-        """Whether the tensor has changed since then."""
+        """Whether the tensor has changed since the last copy."""
         dlpack.signal_stream(self.memory)
         return not self._equal(self._now, self._then)
 
@@ -98,12 +98,12 @@ class TensorCopy:
         return found
 
     def _follow(self) -> None:
-        """Launches wait until the copy is made."""
+        """Makes launches wait until the copy is made."""
         dlpack.wait_stream(self.memory, self.memory.on_device.stream)
 
 
 def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
-    """The memory of a torch tensor; ArgumentError where kernels cannot use it as it is."""
+    """The memory of a torch tensor; ArgumentError if kernels cannot use it as it is."""
     torch: Any = sys.modules["torch"]
     on_device = tensor.is_cuda and dlpack.can_import(now)
     if not tensor.is_cpu and not on_device:

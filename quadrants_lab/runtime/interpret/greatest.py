@@ -17,7 +17,7 @@ from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
-MOST_STATEMENTS = 20_000  # that are repeated to find it
+MOST_STATEMENTS = 20_000  # the most statements that are repeated to find it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ NOTHING = Part(0.0, "", ())
 
 def greatest_part(launch: LaunchData, task: int) -> Part:
     """What an iteration of the launch's task number ``task`` adds to an element of a gradient: the part with the
-    greatest size, a NaN before all. `NOTHING` if there is none, or if finding it takes too long.
+    greatest size; a NaN counts as the greatest. `NOTHING` if there is none, or if finding it takes too long.
 
-    The element that changed most tells which iterations these can be, if the indices of its writes say that. If only
-    one can be, nothing is repeated; if they do not say it, all iterations of the task are repeated."""
+    The indices of the writes may tell which iterations can have added to the element that changed most. If only one
+    can, nothing is repeated; if the indices do not tell, all iterations of the task are repeated."""
     gradients = {b.grad for b in launch.kernel.buffers.values()}
     added = {s.buffer for s in find((launch.kernel.body[task],), N.Atomic)} & gradients
     parts = Partial(launch)
     lanes, most = None, NOTHING
-    with suppress(QuadrantsError):  # of large arrays not all is kept
+    with suppress(QuadrantsError):  # large arrays are not kept completely
         alone = all(sum(name in writes for writes in parts.writes) == 1 for name in added)
         most = _most_changed(launch, sorted(added)) if alone else NOTHING
         lanes = parts.writers(task, most.buffer, most.index) if most is not NOTHING else None

@@ -37,7 +37,7 @@ _by_templates = lazily("runtime.call.signature", "by_templates")
 
 @dataclass(slots=True, eq=False)
 class SharedByModes:
-    """What all modes of a kernel share for arguments of some types: what names meant at first, and the last launch."""
+    """What all modes of a kernel share for arguments of given types: what names meant at first, and the last launch."""
 
     names: Names
     launched: W.Launched[Plan]
@@ -48,9 +48,9 @@ MakePlan = Callable[["Dispatcher", S.Session, "Compiled", "W.Launched[Plan]"], "
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What the dispatchers of all modes of a kernel share. ``ndarray_classes``: for elements that are numbers, vectors,
-    matrices; ``plain``: the classes that plans take as they are; ``graph``: a launch starts as one graph where the
-    device has graphs."""
+    """What the dispatchers of all modes of a kernel share. ``ndarray_classes``: the classes for elements that are
+    numbers, vectors and matrices; ``plain``: the classes of arguments that need no conversion; ``graph``: each launch
+    starts as one graph where the device has graphs."""
 
     source: FunctionSource
     make_slots: Callable[[], Sequence[AnySlot]]
@@ -67,7 +67,7 @@ class Specialised:
     ``shared``: what all modes of the kernel share. ``last_plan``: a weak reference, unless `KEEPS_LAST`. ``summaries``:
     a Tape's `AccessSummaries`. ``two_launches``: the specialisations whose kernel and gradient cannot run as one
     launch. ``path``: the fast path for `Dispatcher.call`, or None. ``awake``: whether ``path`` is installed. ``paths``:
-    the fast paths by template arguments, among which ``path`` finds the right one."""
+    the fast paths by template arguments; ``path`` looks them up."""
 
     __slots__ = (
         "__weakref__", "awake", "last_plan", "owner", "parameters", "path", "paths", "plans", "session", "shared",
@@ -94,16 +94,16 @@ class Specialised:
         self.wakes()
 
     def suspend(self) -> None:
-        """Lets calls go through `Dispatcher.resolve`, the first of which after the suspension installs it again."""
+        """Sends calls through `Dispatcher.resolve`; the first call after the suspension installs the path again."""
         self.awake = False
         if self.owner.here is self:
             self.owner.call = self.owner.resolve
 
     def wakes(self) -> bool:
-        """Installs a fast path that is suspended; whether there was one and nobody watches. Hold the session's lock."""
+        """Installs a suspended fast path if nobody watches; returns whether it did. Hold the session's lock."""
         if self.path is None or self.awake or self.session is None:
             return False
-        self.session.awake = True  # who begins to watch does so before he looks at this, and then waits for the lock
+        self.session.awake = True  # an observer registers first, then looks at this flag and waits for the lock
         if not W.watching():
             self.awake = True
             self.owner.call = self.path
@@ -122,17 +122,16 @@ class Specialised:
         self.path, self.paths = path
 
 
-_NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # of all that have none
+_NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # stands for "no fast paths"
 
 
 class Dispatcher:
     """A kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`). ``here``: its specialisations
     in the session of the last call.
 
-    ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
-    launches. It holds the fastest path known: the closure of a plan where one plan serves every call, a lookup by
-    template arguments, or `resolve`, which checks the arguments, compiles what is missing, and installs one of the
-    former.
+    ``call`` launches. It takes positional arguments; `flat` first flattens vectors, matrices and structs. ``call`` is
+    the fastest path known: the closure of a plan if one plan serves every call, a lookup by template arguments, or
+    `resolve`, which checks the arguments, compiles what is missing, and installs one of the two other paths.
     """
 
     __slots__ = (
@@ -145,12 +144,12 @@ class Dispatcher:
         self.name = of.source.name
         self.mode = mode
         self.constant = constant  # results have no derivative
-        self.second = second  # a kernel that also computes tangents, to be differentiated twice, or the gradient of one
-        self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
-        self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
-        self.kept: KeptBuffers | None = None  # of a gradient: buffers that its launch kept; None for the last launch
-        self.replays = 0  # the number of the launch that is repeated, or whose gradient it is; 0 for the last launch
-        self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
+        self.second = second  # computes tangents, to be differentiated twice; or the gradient of such a kernel
+        self.gradient: Dispatcher | None = None  # in a forward kernel: the dispatcher of its gradient
+        self.forward: Dispatcher | None = None  # in a gradient: the dispatcher of its kernel
+        self.kept: KeptBuffers | None = None  # in a gradient: buffers of the launch to differentiate, or None
+        self.replays = 0  # the number of the launch to repeat, or to differentiate; 0 for the last launch
+        self.variants: dict[tuple[str, bool], Dispatcher] = {}  # in a forward kernel: by mode and constant
         self.here = Specialised(self, None, ())
         self._session: S.Session | None = None
         self._sessions: dict[S.Session, Specialised] = {}
@@ -158,7 +157,7 @@ class Dispatcher:
 
     @property
     def slots(self) -> Sequence[A.Slot]:
-        """What it takes, in the session of the last call."""
+        """The slots of the kernel's arguments, in the session of the last call."""
         return self.here.slots
 
     @property
@@ -167,7 +166,7 @@ class Dispatcher:
 
     @property
     def last(self) -> Plan | None:
-        """The plan of the last launch; None before the first one, and once something ended that it was made for."""
+        """The plan of the last launch; None before the first launch, or if an object that the plan needs has ended."""
         return self.here.last_plan()
 
     def resolve(self, *args: Any) -> Any:
@@ -213,14 +212,13 @@ class Dispatcher:
                 return value if value is None else tape_numbers.returned(value, plan)
             if not W.watching():
                 self._install(plan, args)
-            elif W.OBSERVERS.get(None) is None:  # they are those of another thread
+            elif W.OBSERVERS.get(None) is None:  # another thread watches, not this one
                 for memory in plan.written(args):
                     memory.unseen = next(TIMES)
             return self.launch(plan, args)
 
     def wakes(self) -> Callable[..., Any] | None:
-        """Installs the fast path that was suspended, unless somebody watches launches, and returns it; None where there
-        is none."""
+        """Installs a suspended fast path, unless somebody watches launches, and returns it; otherwise None."""
         if W.watching():
             return None
         now = S.current()
@@ -230,8 +228,8 @@ class Dispatcher:
             return self.here.path if self.here.wakes() else None
 
     def note(self, plan: Plan) -> None:
-        """Notes that the plan is launched. The fast path of the mode that was launched before goes: it would not note
-        that its plan is the last one again."""
+        """Notes that the plan is launched. If another mode was launched before, that mode loses its fast path, which
+        would not note its own launches."""
         self.here.last_plan, noted = plan.weak, plan.noted
         if noted.plan is not plan:
             last, noted.plan = noted.plan, plan
@@ -262,7 +260,7 @@ class Dispatcher:
         return self._observed(plan, args) if W.OBSERVERS.get() else self.launch(plan, args)
 
     def enter(self, now: S.Session) -> None:
-        """Exchanges the specialisations of another session for those of ``now``."""
+        """Switches to the specialisations of the session ``now``."""
         if self._session is not now:
             self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
             if now not in self._sessions:
@@ -271,7 +269,7 @@ class Dispatcher:
             self._session, self.here, self.call = now, self._sessions[now], self.resolve
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments of ``call``, from the kernel's, of which some are vectors, matrices or structs."""
+        """The arguments for ``call``: the kernel's arguments with vectors, matrices and structs flattened."""
         now = S.current()
         if self._session is not now:
             with now.lock:
@@ -281,7 +279,7 @@ class Dispatcher:
         return [leaf for slot, arg in slots for leaf in flatten(slot, arg, self.name)]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments as plans take them; an error that says what is wrong with one."""
+        """The arguments as plans take them, or an error that names the wrong argument."""
         if len(args) != len(self.slots):
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
         now = S.current()
@@ -304,17 +302,17 @@ class Dispatcher:
 
     @property
     def root(self) -> Dispatcher:
-        """The kernel's own dispatcher, of which this may be a mode."""
+        """The kernel's own dispatcher; this one may serve one of its modes."""
         return self if self.forward is None else self.forward.root
 
     @property
     def is_variant(self) -> bool:
-        """Whether it is a variant in mode "forward"."""
+        """Whether this is a variant in mode "forward"."""
         return self.constant or self.second
 
     def variant(self, mode: str, constant: bool) -> Dispatcher:
-        """The dispatcher that serves the kernel's forward calls in another mode; "second": to be differentiated twice.
-        ``constant``: its results and its gradient have no derivative."""
+        """The dispatcher that serves the kernel's forward calls in another mode. "second": the result can be
+        differentiated twice. ``constant``: the results and their gradient have no derivative."""
         if (mode, constant) not in self.variants:
             second = mode == "second"
             made = Dispatcher(self.of, "forward" if second else mode, constant, second)
@@ -333,7 +331,7 @@ class Dispatcher:
             return self.plan(now, self.checked(args))
 
     def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
-        """The plan for checked arguments, compiled if it is not there yet."""
+        """The plan for checked arguments; compiles it if there is none yet."""
         named: Named = []
         key, specs = A.specialise(self.slots, args, named)
         options = S.compile_options(now)
@@ -345,8 +343,8 @@ class Dispatcher:
         return plan
 
     def _made(self, now: S.Session, key: Any, named: Named, specs: Sequence[Any]) -> Plan:
-        """Compiles the plan. The key names the objects ``named``."""
-        with forks.deferred():  # while modules are imported: a child would wait for ever for a half imported one
+        """Compiles the plan. The key mentions the objects ``named``."""
+        with forks.deferred():  # a child forked during an import would wait for ever for the half imported module
             with importing():
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
@@ -372,8 +370,8 @@ class Dispatcher:
             return plan
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
-        """For calls that the plan's closure refused: tries again with numpy's and Tapes' numbers as Python's and other
-        libraries' arrays as ours, and resolves the call if that is refused, too."""
+        """For calls that the plan's closure refused: converts numbers of numpy and Tapes to Python's and arrays of
+        other libraries to ours, and tries again. Resolves the call if the closure refuses that too."""
 
         def call(*args: Any) -> Any:
             with plan.session.lock:
@@ -399,7 +397,7 @@ class Dispatcher:
         here.install(_by_templates(self.slots, self.of.field_class, find, self.resolve))
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        # the first one is the innermost: a recorder's clock does not run while a Tape copies
+        # the first observer wraps the launch most closely: a recorder's clock then leaves out a Tape's copying
         watchers = [(o, o.before(plan, args)) for o in reversed(W.OBSERVERS.get())]
         failed = True
         try:
@@ -411,8 +409,8 @@ class Dispatcher:
                 observer.after(plan, args, token, failed)
 
     def _launch_refused(self, plan: Plan, args: Sequence[Any]) -> Any:
-        """Launches checked arguments that the plan's closure refused: scalars that only the frame's setters take. An
-        error for a read-only array."""
+        """Launches checked arguments that the plan's closure refused because only the frame's setters take their
+        scalars. An error for a read-only array."""
         for slot, arg in zip(self.slots, args, strict=True):
             writes = slot.kind == "array" and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
@@ -425,12 +423,12 @@ class Dispatcher:
 
 
 def _no_plan() -> None:
-    """A `Dispatcher.last_plan` before the first launch."""
+    """The value of `Specialised.last_plan` before the first launch."""
 
 
 def _ended(plan: Plan) -> None:
-    """To be called when something has ended that a plan was made for. Counts the memory of the fields among it, which
-    Python frees when it next looks for unreachable plans."""
+    """Call this when an object that the plan was made for has ended. It adds the memory of ended fields to the
+    session's count of garbage, which Python frees when it next looks for unreachable objects."""
     here = plan.here
     if here.last_plan is plan.weak and not W.KEEPS_LAST.get():
         here.last_plan = _no_plan
@@ -449,9 +447,8 @@ def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxErr
 
 
 class ValueAndGrad(Dispatcher):
-    """Launches a kernel and its gradient as one kernel. It launches them one after the other where one kernel is not
-    possible, while launches are observed or recorded, and in checked modes. ``forward``: the kernel's own
-    dispatcher."""
+    """Launches a kernel and its gradient as one kernel. It launches them one after the other if they cannot be one
+    kernel, if launches are observed or recorded, and in checked modes. ``forward``: the kernel's own dispatcher."""
 
     __slots__ = ()
 

@@ -41,9 +41,9 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
 
 
 class Buffers:
-    """Where a launch finds the memory of a kernel's buffers. ``fields``: the memory of those in fields;
-    ``field_places``: of these the ones that the kernel touches; ``gradient_args``: of each derivative of an array
-    argument the argument's position, which derivative it is, and the buffer."""
+    """Where a launch finds the memory of a kernel's buffers. ``fields``: the memory of the buffers that are fields;
+    ``field_places``: the fields that the kernel touches; ``gradient_args``: for each derivative of an array argument,
+    the argument's position, which derivative it is, and its buffer."""
 
     def __init__(self, compiled: Compiled, slots: Sequence[A.Slot], session: Session) -> None:
         self.compiled = compiled
@@ -62,7 +62,7 @@ class Buffers:
         )
 
     def places(self, args: Sequence[Any]) -> dict[str, M.Place]:
-        """For each buffer over memory of ours, where that is found in a launch with ``args``."""
+        """For each buffer in memory of ours: the place where a launch with ``args`` finds the memory."""
         if not self.takes_arrays:
             return self.field_places
         found: dict[str, M.Place] = dict(self.fields)
@@ -78,7 +78,7 @@ class Buffers:
 
     def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
         """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
-        ``memories``: what `memories` returns, if that is known."""
+        ``memories``: the result of `memories`, if it is known."""
         return {name: getattr(x, "operand", x) for name, x in self.backing(args, memories).items()}
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
@@ -91,8 +91,7 @@ class Buffers:
         return {**(self.memories(args) if memories is None else memories), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
-        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel does not touch
-        it."""
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even where it is not used."""
         lowered = self.compiled.lowered
         grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for n, name in self.array_slots:
@@ -121,7 +120,7 @@ def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> 
 
 
 def ended_frame(frame: Frame) -> Any:
-    """What is left of a frame when its session has ended: numbers of its last launch."""
+    """What remains of a frame after its session has ended: numbers of its last launch."""
     number, threads, nbytes = frame.launch_number, frame.stack_threads, frame.stack_bytes()
     return SimpleNamespace(launch_number=number, stack_threads=threads, stack_bytes=lambda: nbytes)
 
@@ -136,7 +135,7 @@ def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) ->
         elif slot.kind == "array":
             memory = M.memory_of(arg)
             arrays.append((slot.name, arg if memory is None else memory.operand))
-    arrays.sort(key=lambda of: of[0] not in frame.exe.written)  # what is written first, see `_bind`
+    arrays.sort(key=lambda of: of[0] not in frame.exe.written)  # arrays that the kernel writes come first, see `_bind`
     for n, (name, array) in enumerate(arrays):
         unbind = _bind(frame, name, array, arrays[:n])
         if unbind is not None:
@@ -147,8 +146,8 @@ def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) ->
 
 
 def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]) -> Callable[[], None] | None:
-    """`Frame.bind_temp`. A device copies each array of the host by itself: one that is the same as another one gets its
-    copy. An error if they only overlap, and the kernel writes to one of them."""
+    """`Frame.bind_temp`. A device copies each host array separately; an array that equals an earlier one gets the
+    earlier one's copy. An error if two only overlap and the kernel writes to one of them."""
     unbind = frame.bind_temp(name, array)
     if isinstance(array, np.ndarray):
         for other, of in others:
@@ -170,7 +169,7 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
 
 
 def entry_params(slots: Sequence[A.Slot]) -> list[Param]:
-    """The parameters of an entry: all but the template arguments."""
+    """The parameters of an entry: all arguments except template arguments."""
     return [
         ScalarParam(slot.name) if slot.kind == "scalar" else ArrayParam(slot.name)
         for slot in slots if slot.kind != "template"
@@ -181,8 +180,8 @@ KeptBuffers = dict[str, Memory]
 
 
 class Scratch:
-    """The memory of the scratch buffers of a kernel. ``frames``: of the launches that use it. ``last``: the `identity`
-    of the last launch's arguments, and the buffers that it kept for its gradient, where a Tape took them."""
+    """The memory of a kernel's scratch buffers. ``frames``: the frames of the launches that use it. ``last``: the
+    `identity` of the last launch's arguments, and the buffers it kept for its gradient if a Tape took them."""
 
     def __init__(self, of: Buffers, frames: Callable[[], Iterable[Frame]]) -> None:
         self.of = of
@@ -192,9 +191,9 @@ class Scratch:
         self.marks = [(b, *marked) for b in found if (marked := marks_of(b)) is not None]
         self.keeps = frozenset(b.name for b in self.buffers if b.role == "kept")
         self.memories: dict[str, Memory] = {}
-        self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
+        self.shapes: dict[str, tuple[int, ...]] = {}  # by buffer: the shape of its last memory
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
-        self.sized: tuple[Any, ...] | None = None  # the `identity` of arguments for which each buffer has its memory
+        self.sized: tuple[Any, ...] | None = None  # the `identity` of the arguments for which the buffers have memory
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
         self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
@@ -204,12 +203,12 @@ class Scratch:
         return bool(self.buffers or self.marks)
 
     def before(self, prepare: Callable[..., bool] | None) -> Callable[..., bool]:
-        """What a plan does before a launch of a kernel with scratch buffers, on top of its own ``prepare``."""
+        """The ``prepare`` of a kernel with scratch buffers: gives them memory, then calls ``prepare``."""
 
         of = self.of
 
         def prepare_scratch(*args: Any) -> bool:
-            self.last = self.identity(args), {}  # before there is memory for this launch
+            self.last = self.identity(args), {}  # set before `bind`, which may fail
             if self.sized != self.last[0]:
                 self.bind(args)
                 self.sized = self.last[0]
@@ -224,8 +223,8 @@ class Scratch:
         return prepare_scratch
 
     def bind(self, args: Sequence[Any]) -> None:
-        """Gives every buffer memory of its size in a launch with ``args``: that of the last launch if it fits and was
-        not taken by `take`."""
+        """Gives every buffer memory of its size in a launch with ``args``. Memory of the last launch is used again if
+        it fits and `take` has not taken it."""
         if self.fixed and all(b.name in self.memories for b in self.buffers):
             return
         from quadrants_lab.adstack.evaluate import evaluate
@@ -238,7 +237,7 @@ class Scratch:
                 self.use(b.name, allocate(self.of.session, b.dtype, shape, b.order))
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
-        """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
+        """Binds ``memory`` to a buffer for all later launches: from element number ``at``, in the given shape."""
         self.memories[name] = memory
         self.sized, self.shapes[name] = None, memory.operand.shape
         for frame in self.frames():
@@ -270,30 +269,30 @@ class Scratch:
         return self.fixed_bytes + in_pages
 
     def _paged_bytes(self, buffer: N.Buffer) -> int:
-        """The bytes that a copy in pages may take: what fields in the same order take now."""
+        """The bytes that a copy in pages may take: as many as the largest field with the same order takes now."""
         return max((m.operand.nbytes for m in self.of.fields.values() if m.order == buffer.order), default=0)
 
     def take(self) -> KeptBuffers:
-        """`kept`, of which the caller becomes the owner."""
+        """Like `kept`, but the caller becomes the owner of the buffers."""
         kept = self.kept()
         self.release(kept)
         self.last = self.last[0], kept
         return kept
 
     def give(self, kept: KeptBuffers) -> None:
-        """Binds what the launch kept whose gradient is launched next."""
+        """Binds the buffers that a launch kept whose gradient runs next."""
         for name, memory in kept.items():
             if self.memories.get(name) is not memory:
                 self.use(name, memory)
 
     def release(self, kept: KeptBuffers) -> None:
-        """Forgets what it was given."""
+        """Forgets the given buffers."""
         self.sized = None
         for name in kept:
             self.memories.pop(name, None)
 
     def put_back(self, args: Sequence[Any]) -> None:
-        """After a gradient that failed on the way: restores memory that the gradient has changed temporarily."""
+        """After a gradient that failed half-way: restores the memory that the gradient changes temporarily."""
         of = self.of
         if not self.changes_memory or not self.memories[CHANGED].values():
             return
@@ -310,7 +309,7 @@ class Scratch:
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars. Torch
-        has several tensors over the memory of one."""
+        tensors count by address and shape, since several tensors can share one memory."""
         found: list[Any] = [args[n] for n in self.scalars]
         for n, _ in self.of.array_slots:
             arg, memory = args[n], M.memory_of(args[n])
@@ -323,7 +322,7 @@ class Scratch:
 
 
 def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
-    """Whether the size of one depends on an argument."""
+    """Whether the size of any buffer depends on an argument."""
     if not buffers:
         return False
     from quadrants_lab.adstack.evaluate import reads

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Preparation(Protocol):
-    """What the plan of a gradient has beside that of every kernel: `gradient.plan.GradientPlan`."""
+    """What a gradient's plan has that other plans lack: `gradient.plan.GradientPlan`."""
 
     forward: Any
     stacks: Any
@@ -47,16 +47,15 @@ class Preparation(Protocol):
 class Plan(F.Buffers):
     """One specialisation in one session: the kernel, its executable, its frame and its signature.
 
-    ``owner``: the `Dispatcher`, which is above this module, ``here``: its specialisations in the session. ``call``
+    ``owner``: the `Dispatcher` that made the plan; ``here``: that dispatcher's specialisations in the session. ``call``
     launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented, without a
-    launch, where an argument does not match the specialisation. ``fast`` is the same, but passes such a call on to the
-    dispatcher; ``slowly`` is `launch_slowly` with positional arguments. ``prepare``: what a launch calls with its
-    arguments before the entry, which returns False where these do not match. ``reads`` and ``writes`` name the buffers
-    that a launch touches; only gradients count as written by a gradient, which restores all other buffers.
-    ``gradient``: what the plan of a gradient has beside this, ``stacks``: the sizes of its adstacks. ``standing``: by
-    buffer, the copies that the next launch reads in place of memory (`tape.stand_ins`). ``summed``: a launch since this
-    was set to False has added gradients up beside their memory, and then to it. ``checked``: whether the current
-    arguments are known to match.
+    launch, where an argument does not match the specialisation. ``fast`` hands such a call to the dispatcher instead;
+    ``slowly`` is `launch_slowly` with positional arguments. ``prepare``: called with the arguments before the entry;
+    it returns False where they do not match. ``reads`` and ``writes`` name the buffers that a launch touches; a
+    gradient's ``writes`` are only gradients, since it restores all other buffers. ``gradient``: what only gradients'
+    plans have; ``stacks``: the sizes of its adstacks. ``standing``: by buffer, a copy that the next launch reads
+    instead of the buffer's memory (`tape.stand_ins`). ``summed``: since this was set to False, a launch has summed
+    gradients in separate memory and then added the sum. ``checked``: the current arguments are known to match.
     """
 
     standing: Mapping[str, Any] | None = None
@@ -72,7 +71,7 @@ class Plan(F.Buffers):
         self.owner, self.here = owner, owner.here
         self.weak: Callable[[], Plan | None] = (lambda: self) if KEEPS_LAST.get() else ref(self)
         self.last_launched = launched
-        # where launches of this plan are noted: those of a gradient are no launch of the kernel
+        # launches of this plan are noted here; launches of a gradient do not count as launches of the kernel
         self.noted: Launched[Plan] = launched if compiled.mode in (FORWARD, DUAL) else Launched()
         self.facts = Facts(self.kernel)
         self.reads, self.writes = self.facts.of(touched)
@@ -88,13 +87,14 @@ class Plan(F.Buffers):
         if owner.of.graph:
             self.frame.as_graph()
         self.entry = self.frame.entry(F.entry_params(self.slots), returns=self.single_return())
-        self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
+        self.unbind: list[Callable[[], None]] = []  # called after a launch: they give borrowed gradients back
         self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
         self.gradient_names = [grad for _, _, grad in self.gradient_args]
         self.written_gradients = [grad for grad in self.gradient_names if grad in self.writes]
         parts = self.signature.parts
         self.gradients = self.signature.stamp(parts[n].derivative(of) for n, of, _ in self.gradient_args)
-        self.placed: tuple[Frame, list[int | None]] | None = None  # the frame that has their addresses, and serials
+        # the frame with the gradients' addresses, and serials
+        self.placed: tuple[Frame, list[int | None]] | None = None
         noticed = owner.gradient is not None and self.differentiable
         self.read_versions = ReadVersions(self.facts.of(memory_reads) if noticed else (), self.signature, self.fields)
         self.launched: Stamp = ()  # `read_versions` at the last launch
@@ -116,8 +116,8 @@ class Plan(F.Buffers):
         self.record(open_recording())
 
     def _taken_for_distinct(self) -> Distinct | None:
-        """What must not overlap in a launch; where it does, another plan serves. None where nothing can overlap, or no
-        other plan can serve: for a gradient, see `gradient.plan`."""
+        """The buffers that must not overlap in a launch: where they do, a plan for aliases serves. None where nothing
+        can overlap, or no other plan can serve. Gradients check aliases themselves (`gradient.plan`)."""
         if self.compiled.options.aliases or self.compiled.mode in (REVERSE, BOTH):
             return None
         places: dict[str, Place] = {name: n for n, name in self.array_slots}
@@ -125,8 +125,8 @@ class Plan(F.Buffers):
         return Distinct(places | self.fields, self.writes, self.session) or None
 
     def session_ended(self) -> None:
-        """Drops what holds the device. What was compiled stays, and what is known of the last launch. A thread that has
-        a closure of the plan, or waits in it for the session's lock, gets the error that says what ended."""
+        """Drops what holds the device; the compiled code and the facts about the last launch stay. A thread that has a
+        closure of the plan, or waits in it for the session's lock, gets an error that says which session ended."""
 
         def over(*args: Any) -> Any:
             raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
@@ -146,8 +146,8 @@ class Plan(F.Buffers):
         self.compiled.executable.unload()
 
     def record(self, by: Recorder | None) -> None:
-        """From now on the recording gets the launches of this plan; None: no recording does."""
-        for closure in self.noting.values():  # dispatchers may still have it
+        """From now on the recording ``by`` is told of the launches of this plan; with None no recording is."""
+        for closure in self.noting.values():  # dispatchers may still hold the closure
             closure.end(self._again)
         self.call, self.fast = self.closures
         self.slowly = lambda *args: self.launch_slowly(args)
@@ -159,7 +159,7 @@ class Plan(F.Buffers):
 
     @forks.lazy
     def bare(self) -> Launch:
-        """``call`` for one who holds the session's lock, without any recording."""
+        """``call`` for a caller that holds the session's lock, without any recording."""
         return refuse if self.closures[0] is refuse else launch_function(self, refuse, locked=True)
 
     def single_return(self) -> str:
@@ -172,12 +172,12 @@ class Plan(F.Buffers):
         return "".join(self.compiled.returns)
 
     def bind_gradients(self, *args: Any) -> bool:
-        """Sets the gradient buffers of array arguments; the entry sets, and compares, only those of the data."""
+        """Sets the gradient buffers of array arguments; the entry sets and compares only the arrays' own data."""
         if not self.gradient_args:
             return True
         if self.distinct is not None and self.distinct.gradients and self.distinct.met(args):
             return False
-        self.unbind.clear()  # not empty after a launch that failed
+        self.unbind.clear()  # a launch that failed leaves entries here
         self.bound.clear()
         found = self.gradients(*args)
         place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
@@ -266,7 +266,7 @@ class Plan(F.Buffers):
 
     @property
     def last_launch(self) -> tuple[Any, ...]:
-        """What a gradient by hand has to know of the last launch; to be set again after one that repeats another."""
+        """What `kernel.grad` needs to know of the last launch; restored after a launch that repeats another."""
         return self.scratch.last, self.launched, self.frame.launch_number
 
     @last_launch.setter
@@ -278,7 +278,7 @@ class Plan(F.Buffers):
         return [memory for name, memory in self.memories(args).items() if name in self.writes]
 
     def wrote(self, args: Sequence[Any]) -> None:
-        """Counts the writes of a launch that does not go through ``call``."""
+        """Counts the writes of a launch that did not go through ``call``."""
         for memory in self.written(args):
             memory.version += 1
         if self.read_versions:
@@ -291,8 +291,8 @@ class Plan(F.Buffers):
 
     @forks.lazy
     def bounds_checked(self) -> Plan:
-        """The plan of this forward kernel with checked indices, for data that the program may not be made for; itself
-        where no index can be out of bounds."""
+        """The plan of this forward kernel with checked indices, for data that the program may not be written for. It is
+        this plan where no index can be out of bounds."""
         from quadrants_lab.runtime.compile.compile import with_checked_bounds
 
         compiled = with_checked_bounds(self.compiled, self.session)
@@ -300,7 +300,7 @@ class Plan(F.Buffers):
 
     @property
     def sized_by(self) -> frozenset[str]:
-        """The buffers whose data the stack sizes of a gradient and its counting slice depend on."""
+        """The buffers whose data determine the stack sizes of a gradient, and its counting slice."""
         found: frozenset[str] = frozenset() if self.stacks is None else self.stacks.sized_by
         return found
 
@@ -311,16 +311,16 @@ class Plan(F.Buffers):
 
     @property
     def primal_reads(self) -> frozenset[str]:
-        """The buffers that a launch and its sizes read, without gradients."""
+        """The buffers, other than gradients, that a launch and the sizes of its stacks read."""
         return self.reads - {b.grad for b in self.kernel.buffers.values()} | self.sized_by
 
     def footprint(self, buffer: str, writes: bool) -> Footprint | None:
-        """The elements of the buffer that launches write, or read; None where they touch none."""
+        """The elements of the buffer that launches write, or read if not ``writes``; None where they touch none."""
         key = buffer, writes
         if key not in self.footprints:
-            from quadrants_lab.analysis.accesses import Accesses
+            from quadrants_lab.analysis.accesses import accesses_of
 
-            info = self.facts.of(Accesses)
+            info = self.facts.of(accesses_of)
             found = [a for a in info.of.values() if a.stmt.buffer == buffer and a.stmt.loads != writes]
             self.footprints[key] = Footprint(info, found, self.signature, self.fields) if found else None
         return self.footprints[key]
@@ -361,10 +361,9 @@ def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
 
 
 class Noting(Protocol):
-    """What the closure of a plan does besides the launch, for a recording that gets notes of the closure's launches
-    (`record.noting`). Lines for the function: ``lost`` leaves it if the call does not fit the plan; ``given_back``
-    comes after borrowed gradients are given back; the lines ``done`` come after the entry. ``space``: what names in
-    these lines stand for. ``function``: the closure."""
+    """Lines that a recording adds to the closure of a plan to be told of its launches (`record.noting`). ``lost``:
+    leaves the closure if the call does not fit the plan; ``given_back``: runs after borrowed gradients are given back;
+    ``done``: run after the entry. ``space``: the values of the names in these lines. ``function``: the closure."""
 
     function: Launch
     lost: str
@@ -373,19 +372,19 @@ class Noting(Protocol):
     space: dict[str, Any]
 
     def before(self) -> list[str]:
-        """The lines before the session is locked."""
+        """The lines that run before the session is locked."""
 
     def around(self, lines: list[str], prepared: bool) -> list[str]:
-        """These lines of a launch, with those that note it; the first one prepares it, if it is ``prepared``."""
+        """``lines``, which launch, between lines that note it. ``prepared``: the first one calls `prepare`."""
 
     def end(self, again: Launch) -> None:
-        """Launches are not noted any more, but call ``again``."""
+        """From now on the closure notes no launches and calls ``again`` instead."""
 
 
 def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, locked: bool = False) -> Launch:
-    """The closure of ``plan``, which decides whether a call fits, binds its arguments, notes the versions of the memory
-    that it reads, and starts the entry; ``miss`` gets calls that do not fit. With ``noting``, it notes its launches.
-    ``locked``: the caller holds the session's lock."""
+    """The closure of ``plan``. It decides whether a call fits, binds the arguments, notes the versions of the memory
+    that the kernel reads, and starts the entry; ``miss`` gets calls that do not fit. ``noting``: a recording that is
+    told of the launches. ``locked``: the caller holds the session's lock."""
     of, given = plan.signature, plan.signature.given
     prepared = plan.prepare is not None
     lost = f"return miss({given})" if noting is None else noting.lost
@@ -399,7 +398,7 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, lock
     lines += [f"{of.field(plan.fields[name])}.version += 1" for name in sorted(plan.writes & plan.fields.keys())]
     if plan.read_versions:
         lines.append(f"plan.launched = {', '.join(plan.read_versions.parts)},")
-    if plan.compiled.mode == BOTH:  # an earlier launch is not the last one any more
+    if plan.compiled.mode == BOTH:  # the forward launch in it replaces the last one
         lines.append("if last.plan is not None: last.plan.launched = ()")
     launch = f"r = entry({', '.join(passed)})"
     if plan.scratch.changes_memory:
@@ -432,7 +431,7 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, lock
 
 
 def _binding(p: Part, lost: str, on_host: bool) -> list[str]:
-    """The lines that bind an array. Another session's memory may be another device's; the entry knows of no shapes."""
+    """The lines that bind an array. They check the session, whose device may differ, and the shape of the elements."""
     return [
         f"{p.x}_ = {p.x}",
         f"if {p.x}.__class__ is {p.ours}:",
@@ -445,17 +444,17 @@ def _binding(p: Part, lost: str, on_host: bool) -> list[str]:
 
 
 def _checks(plan: Plan, prepared: bool) -> list[str]:
-    """The lines that pass a call on whose arguments another plan serves."""
+    """The lines that hand a call to ``miss`` if another plan serves its arguments."""
     of, given = plan.signature, plan.signature.given
     lines = []
     if any(p.slot.kind == "template" for p in of.parts):
         lines.append("here.last_plan = weak")  # the dispatcher may have installed several plans
-    if plan.distinct is not None and plan.distinct.fields:  # the entry knows of no fields
+    if plan.distinct is not None and plan.distinct.fields:  # the entry does not see fields
         lines.append(f"if session.exported and met(({given},)): return miss({given})")
-    other: list[str] = []  # the launch of arrays with gradients may be another one, and their gradient asks for it
+    other: list[str] = []  # arrays with a gradient may need another specialisation
     for p in of.arrays.values():
         has = f"({p.x}.__class__ is {p.ours} and {p.x}.grad is not None)"
         other += [f"not {has}" if p.has_gradient else has] * (p.has_gradient is not None)
-    if prepared:  # `adopt` looks at their .grad
+    if prepared:  # `adopt` looks at the .grad of foreign arrays
         other += [f"{p.x}.__class__ not in plain" for p in of.arrays.values()]
     return lines + [f"if {' or '.join(other)}: return miss({given})"] * bool(other)

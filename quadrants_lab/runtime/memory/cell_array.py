@@ -1,4 +1,4 @@
-"""The memory of fields in a sparse layout: as numpy arrays to those who index it, with the elements of a cell together.
+"""The memory of fields in a sparse layout. It can be indexed like a numpy array; the elements of a cell lie together.
 
 `PagedCells` lie in pages of the operating system, `SlottedCells` in slots that a table finds (`ir.cell_order`).
 """
@@ -16,13 +16,13 @@ from quadrants_lab.backends.pages import Pages
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.cell_order import FIRST, Order, digits, is_row_major, levels_of, slots_in, split_shape
 
-MOST_DENSE = 2**33  # bytes of a dense array that may be made of the elements
-_TOGETHER = 1 << 20  # elements that are copied at a time
+MOST_DENSE = 2**33  # the most bytes of a dense array with all elements
+_TOGETHER = 1 << 20  # how many elements are copied at a time
 
 
 class CellArray(ABC):
-    """Zeroed elements of ``dtype`` in this order. ``shape``, ``ndim``, ``size``: as of an array that has all elements;
-    ``nbytes``: the bytes that it takes now; ``address``: where the device has it."""
+    """Zeroed elements of ``dtype`` in this order. ``shape``, ``ndim``, ``size``: as for an array with all elements;
+    ``nbytes``: the bytes that it takes now; ``address``: its address on the device."""
 
     address: int
 
@@ -67,15 +67,15 @@ class CellArray(ABC):
 
     @abstractmethod
     def trim(self) -> None:
-        """Gives memory back that holds only zeros. Nothing may write to it meanwhile."""
+        """Gives back memory that holds only zeros. Nothing may write to it at the same time."""
 
     @abstractmethod
     def copy(self) -> CellArray:
-        """The elements that are not 0 in other memory, in the same order."""
+        """A copy of the elements that are not 0, in the same order."""
 
     @abstractmethod
     def assign(self, other: Any) -> bool:
-        """Takes over the elements of such a copy; False where a copy has no room for them."""
+        """Takes over the elements of a result of `copy`; returns False if there is no room for them."""
 
     @abstractmethod
     def _read_all(self) -> npt.NDArray[Any]: ...
@@ -93,7 +93,7 @@ class CellArray(ABC):
             self.put(self._numbers(where), values)
 
     def read(self) -> npt.NDArray[Any]:
-        """All elements, in a new row-major array; QL2036 where that is too large."""
+        """All elements, in a new row-major array; QL2036 if that would be too large."""
         nbytes = self.size * self.dtype.itemsize
         if nbytes > MOST_DENSE:
             raise QuadrantsRuntimeError(
@@ -104,7 +104,7 @@ class CellArray(ABC):
         return self._read_all()
 
     def write(self, values: Any) -> None:
-        """Writes all elements. Zeros give the memory back."""
+        """Writes all elements. Writing only zeros gives the memory back."""
         values = np.asarray(values).astype(self.dtype, copy=False)
         self.clear()
         if values.ndim == 0 and not values.view(self._bits).any():
@@ -124,7 +124,7 @@ class CellArray(ABC):
         return tuple(out)
 
     def _view(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """An array of ``shape`` as one with an axis for each level of the order."""
+        """An array of ``shape``, viewed with an axis for each level of the order."""
         if is_row_major(self.order):
             return array.reshape(self._split)
         shape, permutation = split_shape(self.order, self.ndim)
@@ -132,8 +132,8 @@ class CellArray(ABC):
         return split
 
     def _numbers(self, where: Any) -> Any:
-        """The numbers, in memory order, of the elements that an index means, in the shape that numpy would give them:
-        integers, slices, and arrays in front of all slices."""
+        """The numbers, in memory order, of the elements that an index selects, in the shape that numpy would give them.
+        Allowed are integers, slices, and arrays before all slices."""
         at = list(where) if isinstance(where, tuple) else [where]
         if (dots := next((k for k, one in enumerate(at) if one is ...), -1)) >= 0:
             at[dots : dots + 1] = [slice(None)] * (self.ndim - len(at) + 1)
@@ -212,7 +212,7 @@ class PagedCells(CellArray):
 
 
 class Storage(Protocol):
-    """``room`` zeroed bytes at ``address``, of which only the first ones need memory."""
+    """``room`` zeroed bytes at ``address``; only bytes up to the last used one need memory."""
 
     address: int
     room: int
@@ -221,13 +221,14 @@ class Storage(Protocol):
         """Some of the bytes, or a copy of them."""
 
     def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
-        """Writes bytes, unless they are what `get` returned, of memory that the host sees."""
+        """Writes bytes. If the host sees the memory, `get` returned the bytes themselves, and writing them is not
+        needed."""
 
     def clear(self, at: int, end: int) -> None:
         """Sets bytes to 0; ``at`` 0 gives their memory back."""
 
     def taken(self, nbytes: int) -> int:
-        """The bytes of memory that it takes where the first ``nbytes`` were used."""
+        """How many bytes of memory it takes if the first ``nbytes`` were used."""
 
     def saved(self, nbytes: int) -> Storage:
         """A copy of the first bytes."""
@@ -321,7 +322,7 @@ class SlottedCells(CellArray):
         self._fill(some, whole[some])
 
     def _fill(self, stretches: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
-        """Makes these stretches all that have slots."""
+        """Gives slots to exactly these stretches."""
         self.clear()
         data = self.storage.get(0, self._end(len(stretches)))
         table, there = self._split_up(data)
@@ -342,7 +343,7 @@ class SlottedCells(CellArray):
         self._at(self._place(slot, place), self.dtype, value)
 
     def _at(self, at: int, dtype: Any, value: Any = None) -> npt.NDArray[Any]:
-        """The number at a byte of the memory, which becomes ``value`` if there is one."""
+        """The number at a byte of the memory; if ``value`` is given, it is written there first."""
         data = self.storage.get(at, np.dtype(dtype).itemsize)
         number: npt.NDArray[Any] = data.view(dtype)
         if value is not None:
@@ -362,7 +363,7 @@ class SlottedCells(CellArray):
         return self._word(0)
 
     def _end(self, used: int) -> int:
-        """The bytes of the memory with that many slots."""
+        """How many bytes of the memory are used with that many slots."""
         return self._place(FIRST + used, 0)
 
     def _table(self) -> npt.NDArray[np.uint32]:

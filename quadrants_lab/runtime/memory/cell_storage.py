@@ -31,7 +31,7 @@ def make_cells(session: Session, dtype: DType, shape: tuple[int, ...], order: Or
 
 
 class PagedStorage:
-    """Of the host, in pages of the operating system."""
+    """Storage on the host, in pages of the operating system."""
 
     def __init__(self, pages: Pages) -> None:
         self.pages, self.address, self.room = pages, pages.address, pages.nbytes
@@ -40,7 +40,7 @@ class PagedStorage:
         return self.pages.bytes[at : at + nbytes]
 
     def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
-        """`get` returns the bytes themselves."""
+        """Does nothing, since `get` returns the bytes themselves."""
 
     def clear(self, at: int, end: int) -> None:
         if at:
@@ -59,7 +59,7 @@ class PagedStorage:
 
 
 class VisibleStorage:
-    """Of a device whose memory the host sees."""
+    """Storage on a device whose memory the host sees."""
 
     def __init__(self, device: Any, memory: Any) -> None:
         self.device, self.memory = device, memory
@@ -71,7 +71,7 @@ class VisibleStorage:
         return part
 
     def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
-        """`get` returns the bytes themselves."""
+        """Does nothing, since `get` returns the bytes themselves."""
 
     def clear(self, at: int, end: int) -> None:
         self.get(at, end - at)[...] = 0

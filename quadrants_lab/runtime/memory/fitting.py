@@ -1,7 +1,7 @@
 """Conversion of Python's numbers and arrays to a dtype.
 
-A number that the dtype cannot represent is an error. Only real numbers are rounded, to an infinity where they are too
-large, as in a kernel and in numpy.
+A number that the dtype cannot represent is an error. Only real numbers are rounded; numbers that are too large become
+an infinity, as in a kernel and in numpy.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DTYPES, DType, convert
 
-_BLOCK = 1 << 15  # elements that are checked at a time; they stay in the processor's cache
+_BLOCK = 1 << 15  # how many elements are checked at a time; they stay in the processor's cache
 _FEW = 64  # up to so many elements Python is faster than numpy
 
 
@@ -36,7 +36,7 @@ INTEGERS = {np.dtype(dtype.numpy): LIMITS[name] for name, dtype in DTYPES.items(
 
 def fitting(value: Any, dtype: DType, whole: bool = False) -> Any:
     """``value`` as a Python number of the dtype; truth values are made from any integer. TypeError or OverflowError
-    with the reason where it does not fit. ``whole``: integer dtypes also take floats without a fraction."""
+    with the reason if it does not fit. ``whole``: integer dtypes also take floats without a fraction."""
     if isinstance(value, (float, np.floating)) and not dtype.is_float:
         if not whole:
             raise TypeError("it takes integers, not floats")
@@ -72,7 +72,7 @@ def range_text(dtype: DType) -> str:
 
 
 def fitted(value: Any, dtype: DType, into: object, whole: bool = False) -> Any:
-    """The same as `fitting`, but raises LossError. ``into``: the target of the number, an object or words."""
+    """Like `fitting`, but raises LossError. ``into``: the target of the number, an object or words."""
     try:
         return fitting(value, dtype, whole)
     except (TypeError, OverflowError) as e:
@@ -104,7 +104,7 @@ def check(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = Tr
 
 
 def fitted_array(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = True) -> npt.NDArray[Any]:
-    """A copy as ``dtype``; LossError where an element does not fit."""
+    """A copy as ``dtype``; LossError if an element does not fit."""
     check(values, dtype, into, whole)
     return cast(values, dtype)
 
@@ -124,12 +124,12 @@ def _always_fits(given: DType, dtype: DType) -> bool:
     return dtype.kind == "b" or (low <= least and most <= high)
 
 
-# by dtype, numpy's dtypes all of whose numbers fit
+# by dtype: numpy's dtypes whose numbers all fit in it
 _ALWAYS = {b: {np.dtype(a.numpy) for a in DTYPES.values() if _always_fits(a, b)} for b in DTYPES.values()}
 
 
 def _all_fit(values: npt.NDArray[Any], dtype: DType, whole: bool) -> bool:
-    """Whether all elements fit. This takes one pass over them, or none if their dtype says enough."""
+    """Whether all elements fit. This takes one pass over them, or none if their dtype decides it."""
     if values.dtype in _ALWAYS[dtype] or not values.size:
         return True
     kind = values.dtype.kind

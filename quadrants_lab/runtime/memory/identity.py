@@ -1,4 +1,4 @@
-"""Which memory is behind an argument or a buffer, which of them share memory, and versions that tell that memory was
+"""Which memory belongs to an argument or a buffer, which of them share memory, and versions that tell that memory was
 written."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def memory_of(value: Any) -> Memory | None:
     return memory if isinstance(memory, Memory) else None
 
 
-# where a buffer's memory is found: a field's memory, or the position of an argument, or that and one of `DERIVATIVES`
+# where a buffer's memory is found: a field's memory, an argument's position, or a position and one of `DERIVATIVES`
 Place = Memory | int | tuple[int, str]
 
 
@@ -42,7 +42,7 @@ def array_at(place: int | tuple[int, str], args: Sequence[Any]) -> Any:
 
 
 def derivative(array: Any, of: str) -> Any:
-    """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
+    """One of the `DERIVATIVES` of an array argument; None if it has no gradient."""
     if of == "tangent":
         return array.tangent()
     grad = getattr(array, "grad", None)
@@ -69,9 +69,9 @@ def same_memory(a: Any, b: Any) -> bool:
 
 
 class Distinct:
-    """The buffers, by name, that a kernel takes for different memory where it writes to one of two. ``fields``: whether
-    an array must be apart from a field, which it can overlap only if other libraries have its memory; ``gradients``:
-    whether an argument's gradient or tangent must be apart from another array."""
+    """The buffers, by name, that a kernel assumes to be different memory if it writes to one of them. ``fields``: an
+    array must not overlap a field (it can only if other libraries have the field's memory); ``gradients``: an
+    argument's gradient or tangent must not overlap another array."""
 
     def __init__(self, places: Mapping[str, Place], written: AbstractSet[str], session: Session) -> None:
         self.session = session
@@ -89,7 +89,7 @@ class Distinct:
         return self._any
 
     def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
-        """Two of the buffers that overlap in a launch with ``args``."""
+        """Two of the buffers that overlap in a launch with ``args``, or None."""
         if not self.gradients and not self.session.exported:
             memories = [getattr(args[n], "_memory", None) for n in self._data]
             ours = {m.serial for m in memories if isinstance(m, Memory) and not m.foreign}
@@ -134,7 +134,7 @@ def same_as_then(then: Any, this: Any) -> bool:
 
 
 def field_version(memory: Memory) -> int | tuple[int, ...]:
-    """The version of memory that is always the same one."""
+    """The version of memory that a name always refers to, such as a field's."""
     return _memory_version(memory) if memory.foreign else memory.version
 
 
@@ -150,7 +150,7 @@ def _checksum(array: npt.NDArray[Any]) -> int:
 
 
 def content_version(array: Any) -> tuple[int, ...] | ArrayContent | None:
-    """The version of an array argument; None for what no kernel takes."""
+    """The version of an array argument; None for an object that no kernel takes."""
     memory = memory_of(array)
     if memory is not None:
         return _memory_version(memory)
@@ -169,8 +169,8 @@ def bind_marks(
     operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
 ) -> int:  # fmt: skip
     """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
-    numpy arrays last for one launch only. ``marks``: buffers, of which array, and what they mark; ``use``: binds memory
-    to a buffer, from an element on in a shape."""
+    numpy arrays last for one launch only. ``marks``: for each buffer of marks, its array and what it marks; ``use``:
+    binds memory to a buffer, from a given element on and in a given shape."""
     if session.epoch + tasks >= EPOCHS:
         session.epoch = 0
         session.generation += 1

@@ -17,7 +17,7 @@ class Imported(HostMirrored):
 
     @classmethod
     def at(cls, session: Session, on_device: Any, foreign: Any) -> Imported:
-        """Over device memory of another library."""
+        """Wraps device memory of another library."""
         dtype = from_numpy(on_device.dtype)
         assert dtype is not None
         made = cls(session, dtype)

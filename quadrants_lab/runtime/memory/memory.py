@@ -1,5 +1,5 @@
 """Dense memory of fields and ndarrays, which counts its writes. It is a numpy array that the session's device can
-access, too, or, where device and host cannot access each other's memory, memory of the device with a copy on the
+access as well. If device and host cannot access each other's memory, it is memory of the device with a copy on the
 host."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TIMES = count(1)
 
 
 class _Freed:
-    """In the place of memory of a session that has ended: ``shape`` and ``dtype`` stay, all else is the error QL2001,
-    also for a thread that was about to use the memory when another one ended the session."""
+    """Replaces memory of a session that has ended: ``shape`` and ``dtype`` stay, all else raises the error QL2001, also
+    in a thread that was about to use the memory when another thread ended the session."""
 
     def __init__(self, session: Session, before: Any) -> None:
         self.session, self.shape, self.dtype = session, before.shape, before.dtype
@@ -40,7 +40,7 @@ class _Freed:
 
 
 class Head:
-    """Heads a note of a recording: ``step`` items, of which it is the first."""
+    """The head of a note of a recording. The note has ``step`` items; the head is the first."""
 
     step: int
 
@@ -49,9 +49,9 @@ class _Wrote(Head):
     step = 3
 
 
-WROTE = _Wrote()  # heads a note that something wrote to memory: the memory follows, and an index and the values
-SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
-PUT: Any = object()  # in place of an index: a Tape puts back what it saved
+WROTE = _Wrote()  # head of a note that something wrote to memory: the memory, and an index with the values, follow
+SHARED: Any = object()  # used as an index: from now on other code may write without calling `before_write`
+PUT: Any = object()  # used as an index: a Tape puts back what it saved
 
 
 class _Thread(local):
@@ -70,8 +70,8 @@ THREAD = _Thread()
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: what owns the memory where `array` is not for writing, on GPUs and in pages. ``operand``: what a
-    launch takes, the array or memory of the device. ``foreign``: whether other libraries may write to it, so that
+    ``on_device``: the owner of the memory, on GPUs and in pages, where `array` must not be written. ``operand``: what
+    a launch takes, the array or memory of the device. ``foreign``: other libraries may write to the memory, so that
     ``version`` says nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the
     thread that last made the memory, wrote all of it from Python, or differentiated into it; a Tape sets the
     gradients that its thread owns to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory,
@@ -80,11 +80,11 @@ class Memory:
     ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
     while another thread watched launches.
 
-    ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the
-    memory, the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`).
-    ``noted``: a function for the note that a number was written, which may be called instead.
+    ``recorded``: a function of a recording, which is called before anything but a launch writes to the memory. It gets
+    the memory, the place as for `before_write`, and the values; with the place `PUT`, a Tape puts back a part
+    (`tape.parts`). ``noted``: a function that may be called instead, with the note that a number was written.
 
-    ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
+    ``array`` is for reading and writing, and must be read again after each launch; `values` is only for reading, which
     may be cheaper.
     """
 
@@ -102,13 +102,14 @@ class Memory:
     foreign: Any
 
     def __init__(self, session: Session, dtype: DType) -> None:
-        """Without an array yet; see `allocate`, `over` and `Imported.at`."""
+        """Makes memory without an array yet; see `allocate`, `over` and `Imported.at`."""
         self.session = session
         self.dtype = dtype
         self.on_device = None
         self.foreign = None
         self.on_flush: Callable[[Memory], None] | None = None
-        self.marks: dict[str, tuple[int, Memory]] = {}  # marks of launches that watch for races, with their generation
+        # for launches that watch for races: marks, with their generation
+        self.marks: dict[str, tuple[int, Memory]] = {}
         self.unseen = 0
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
@@ -134,14 +135,14 @@ class Memory:
         return made
 
     def before_write(self, where: Any, values: Any) -> None:
-        """To be called before Python writes the values; ``where``: the index, ... for the whole array, or `SHARED`."""
+        """Call this before Python writes the values; ``where``: the index, ... for the whole array, or `SHARED`."""
         for watcher in self.watchers:
             watcher(where)
         if self.recorded is not None:
             self.recorded(self, where, values)
 
     def after_write(self) -> None:
-        """To be called after Python has written."""
+        """Call this after Python has written."""
         self.version = self.python_wrote = self.version + 1
 
     def write(self, where: Any, values: Any) -> None:
@@ -163,8 +164,8 @@ class Memory:
         self.version = self.python_wrote = self.version + 1
 
     def fill(self, value: int, thread: int) -> None:
-        """`write` of a number to all elements, by the thread of this number; after a 0 the version is ``cleared`` until
-        the next write."""
+        """Like `write` of a number to all elements, by the thread with this number. After a 0, the version is
+        ``cleared`` until the next write."""
         if self.watchers or self.recorded is not None:
             self.write(..., value)
         else:
@@ -178,7 +179,7 @@ class Memory:
             self.cleared = self.version
 
     def write_number(self, where: Any, value: Any) -> None:
-        """`write` for one element, with the quicker note."""
+        """Like `write` for one element, with a faster note."""
         with self.writing():
             if self.noted is not None and not self.watchers:
                 self.noted((WROTE, self, (where, value)))
@@ -188,7 +189,7 @@ class Memory:
             self.after_write()
 
     def writing(self) -> AbstractContextManager[Any]:
-        """To be held from `before_write` to `after_write`: no launch comes in between where the order is recorded."""
+        """Hold this from `before_write` to `after_write`: if the order is recorded, no launch comes in between."""
         return nullcontext() if self.recorded is None else self.session.lock
 
     def values(self) -> npt.NDArray[Any]:
@@ -213,12 +214,12 @@ class Memory:
         self.array[...] = values
 
     def put(self, where: Any, values: Any) -> None:
-        """Writes elements, as `assign` writes all."""
+        """Writes some elements, as `assign` writes all."""
         self.array[where] = values
 
     def take(self, source: Memory) -> bool:
-        """Writes the content of another memory of the same shape and dtype, on the device; False where it is not that
-        simple."""
+        """Copies the content of another memory of the same shape and dtype on the device; returns False, and does
+        nothing, if that is not possible."""
         return False
 
     def reader(self) -> Callable[[Any], Any]:
@@ -230,19 +231,19 @@ class Memory:
         return int(self.reader()(index))
 
     def session_ended(self) -> None:
-        """Drops memory of the device, which nobody can read any more (`freed`)."""
+        """Drops memory of the device, which nobody can read any more (see `freed`)."""
         self.operand = self.on_device = _Freed(self.session, self.operand)
         self._copy = None
-        if type(self) is Memory:  # elsewhere it is a property
+        if type(self) is Memory:  # in subclasses it is a property
             self.array = self.operand
 
     @property
     def freed(self) -> bool:
-        """Whether the end of the session took it away. Memory of the host stays."""
+        """Whether the end of the session took the memory away. Memory of the host stays."""
         return isinstance(self.operand, _Freed)
 
     def flush(self) -> None:
-        """To be called after writes that other libraries may read before the next launch."""
+        """Call this after writes that other libraries may read before the next launch."""
         if self.on_flush is not None:
             self.on_flush(self)
 
@@ -253,7 +254,7 @@ class HostVisible(Memory):
     __slots__ = ()
 
     @property
-    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
+    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where it suffices
         if self.on_device.busy:
             self.session.finish()
         array: npt.NDArray[Any] = self.operand
@@ -276,7 +277,7 @@ class HostMirrored(Memory):
     __slots__ = ()
 
     @property
-    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
+    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where it suffices
         with self.session.lock:
             copy = self.values()
             if not self._host_newer:
@@ -327,7 +328,7 @@ class HostMirrored(Memory):
     def take(self, source: Memory) -> bool:
         if not isinstance(source, HostMirrored) or source.session is not self.session:
             return False
-        if self.foreign or self.watchers or self.recorded is not None:  # these want to know the values
+        if self.foreign or self.watchers or self.recorded is not None:  # they need the values
             return False
         with self.session.lock:
             self.fill_from(source)
@@ -342,7 +343,7 @@ class HostMirrored(Memory):
                 self.on_device.restore(0, source.on_device)
 
     def filled_on_device(self) -> None:
-        """To be called after all of the memory was written on the device by anything but a launch."""
+        """Call this after anything but a launch has written all of the memory on the device."""
         self._host_newer = False
         self._copied_at = -1
         self._elements.clear()
@@ -380,7 +381,7 @@ class HostMirrored(Memory):
             return self.on_device.save(at, size)
 
     def save_into(self, at: int, saved: Any) -> None:
-        """Repeats `save`, into memory that it returned before."""
+        """Repeats `save` into memory that `save` returned earlier."""
         with self.session.lock:
             self.upload()
             self.on_device.save_into(at, saved)
@@ -405,7 +406,7 @@ class Celled(Memory):
         self.on_device, self.address = self.operand, self.operand.address  # `array` is not for writing
 
     @property
-    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
+    def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where it suffices
         array = self.copy()
         array.flags.writeable = False
         return array
@@ -435,7 +436,7 @@ class Celled(Memory):
 
 
 def _number(where: Any, shape: tuple[int, ...]) -> int | None:
-    """The number of the element, row by row; None where the index is another than one of integers within the shape."""
+    """The number of the element, row by row; None unless the index consists of integers within the shape."""
     at, number = where if isinstance(where, tuple) else (where,), 0
     if len(at) != len(shape):
         return None
@@ -446,9 +447,9 @@ def _number(where: Any, shape: tuple[int, ...]) -> int | None:
     return number
 
 
-_SMALL = 4096  # bytes; copying them is as fast as copying one element
-_FEW = 8  # elements; copying them one by one is faster than copying a memory of any size to the host and back
-_UNREACHABLE = 64 << 20  # bytes of garbage above which an allocation starts Python's garbage collection
+_SMALL = 4096  # so many bytes are copied as fast as one element
+_FEW = 8  # so many elements are copied one by one faster than a memory of any size to the host and back
+_UNREACHABLE = 64 << 20  # above so many bytes of garbage, an allocation starts Python's garbage collector
 
 
 class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
@@ -456,7 +457,7 @@ class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
 
 
 def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order = ()) -> Memory:
-    """Memory of zeros on the session's device, in this order; NotEnoughMemory where there is not that much."""
+    """Memory of zeros on the session's device, in this order, or NotEnoughMemory."""
     nbytes = prod(shape) * dtype.nbytes
     if session.unreachable > _UNREACHABLE:
         session.unreachable = 0

@@ -1,8 +1,8 @@
 """What a gradient outside of a Tape warns of: memory that was written since its launch, and seeds that are all 0.
 
 Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
-(`call.signature.Footprint`), so writes to one time step cause no warning about a gradient that reads another one. Only
-the last launch of each kernel is known; there is no warning where only an earlier launch may have written.
+(`call.signature.Footprint`), so writes to one time step cause no warning about a gradient that reads another time step.
+Only the last launch of each kernel is known; if only an earlier launch may have written, there is no warning.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import PUT_BACK, Plan
 
-# Makes the warning about a buffer if elements that the gradient reads (None: any) are in a box that was written since.
+# Makes the warning about a buffer, if the gradient reads elements (None: any) of a box that was written since.
 Suspect = tuple[str, Callable[[], GradientWarning], Any, Region]
 
 
 def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> list[Suspect]:
-    """What was written since the last launch of ``plan`` and may be what the gradient of ``kernel`` reads: which
-    elements these are depends on its arguments. ``reads``: its buffers. Of other kernels the last launch is known."""
+    """What was written since the last launch of ``plan`` and may be read by the gradient of ``kernel``; the arguments
+    of the gradient tell which elements it reads. ``reads``: its buffers. Of other kernels only the last launch is
+    known."""
     changed = plan.read_versions.changed(plan.launched, args)
     trips = [c for c, _ in changed if c.steers]
     found: list[Suspect] = [("", partial(D.other_trips, kernel, trips), None, ())] if trips else []
@@ -50,12 +51,13 @@ def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> l
 
 
 def _last_numbers(plan: Plan) -> LiveData:
-    """What is known of the data of its last launch: the scalar arguments."""
+    """What is known about the data of the plan's last launch: the scalar arguments."""
     return LiveData({arg.name: plan.frame.arg(arg.name) for arg in plan.kernel.args}, {})
 
 
 def _written_as(plan: Plan, memory: Memory) -> str:
-    """The buffer by which launches of a plan write the memory, or may, if it is an argument; "" where they do not."""
+    """The buffer by which launches of a plan write the memory; if an argument may be this memory, its buffer; else
+    ""."""
     if plan.owner.mode == "reverse":
         return ""
     names: list[str] = sorted(plan.writes)
@@ -67,22 +69,22 @@ def _written_as(plan: Plan, memory: Memory) -> str:
 
 
 class WrittenSince:
-    """Looks for writes to what the gradient ``of`` reads. ``suspected``: when it looked, and what it found."""
+    """Looks for writes to what the gradient ``of`` reads. ``suspected``: when it last looked, and what it found."""
 
     def __init__(self, of: Plan) -> None:
         self.of = of
         self.suspected: tuple[Any, Sequence[Suspect]] = None, ()
 
     def warn(self, forward: Plan, now: Any, args: Sequence[Any]) -> None:
-        """Warns, once, where memory that the gradient reads was written since the last launch of ``forward``. In a loop
-        of gradients these writes are the same each time, and are looked for once."""
+        """Warns, once, if memory that the gradient reads was written since the last launch of ``forward``. In a loop of
+        gradients these writes are the same each time, so the search is made only once."""
         if PUT_BACK.get():  # a custom gradient launches this one under a Tape
             return
         between = forward, forward.frame.launch_number, now
         if between != self.suspected[0]:
             self.suspected = between, suspects(forward, self.of.kernel.name, self.of.primal_reads, args)
         found: dict[str, GradientWarning] = {}
-        with suppress(TypeError, ValueError):  # of arguments that are no numbers, which the launch refuses
+        with suppress(TypeError, ValueError):  # arguments may be no numbers; the launch refuses them
             for buffer, make_warning, read, wrote in self.suspected[1]:
                 if buffer not in found and (read is None or overlap(read.of(args), wrote)):
                     found[buffer] = make_warning()
@@ -95,8 +97,8 @@ _LOOKS = 8
 
 
 class SeedCheck:
-    """Checks the gradients that a reverse kernel reads. ``looks``: how many more launches are checked; it decreases
-    where arrays have to be searched. ``seed``: memory of a single element that was not 0 at its version ``known``."""
+    """Checks the gradients that a reverse kernel reads. ``looks``: how many more launches are checked; it decreases if
+    arrays have to be searched. ``seed``: memory with a single element, which was not 0 at its version ``known``."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel

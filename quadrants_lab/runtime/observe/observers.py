@@ -1,7 +1,7 @@
-"""Observers of launches, and recordings. Without one, a launch costs nothing more.
+"""Observers of launches, and recordings. Without them, a launch costs nothing more.
 
-An observer, such as a Tape, is called before and after each launch, and no launch takes the fast path. A recording
-replaces the functions by which plans launch (`Plan.record`), so that launches, those of a Tape too, stay fast in it.
+An observer, such as a Tape, is called before and after each launch, and then no launch takes the fast path. A recording
+replaces the functions by which plans launch (`Plan.record`), so that launches stay fast, also under a Tape.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Plan = Any  # `launch.plan.Plan`, which is above this module
 
 
 class Launched(Generic[T]):
-    """The plan of the last launch of a kernel with arguments of some types, in whatever mode; None before the first."""
+    """The plan of a kernel's last launch in any mode, for arguments of given types; None before the first launch."""
 
     __slots__ = ("plan",)
 
@@ -31,17 +31,17 @@ KEEPS_LAST: ContextVar[bool] = ContextVar("quadrants_lab_keeps_last", default=Fa
 
 
 def refuse(*args: Any) -> Any:
-    """Stands for a launch that was not made."""
+    """Serves as a launch function that never launches."""
     return NotImplemented
 
 
 class Observer(Protocol):
-    """``before`` is called with the session locked, after the arguments were checked; its result is passed to
-    ``after``, which is called when the launch is done or has failed. If the only observer has a method ``again``, that
-    is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented. If
-    the only observer has a ``rerun`` that is not None, its method ``launch`` is called before all else.
-    An observer that takes the derivatives of what is launched has a true ``differentiates``, and one that belongs to
-    the default session and stays as long as that a true ``of_session``."""
+    """``before`` is called with the session locked, after the arguments were checked; ``after`` gets its result when
+    the launch is done or has failed. If the only observer has a method ``again``, it is called first, with the
+    dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented. If the only observer has a
+    ``rerun`` that is not None, the method ``launch`` of that object is called before all else. ``differentiates``: the
+    observer takes the derivatives of what is launched. ``of_session``: the observer belongs to the default session and
+    stays as long."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         return None
@@ -51,9 +51,9 @@ class Observer(Protocol):
 
 
 class Recorder(Protocol):
-    """``launch`` stands for ``how``, one of the functions of a plan that launch it, which it calls. ``pause`` is called
-    before launches that it does not see. ``tapes``: serial of the memory of a loss -> function that makes the report of
-    the last Tape over it."""
+    """``launch`` replaces ``how``, one of the functions of a plan that launch it, and calls it. ``pause`` is called
+    before launches that the recorder does not see. ``tapes``: serial of the memory of a loss -> function that makes the
+    report of the last Tape over it."""
 
     tapes: dict[int, Callable[[], Any]]
 
@@ -65,14 +65,15 @@ class Recorder(Protocol):
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
-# True while a Tape runs gradients: it has restored the memory that they read, though versions have grown
+# True while a Tape runs gradients: it has restored the memory that they read, although versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
 SCOPE: ContextVar[Any] = ContextVar("quadrants_lab_scope", default=None)  # the innermost `Scope`
-_recordings: list[Recorder] = []  # that are open; the last one gets the launches
-HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)  # whether it does not see launches
-# contexts, in all threads; Python switches threads neither within += nor -=
-_hiding = 0  # in which the recording does not see launches
-_watching = 0  # in which no fast paths may be installed
+_recordings: list[Recorder] = []  # open recordings; the last one gets the launches
+# whether the recording does not see launches
+HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)
+# Numbers of contexts, in all threads. Python switches threads neither within += nor within -=.
+_hiding = 0  # contexts in which the recording does not see launches
+_watching = 0  # contexts in which no fast path may be installed
 
 
 def recording_tape() -> bool:
@@ -86,8 +87,8 @@ def watching() -> bool:
 
 
 def differentiating() -> bool:
-    """Whether derivatives of this context's launches are wanted; False for constants and within a function that has a
-    gradient of its own."""
+    """Whether derivatives of this context's launches are wanted; False for constants and within a function with a
+    custom gradient."""
     wanted = MODE.get() == "dual" or any(getattr(o, "differentiates", False) for o in OBSERVERS.get())
     return wanted and not CONSTANT.get()
 
@@ -109,8 +110,8 @@ def constants() -> AbstractContextManager[None]:
 
 @contextmanager
 def unwatched(by: Observer | None = None) -> Iterator[None]:
-    """Within the with, launches of this context are hidden from all observers and the recording, or from that
-    observer."""
+    """Within the with, launches of this context are hidden from all observers and the recording, or from the observer
+    ``by``."""
     token = OBSERVERS.set(() if by is None else tuple(o for o in OBSERVERS.get() if o is not by))
     try:
         with _hidden() if by is None else nullcontext():
@@ -144,7 +145,7 @@ def open_recording() -> Recorder | None:
 
 @contextmanager
 def recorded(by: Recorder) -> Iterator[None]:
-    """Within the with, the recording gets every launch, in whatever thread."""
+    """Within the with, the recording gets every launch, in any thread."""
     outer, now = open_recording(), session.default()
     if outer is not None:
         outer.pause()
@@ -167,8 +168,8 @@ def _tell_plans() -> None:
 
 
 class _WithoutFastPaths:
-    """Within the with, the variable has a value with which no launch may take a fast path. A class, because a Tape of
-    few launches would take a tenth longer with a generator."""
+    """Within the with, the variable has a value with which no launch may take a fast path. This is a class, because
+    with a generator a Tape of few launches would take a tenth longer."""
 
     __slots__ = ("token", "value", "variable")
 
@@ -178,7 +179,7 @@ class _WithoutFastPaths:
 
     def __enter__(self) -> None:
         global _watching
-        _watching += 1  # before it looks for fast paths: see `Specialised.wakes`
+        _watching += 1  # before looking for fast paths: see `Specialised.wakes`
         now = session.default()  # a later session installs none while `_watching`
         if now is not None and now.awake:
             now.suspend_fast_paths()
@@ -188,7 +189,7 @@ class _WithoutFastPaths:
 
     def __exit__(self, *_: object) -> None:
         global _watching
-        try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+        try:  # first in the block, before any call in which Ctrl-C could leave the observer behind
             self.variable.reset(self.token)
         except ValueError:  # the token belongs to another context, which has ended
             pass
@@ -199,9 +200,9 @@ class _WithoutFastPaths:
 
 
 class Scope:
-    """One with of a Tape or a FwdMode, as ``what`` says, in the session ``now``. Until `end`, the ``observer`` sees all
-    launches of this context. ``which``: the derivative that it makes, "grad" or "dual". ``on_tape``: it is a Tape's, or
-    within one. Numbers that Python reads in it know of it (`tape_numbers`)."""
+    """One with of a Tape or a FwdMode (``what``), in the session ``now``. Until `end`, the ``observer`` sees all
+    launches of this context. ``which``: the derivative that it makes, "grad" or "dual". ``on_tape``: it belongs to a
+    Tape or lies within one. Numbers that Python reads within it refer to it (`tape_numbers`)."""
 
     __slots__ = ("now", "on_tape", "token", "token_of_scope", "what", "which")
 
@@ -211,7 +212,7 @@ class Scope:
         self.which = which
         self.on_tape = which == "grad" or recording_tape()
         self.now = now
-        _watching += 1  # before it looks for fast paths: see `Specialised.wakes`
+        _watching += 1  # before looking for fast paths: see `Specialised.wakes`
         if now.awake:
             now.suspend_fast_paths()
         now.tapes += 1
@@ -223,7 +224,7 @@ class Scope:
     def end(self) -> None:
         global _watching
         now = self.now
-        try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+        try:  # first in the block, before any call in which Ctrl-C could leave the observer behind
             OBSERVERS.reset(self.token)
             SCOPE.reset(self.token_of_scope)
         except ValueError:  # the tokens belong to another context, which has ended

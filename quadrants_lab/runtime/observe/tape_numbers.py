@@ -1,7 +1,7 @@
 """Numbers that Python gets from memory with a derivative, under a Tape or a FwdMode.
 
-What Python does with them has no derivative, so the gradients or tangents lack it. A warning says so where such a
-number goes back into a kernel or a field.
+What Python does with them has no derivative, so the gradients or tangents lack it. If such a number goes back into a
+kernel or a field, a warning says so.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from quadrants_lab.runtime.observe.observers import SCOPE, Plan, Scope, differen
 
 
 class TapeNumber(float):
-    """A number and where it came from. Until its with ends, sums, products and powers with one are such numbers, too;
-    `float(x)` is a plain one. For numpy it is a plain one: results have the dtype that a float would give them."""
+    """A number and where it came from. Until its with ends, sums, products and powers with it are such numbers, too;
+    `float(x)` is a plain number. Numpy treats it as a plain number: results have the dtype that a float would give."""
 
     __slots__ = ("origin", "scope")
     origin: str | ref[Any]  # a kernel's name, or the field or ndarray
     scope: Scope
 
     def passed_on(self, how: str) -> float:
-        """The plain number; with a warning where its with has not ended."""
+        """The plain number; warns unless its with has ended."""
         if self.scope is SCOPE.get() and differentiating():
             of = self.origin if isinstance(self.origin, str) else self.origin()
             came = f"kernel {of}, which returned it" if isinstance(of, str) else f"{_field(of)}, which Python read"
@@ -53,7 +53,7 @@ def _field(of: Any) -> str:
     return "a field" if of is None else of.name or repr(of)
 
 
-TapeNumber.__name__ = "float"  # so that messages about types say what the program knows of
+TapeNumber.__name__ = "float"  # so that messages about types name a type that the program knows
 
 
 def _kept(name: str) -> Callable[..., Any]:
@@ -61,7 +61,7 @@ def _kept(name: str) -> Callable[..., Any]:
 
     def operation(self: TapeNumber, *others: Any) -> Any:
         if others and isinstance(others[0], float) and others[0].__class__ not in _OURS:
-            return NotImplemented  # numpy's f64, which has operations of its own
+            return NotImplemented  # numpy's f64, which has its own operations
         value = of_float(self, *others)
         ended = self.scope is not SCOPE.get()
         return value if ended or value.__class__ is not float else _made(value, self.origin, self.scope)
@@ -91,7 +91,7 @@ def _from(value: Any, origin: str | ref[Any], scope: Scope) -> Any:
 
 
 def read(value: Any, of: Any) -> Any:
-    """A number of a field or ndarray, or all those of an element in lists, as Python gets it."""
+    """A number of a field or ndarray, or the numbers of an element in lists, in the form that Python gets."""
     now = SCOPE.get()
     if now is None or value.__class__ not in (float, list) or getattr(of, now.which) is None:
         return value
@@ -99,7 +99,7 @@ def read(value: Any, of: Any) -> Any:
 
 
 def returned(value: Any, plan: Plan | None) -> Any:
-    """What a launch returned, as Python gets it."""
+    """A launch's result, in the form that Python gets."""
     now = SCOPE.get()
     if now is None or plan is None or now.which not in _derivatives(plan)[0]:
         return value
@@ -107,10 +107,10 @@ def returned(value: Any, plan: Plan | None) -> Any:
 
 
 def _derivatives(plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
-    """Which derivatives the buffers have that launches of the plan read, and those that they write."""
+    """Which derivatives exist for the buffers that launches of the plan read, and for the buffers that they write."""
     found: tuple[frozenset[str], frozenset[str]] | None = plan.derivatives
     if found is None:
-        # imported here with the compiler, which `import quadrants_lab` spares
+        # imported here with the compiler, so that `import quadrants_lab` does not load it
         from quadrants_lab.analysis.facts import derivatives
 
         kernel = plan.compiled.lowered.kernel
@@ -123,7 +123,7 @@ def plain(args: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def check(args: Sequence[Any], plan: Plan) -> None:
-    """Warns of the arguments of a launch that have lost their derivative."""
+    """Warns about arguments of a launch that have lost their derivative."""
     now = SCOPE.get()
     if now is None or now.which not in _derivatives(plan)[1]:
         return

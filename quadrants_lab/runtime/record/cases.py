@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A launch. ``number``: see `LaunchRecord.launch`. ``args``: functions that return its flattened arguments, None
+    """A launch. ``number``: see `LaunchRecord.launch`. ``args``: functions that return its flattened arguments: None
     for fields and arrays that have ended, and the buffer's name for a numpy array. ``before``: the values of each
     buffer before the launch, by the buffer's name; ``of``: serial of each memory -> the buffer's name."""
 
@@ -29,8 +29,8 @@ class Case:
     of: dict[int, str]
 
     def values(self, memory: Any) -> Any:
-        """The values in the memory before the launch; None if the launch did not read it. QuadrantsRuntimeError where
-        they were overwritten since."""
+        """The values in the memory before the launch; None if the launch did not read it. QuadrantsRuntimeError if they
+        were overwritten since."""
         return self.named(self.of.get(memory.serial, ""))
 
     def named(self, name: str) -> Any:
@@ -43,7 +43,7 @@ _CASES: WeakKeyDictionary[Dispatcher, Case] = WeakKeyDictionary()
 
 
 def keep(records: Iterable[LaunchRecord]) -> None:
-    """Keeps the data of these launches, as the last ones of their kernels."""
+    """Keeps the data of these launches, each as the last launch of its kernel."""
     for r in records:
         data = launch_data(r)
         touched = {name: array for name, array in data.before.items() if r.inputs is None or name in r.inputs}

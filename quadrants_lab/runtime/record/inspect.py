@@ -70,8 +70,8 @@ def _table(rows: Sequence[StackRow]) -> list[str]:
 
 
 def compiled_plan(dispatcher: Dispatcher) -> Plan:
-    """The plan of the last call, also of a session that has ended if there is no other. Without a call, compiles the
-    kernel if its code does not depend on the arguments."""
+    """The plan of the last call; if the default session has ended, also its plan. Without a call, compiles the kernel
+    if its code does not depend on the arguments."""
     if S.default() is None and dispatcher.last is not None:
         return dispatcher.last
     now = S.current()
@@ -112,7 +112,8 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     lowering = lowering_of(compiled, *plan.last_code, plan.session.backend).steps
     ran = trace_of(compiled).steps
     own = max((n for n, step in enumerate(ran, 1) if step.after.mode == compiled.kernel.mode), default=0)
-    # if a pass ran twice, this is its last run on the way to this kernel; behind `own` is the one that counts pushes
+    # if a pass ran twice, this is its last run on the way to this kernel; after `own` follows the kernel that counts
+    # pushes
     steps = {step.name: step.after for step in (*ran[own:], *ran[:own], *lowering)}
     wanted = str(stage).removeprefix("after ").replace("_", " ")
     if wanted not in steps:

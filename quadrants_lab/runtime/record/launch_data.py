@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, first_elements
 
-MOST_BYTES = 16 << 20  # of copies that are kept alive
+MOST_BYTES = 16 << 20  # the most bytes of copies that are kept alive
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What a recording notes: what happened since a checkpoint.
 
-A `Stretch` has copies of the memory that its launches use, each from before the first of them, and after that notes
-only: which plan was launched with which arguments, and what Python or a Tape wrote in between. From these any launch of
-the stretch can be made again (`rebuild`). So a launch costs no copy, and no object: notes are items of one list.
+A `Stretch` has a copy of each memory that its launches use, from before the first of them, and after that only notes:
+which plan was launched with which arguments, and what Python or a Tape wrote in between. From these, any launch of the
+stretch can be made again (`rebuild`). So a launch needs no copy and no object: notes are items of one list.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Write = tuple[Any, Any] | Callable[[Array], None]  # an index and values, or a function that writes to an array
-Version = tuple[int, int]  # of memory: its serial and its version
+Version = tuple[int, int]  # a version of memory: its serial and its version
 
 
 class _Missed(Head):
     step = 2
 
 
-MISSED = _Missed()  # heads a note that a launch was not made after all; the versions that it left follow, by serial
+MISSED = _Missed()  # head of a note that a launch was not made after all; the versions of memory follow, by serial
 # The names of a launch that is noted by hand. ``args``: all arguments. ``copies``: by buffer, arrays that others may
-# write to unnoticed; ``left``: of some of them, what the launch left. ``kept``: by buffer, the memory of values that it
-# keeps for its gradient, or finds.
+# write to unnoticed; ``left``: for some of them, their content after the launch. ``kept``: by buffer, the memory of
+# values that the launch keeps for its gradient, or of kept values that a gradient finds.
 BY_HAND = ("args", "depths", "standing", "replays", "number", "copies", "left", "kept")
 
 
-MOST_SPARE = 2  # arrays of one shape and dtype that wait for later copies
+MOST_SPARE = 2  # so many arrays of one shape and dtype wait for later copies
 
 
 class Copy(NamedTuple):
-    """Memory as it was at a version. ``array``: None where it still is so."""
+    """Memory as it was at a version. ``array``: None if the memory still has that content."""
 
     memory: Memory
     version: int
@@ -54,7 +54,7 @@ class Copy(NamedTuple):
 
 
 class Copies:
-    """Copies of memory, by its version: what did not change is copied once, and arrays that are free are used again.
+    """Copies of memory, by its version. Memory that did not change is copied once, and free arrays are used again.
     ``held``: bytes of the copies. ``made``: how many copies were made so far, ``nbytes``: their bytes."""
 
     def __init__(self) -> None:
@@ -66,13 +66,13 @@ class Copies:
         return version in self._known
 
     def of(self, memory: Memory) -> tuple[Array, bool]:
-        """A copy of the memory as it is now, and whether it is new."""
+        """A copy of the memory's current content, and whether the copy is new."""
         version = memory.serial, memory.version
         known = self._known.get(version)
         if known is not None:
             return known, False
         spare = self._spare.get((memory.operand.shape, np.dtype(memory.dtype.numpy)), [])
-        if spare:  # new pages take ten times as long as copying does
+        if spare:  # writing to new pages takes ten times as long as copying
             array = spare.pop()
             np.copyto(array, memory.values())
         else:
@@ -88,8 +88,8 @@ class Copies:
         return array
 
     def free(self, used: Iterable[Array | None], again: bool) -> None:
-        """Forgets all copies but those that are ``used``. ``again``: nothing else has the forgotten copies, so later
-        copies may be written into the same arrays."""
+        """Forgets all copies except those that are ``used``. ``again``: nothing else refers to the forgotten copies, so
+        later copies may be written into the same arrays."""
         kept = {id(array) for array in used}
         for version in [version for version, array in self._known.items() if id(array) not in kept]:
             array = self._known.pop(version)
@@ -100,8 +100,8 @@ class Copies:
 
 
 class PastLaunch(NamedTuple):
-    """One launch of a stretch. ``at``: the index of its note. ``values``: by the names of its head. ``number`` and
-    ``label``: as ``number`` and ``launch`` of a `LaunchRecord`."""
+    """One launch of a stretch. ``at``: the index of its note. ``values``: the noted values, by name. ``number`` and
+    ``label``: the ``number`` and ``launch`` of a `LaunchRecord`."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -111,13 +111,13 @@ class PastLaunch(NamedTuple):
     label: int = 0
 
     def memories(self) -> dict[str, Memory]:
-        """Of all its buffers but `kept`, and those that others may write to."""
+        """The memory of all its buffers, except `kept` and arrays that others may write to."""
         copies, used = self.copies, self.plan.memories(self.args)
         return {name: memory for name, memory in used.items() if name not in copies} if copies else used
 
     @property
     def copies(self) -> dict[str, Array]:
-        """By buffer, the arrays that others may write to unnoticed, as they were before it."""
+        """By buffer, the arrays that others may write to unnoticed, as they were before the launch."""
         copies: dict[str, Array] | None = self.values.get("copies")
         if copies is not None or not self.plan.takes_arrays:
             return copies or {}
@@ -126,27 +126,29 @@ class PastLaunch(NamedTuple):
 
     @property
     def kept(self) -> dict[str, Memory]:
-        """The memory of values that it keeps for its gradient, or finds."""
+        """The memory of values that the launch keeps for its gradient, or of kept values that a gradient finds."""
         kept: dict[str, Memory] | None = self.values.get("kept")
         return {name: self.values[f"kept {name}"] for name in self.plan.scratch.keeps} if kept is None else kept
 
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """``events``: the notes. ``base``: copies of memory, by serial. ``kept``: of values that launches before it kept
-    for gradients, whose memory has no versions; memory of what is kept in the stretch has its ``mark``. ``hook``: see
-    `Memory.recorded`. ``heads``: of the notes, with all arguments of one launch. ``by_closure``: the plans whose
-    closures note launches, until ``late`` has an item, which is when it should end: it is ``due`` then. ``seconds``: of
-    launches that were timed, by the index of their note; ``firsts``: the first launches of their plans. ``cost``:
-    seconds that the recording took, ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
+    """``events``: the notes. ``base``: copies of memory, by serial. ``kept``: copies of values that launches before the
+    stretch kept for gradients, whose memory has no versions; memory of values that are kept in the stretch has its
+    ``mark``. ``hook``: see `Memory.recorded`. ``heads``: heads of the notes, with all arguments of one launch.
+    ``by_closure``: the plans whose closures note launches, until ``late`` has an item. That happens when the stretch
+    should end: when it is ``due``. ``seconds``: of launches that were timed, by the index of their note; ``firsts``:
+    the first launches of their plans. ``cost``: seconds that the recording took, ``copied``: bytes that it copied.
+    ``taped``: a Tape made some of the launches.
 
-    When it has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote. ``first``: number
-    of its first launch, and how many launches that are no gradients were before it; ``next``: the same for the stretch
-    after it. ``owners``: the kernels of its launches. ``labels``: of its launches, where it is ``taped``. ``before``:
-    of kernels whose gradients are launched by hand, the label of the last launch before it, or before its end where it
-    is ``taped``. ``ends``: the versions of memory. ``returned``: what the last launch of a plan returned, by the index
-    of its note. ``apart``: the last launch cannot be made again, and left memory as in ``left``; ``failed``: because it
-    failed. ``first_elements``: in place of copies, for which there was no room; the launch left ``versions_left``."""
+    Set when it has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote. ``first``:
+    number of its first launch, and how many launches that are no gradients came before; ``next``: the same for the next
+    stretch. ``owners``: the kernels of its launches. ``labels``: labels of its launches, if it is ``taped``.
+    ``before``: for kernels whose gradients are launched by hand, the label of their last launch before the stretch, or
+    before its end if it is ``taped``. ``ends``: the versions of memory. ``returned``: what the last launch of a plan
+    returned, by the index of its note. ``apart``: the last launch cannot be made again, and left memory as in ``left``;
+    ``failed``: because it failed. ``first_elements``: replace copies for which there was no room; the launch left
+    ``versions_left``. """
 
     session: Session
     began: float
@@ -181,14 +183,14 @@ class Stretch:
     versions_left: dict[str, int] = field(default_factory=dict)
 
     def kept_at(self, at: int = -1) -> int:
-        """In place of a version, for the values that a launch kept. ``at``: the index of its note; -1 before all."""
+        """Used as a version, for values that a launch kept. ``at``: the index of its note; -1 before all launches."""
         return -((self.serial << 32) + at + 1)
 
     def note(self, head: Noted, *values: Any) -> None:
         self.events.extend((head, *values))
 
     def last(self) -> int:
-        """The index of the last note, which need not be complete; -1 without any."""
+        """The index of the last note, which may be incomplete; -1 if there is none."""
         at = len(self.events) - 1
         while at >= 0 and not isinstance(self.events[at], Head):
             at -= 1
@@ -200,7 +202,7 @@ class Stretch:
         self.events += (MISSED, {serial: copy.memory.version for serial, copy in self.base.items()})
 
     def last_launch(self) -> PastLaunch:
-        """The last note, filled up if its launch was broken off."""
+        """The last launch; its note is filled up if the launch was interrupted."""
         at = self.last()
         self.events += [None] * (at + self.events[at].step - len(self.events))
         return self.launch(at)
@@ -214,7 +216,7 @@ class Stretch:
             at += head.step
 
     def launch(self, at: int, number: int = 0, label: int = 0) -> PastLaunch:
-        """What is noted of a launch."""
+        """The launch whose note has this index."""
         head = self.events[at]
         values = dict(zip(head.names, self.events[at + 1 : at + head.step], strict=True))
         args = values.get("args")
@@ -224,7 +226,7 @@ class Stretch:
         return PastLaunch(head.plan, args, values, at, number, label)
 
     def launches(self) -> list[tuple[int, int, int]]:
-        """The index of the note, the number and the label of each launch that is not repeated by a Tape."""
+        """The index of the note, the number and the label of each launch that is not a Tape's repetition."""
         found: list[tuple[int, int, int]] = []
         number, label = self.first
         labels, latest = iter(self.labels), dict(self.before)
@@ -246,8 +248,8 @@ class Stretch:
     def end(
         self, first: tuple[int, int], labels: dict[Version, int], last: Mapping[Dispatcher | None, Stretch]
     ) -> None:
-        """Counts the launches. ``labels``: by session and number of launches under a Tape, which grow; ``last``: the
-        stretches with each kernel's last launch before this one."""
+        """Counts the launches. ``labels``: labels of launches under a Tape, by session and launch number; it grows.
+        ``last``: the stretches with each kernel's last launch before this one."""
         self.first = first
         self.ends = {serial: copy.memory.version for serial, copy in self.base.items()}
         counts = {head: self.events.count(head) for head in self.heads}
@@ -300,7 +302,7 @@ class Stretch:
         return self.first[1] + sum(until.count(head) for head in self.heads if not is_gradient(head.plan))
 
     def _last_of(self, plan: Plan) -> int:
-        """The index of its last note."""
+        """The index of the plan's last note."""
         heads = [head for head in self.heads if head.plan is plan]
         at = len(self.events) - 1
         while not any(self.events[at] is head for head in heads):
@@ -313,7 +315,7 @@ def is_gradient(plan: Plan) -> bool:
 
 
 def shown(arg: Any) -> Any:
-    """An argument for a record. The arrays of others are among its inputs."""
+    """An argument, as a record shows it. Arrays of others are among the record's inputs."""
     return f"<numpy {arg.dtype} {arg.shape}>" if isinstance(arg, np.ndarray) else arg
 
 

@@ -1,4 +1,4 @@
-"""How the closure of a plan notes its launches for a recording, so that these stay fast."""
+"""How the closure of a plan notes its launches for a recording, so that recorded launches stay fast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from quadrants_lab.runtime.observe.observers import refuse
 
 
 class Noted(Head):
-    """Heads what a launch of the plan notes for a recording: this object, and a value for each of ``names``; ``step``
-    items in all. These are ``a0``, ``a1``, ... for arguments, those of `EXTRAS`, and ``kept`` with the name of a
-    buffer. ``under_tape``: whether launches of a Tape are noted so, too."""
+    """The head of a note about a launch of the plan. The note consists of this object and a value for each of
+    ``names``, ``step`` items in all. Names are ``a0``, ``a1``, ... for arguments, the names in `EXTRAS`, and ``kept``
+    with the name of a buffer. ``under_tape``: launches of a Tape are noted with this head, too."""
 
     __slots__ = ("names", "plan", "step", "under_tape")
 
@@ -28,7 +28,7 @@ class Noted(Head):
         self.step = 1 + len(self.names)
 
     def place(self, name: str) -> int:
-        """How far behind it the value of a name is; 0 where there is none."""
+        """How many items after the head the value of a name is; 0 if the note lacks it."""
         return self.names.index(name) + 1 if name in self.names else 0
 
 
@@ -38,12 +38,12 @@ EXTRAS = {
     "replays": "owner.replays",  # of which earlier launch this is a repetition, or whose gradient; 0 outside of a Tape
     "number": "plan.frame.launch_number",  # whose random draws it has; set by the launch
 }
-# what `note` sets in the globals of a closure, beside ``late`` and ``slowly``
+# what `note` sets in the globals of a closure, besides ``late`` and ``slowly``
 NAMES = ("hook", "copied", "note", "notes", "missed", "failed", "borrowed_back", "took", "mark", "find")
 
 
 class Miss(Exception):
-    """Raised within a closure that notes launches, where there was none after all."""
+    """Raised within a closure that notes launches, if the call made no launch."""
 
 
 def noted(plan: Plan, under_tape: bool) -> Noted:
@@ -58,12 +58,12 @@ def noted(plan: Plan, under_tape: bool) -> Noted:
 def note(plan: Plan, way: str, timed: bool, **names: Any) -> Noted:
     """Installs a closure that notes launches, as ``call`` or ``fast`` of the plan; returns the head of its notes.
 
-    The names are those of `NAMES`, and two more: ``slowly`` launches instead when ``late``, a list, is not empty any
-    more, and for an array whose memory is not ``recorded`` by ``hook``, unless ``copied`` returns what to note for it.
-    ``note`` and ``notes`` are called with what is noted, one thing or several, ``missed`` if there was no launch after
-    all, ``failed`` if an error ended it, ``borrowed_back`` if gradients were added up behind it, and, if it is
-    ``timed``, ``took`` with its seconds. Memory of values that are kept for a gradient gets the ``mark``; if it has
-    another one when the gradient finds it, ``find`` is called."""
+    The names are those in `NAMES`, and two more. ``slowly`` launches instead if ``late``, a list, is no longer empty,
+    or if the memory of an array is not ``recorded`` by ``hook``, unless ``copied`` returns what to note for the array.
+    ``note`` and ``notes`` are called with one item, or several, to note; ``missed`` if there was no launch after all;
+    ``failed`` if an error ended it; ``borrowed_back`` if gradients were added up after it; and if ``timed``, ``took``
+    with its seconds. Memory of values that are kept for a gradient gets the ``mark``; if the gradient finds memory with
+    another mark, ``find`` is called."""
     closure: Any = plan.noting.get((way, timed))
     if closure is None:
         closure = plan.noting[way, timed] = Closure(plan, way, timed)
@@ -110,7 +110,7 @@ class Closure:
 
 
 def _elsewhere(of: Signature) -> list[str]:
-    """The lines for launches that the closure does not note. ``a0n`` is what it notes of an array ``a0``."""
+    """The lines for launches that the closure does not note. ``a0n`` is the noted value of an array ``a0``."""
     lines = []
     for p in of.arrays.values():
         hooked = [f"{p.x}.__class__ is {p.ours}", f"{p.x}._memory.recorded is hook"]

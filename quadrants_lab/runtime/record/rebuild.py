@@ -1,8 +1,8 @@
-"""Makes records of launches from what was noted of them.
+"""Makes records of launches from the notes about them.
 
-What a launch read and wrote is memory at some version. Many versions are known: those of the copies, and those that
-memory still has. For the others the launches from the checkpoint on are repeated, in a session of their own on copies
-of the memory, by the same code, with the same arguments, sizes of stacks and random draws.
+What a launch read and wrote is memory at certain versions. Many versions are known: the copies, and the current content
+of memory. For the others, the launches from the checkpoint on are repeated in a separate session on copies of the
+memory, by the same code, with the same arguments, sizes of stacks and random draws.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
-PAST_SECONDS = 0.5  # of launches that are repeated for them
-COMPARED_SECONDS = 0.1  # of a launch that is repeated for a comparison alone
-Names = dict[str, Version]  # by buffer
-Made = dict[Stretch, dict[int, LaunchRecord]]  # by the index of the note
+PAST_SECONDS = 0.5  # the most seconds of launches that are repeated for superseded launches
+COMPARED_SECONDS = 0.1  # the most seconds of a launch that is repeated only for a comparison
+Names = dict[str, Version]  # versions by buffer
+Made = dict[Stretch, dict[int, LaunchRecord]]  # records by the index of the note
 
 
 class _Contents:
-    """Memory at known versions. ``room``: how many bytes of copies may be added, beside those of the stretches."""
+    """Memory at known versions. ``room``: how many bytes of copies may be added to those of the stretches."""
 
     def __init__(self, stretches: Collection[Stretch], limit: int) -> None:
         self.room = limit - sum(stretch.copied for stretch in stretches)
@@ -62,14 +62,15 @@ class _Contents:
 
 
 class _Versions:
-    """The versions of memory in the course of a stretch, by serial."""
+    """The versions of memory, by serial, while the notes of a stretch are read in order."""
 
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
         self.now = {serial: copy.version for serial, copy in stretch.base.items()}
         self.kept: dict[int, int] = {}
         self.last = stretch.last() if stretch.apart else -1
-        # of what closures noted: the fields that a launch writes, and how far behind the head its arrays are noted
+        # for launches that closures noted: the fields that they write, and how far after the head their arrays are
+        # noted
         self.known = {head: ([m for name, m in head.plan.fields.items() if name in head.plan.writes],
                              [at for n in head.plan.foreign.written if (at := head.place(f"a{n}"))])
                       for head in stretch.heads if is_plain(head)}  # fmt: skip
@@ -80,7 +81,7 @@ class _Versions:
         return found | {name: (m.serial, self.kept.get(m.serial, before)) for name, m in launch.kept.items()}
 
     def after(self, at: int, head: Any) -> list[tuple[Memory, int]]:
-        """Counts the writes of a note; returns what it wrote, with the new versions."""
+        """Counts the writes of a note; returns the written memory with its new versions."""
         kept: list[Memory] = []
         if head is WROTE:
             found = [self.stretch.events[at + 1]]
@@ -106,14 +107,14 @@ class _Versions:
 
 
 def is_plain(head: Noted) -> bool:
-    """Whether a closure noted it, of a kernel that has no memory but fields and array arguments."""
+    """Whether a closure noted the launch, and its kernel has no memory except fields and array arguments."""
     return "args" not in head.names and not head.plan.gradient_args and not head.plan.scratch
 
 
 @dataclass(slots=True)
 class _Room:
-    """What is left for records of superseded launches: their number, bytes of what they wrote, and seconds of launches
-    that are repeated for them."""
+    """The limits that are left for records of superseded launches: their number, the bytes that they wrote, and the
+    seconds of launches that are repeated for them."""
 
     number: int
     nbytes: int
@@ -124,7 +125,7 @@ class _Room:
         return self.number <= 0 or self.nbytes <= 0
 
     def takes(self, launch: PastLaunch) -> bool:
-        """Whether there is room for this launch, and for all that were asked for before it."""
+        """Whether there is room for this launch; launches that were asked for before it have taken theirs."""
         self.number -= 1
         self.nbytes -= sum(a.nbytes for a in launch.copies.values())
         self.nbytes -= sum(m.operand.nbytes for name, m in launch.memories().items() if name in launch.plan.writes)
@@ -132,8 +133,9 @@ class _Room:
 
 
 def rebuild(last: Mapping[Stretch, set[Dispatcher]], limit: int, made: Made) -> Made:
-    """Records of the launches of these stretches: of each one the last launch of the given kernels, and the latest
-    others for which there is room. Copies take at most ``limit`` bytes. ``made``: records that were made before."""
+    """Records of launches of these stretches: from each stretch the last launch of the given kernels, and the latest
+    other launches for which there is room. Copies take at most ``limit`` bytes. ``made``: records that were made
+    before."""
     order = sorted(last, key=lambda stretch: stretch.next, reverse=True)
     contents, room = _Contents(order, limit), _Room(MOST_PAST, PAST_BYTES, PAST_SECONDS)
     found: Made = {}
@@ -176,7 +178,7 @@ def _records(
         uses[at] = before, {name: version for name, version in after.items() if name in plan.writes}
         memories = plan.memories(launch.args).items()
         records[at].memories = {n: (m, after[n][1] if n in after else m.version) for n, m in memories}
-    sound = versions.now == stretch.ends  # else something wrote to memory that nobody told of
+    sound = versions.now == stretch.ends  # otherwise something wrote to memory without telling
     missing = {version for both in uses.values() for names in both for version in names.values()}
     for serial, version in sorted(missing - contents.known.keys()):
         if sound and version >= 0 and (memory := stretch.base[serial].memory).version == version:
@@ -195,7 +197,7 @@ def _records(
 
 
 def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
-    """The record without the data of its memory."""
+    """The record without the content of its memory."""
     plan, values, at, copies = launch.plan, launch.values, launch.at, launch.copies
     depths = values.get("depths")
     shapes = {name: memory.operand.shape for name, memory in launch.memories().items()}
@@ -219,7 +221,7 @@ def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
 
 
 def _lacks_results(stretch: Stretch, launch: PastLaunch) -> bool:
-    """Whether it returned something, or wrote to arrays of others, that only a repetition can tell."""
+    """Whether only a repetition can tell what the launch returned, or wrote to arrays of others."""
     if stretch.apart and launch.at == stretch.last():
         return False
     wrote = launch.plan.writes & launch.copies.keys()
@@ -228,7 +230,7 @@ def _lacks_results(stretch: Stretch, launch: PastLaunch) -> bool:
 
 
 def _fill(record: LaunchRecord, launch: PastLaunch, before: Names, after: Names, known: dict[Version, Array]) -> None:
-    """Adds what the launch read and wrote, as far as that is known."""
+    """Adds what the launch read and wrote, as far as the versions are known."""
     plan = launch.plan
     if all(version in known for version in before.values()):
         record.inputs = {name: known[version] for name, version in before.items()} | launch.copies
@@ -250,10 +252,10 @@ def _made_by(how: Any, like: Array) -> Array:
 def _repeat(
     stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRecord], last: int, contents: _Contents
 ) -> bool:
-    """Repeats launches until all ``missing`` versions are in ``contents`` and the ``lacking`` records have what their
-    launches returned, and wrote to arrays of others, in ``outputs``; and further, to the note at ``last``, unless that
-    takes long, for comparison. Returns whether memory that has not changed since is now other than it was: where
-    threads add to an element in any order."""
+    """Repeats launches until all ``missing`` versions are in ``contents`` and the ``lacking`` records have, in
+    ``outputs``, what their launches returned and wrote to arrays of others. Continues, unless that takes long, to the
+    note at ``last``, for comparison. Returns whether memory that has not changed since differs from its repetition, as
+    it does if threads add to an element in any order."""
     missing, versions, here = set(missing), _Versions(stretch), _Repetition(stretch)
     try:
         for at, head in stretch.notes():
@@ -276,7 +278,7 @@ def _repeat(
 
 
 class _Repetition:
-    """Launches of a stretch in another session. Its memory is there when it is first used."""
+    """Launches of a stretch, repeated in another session. Memory is made when it is first used."""
 
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
@@ -290,12 +292,12 @@ class _Repetition:
         if made is None:
             made = self.memories[of.serial] = allocate(self.session, of.dtype, of.operand.shape, of.order)
             copy = self.stretch.base.get(of.serial) or self.stretch.kept.get(of.serial)
-            if copy is not None:  # else the launch keeps something there
+            if copy is not None:  # otherwise the launch keeps values there
                 made.assign(of.values() if copy.array is None else copy.array)
         return made
 
     def differs(self, serial: int) -> bool:
-        """Whether the memory is not, bit by bit, what that of the stretch is now."""
+        """Whether the memory differs, bit by bit, from the current content of the stretch's memory."""
         both = self.memories[serial], self.stretch.base[serial].memory
         now, then = (memory.values().reshape(-1).view(np.uint8) for memory in both)
         return not np.array_equal(now, then)
@@ -311,13 +313,13 @@ class _Repetition:
         made.after_write()
 
     def launch(self, at: int, head: Noted, record: LaunchRecord | None, contents: _Contents) -> None:
-        """Repeats a launch. ``record``: gets what it returned and wrote to arrays of others."""
+        """Repeats a launch. ``record``: receives what the launch returned and wrote to arrays of others."""
         if record is None and head in self.quick and self.quick[head](at):
             return
         launch = self.stretch.launch(at)
         plan, values = launch.plan, launch.values
         memories = {name: self.memory(memory) for name, memory in (launch.memories() | launch.kept).items()}
-        temporary: dict[int, Memory] = {}  # arrays that were given twice have one memory
+        temporary: dict[int, Memory] = {}  # an array that was passed twice has one memory
         for name, array in launch.copies.items():
             made = temporary.get(id(array)) or self._temporary(plan, name, array)
             memories[name] = temporary[id(array)] = made
@@ -348,8 +350,8 @@ class _Repetition:
             self.quick[head] = self._quickly(head, frame, [memories[n] for n in plan.writes & plan.fields.keys()])
 
     def _quickly(self, head: Noted, frame: Frame, fields: list[Memory]) -> Callable[[int], bool]:
-        """A function that repeats another launch that the closure of the plan noted; False if it is not like that one.
-        ``at``: the index of its note. ``fields``: those that it writes."""
+        """A function that repeats another launch of the plan that a closure noted; it returns False if that launch
+        differs too much. ``at``: the index of its note. ``fields``: the fields that it writes."""
         plan, events = head.plan, self.stretch.events
         entry = frame.entry(entry_params(plan.slots))
         given = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if slot.kind != "template"]
@@ -397,7 +399,7 @@ class _Repetition:
         return made
 
     def _bound(self, plan: Plan, memories: dict[str, Memory]) -> Frame:
-        """The frame for launches of the plan, on these memories."""
+        """The frame for launches of the plan, bound to these memories."""
         if plan not in self.frames:
             compiled = plan.compiled
             executable = compiled.executable

@@ -1,13 +1,13 @@
-"""Records launches: in the end each kernel's last forward launch and last gradient launch have a record, and as many
-earlier launches as fit into little memory.
+"""Records launches. In the end there is a record for each kernel's last forward launch and last gradient launch, and
+for as many earlier launches as fit into little memory.
 
     with recording() as recorder:
         ...launches...
     recorder.records()
 
-The program hardly takes longer, however long it is and however large its memory: launches are noted (`log`), and
-memory is copied at intervals that are `SHARE` times as long as such copies take. When records are asked for, they are
-made from the copies and notes (`rebuild`).
+The program takes hardly longer, however long it runs and however large its memory is: launches are noted (`log`), and
+memory is copied at intervals that are `SHARE` times as long as such copies take. When somebody asks for records, they
+are made from the copies and notes (`rebuild`).
 """
 
 from __future__ import annotations
@@ -52,17 +52,18 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
-SHARE, LEAST_SECONDS = 20, 0.02  # a stretch is so many times as long as its copies take, and at least so long
-BY_HAND_FIRST = 4  # launches of a plan that are noted by hand and timed, before its closures note them
-SLOW, LONG = 2e-5, 1e-3  # seconds of a launch from which on closures time it, and from which on it is noted by hand
+SHARE, LEAST_SECONDS = 20, 0.02  # a stretch takes so many times as long as its copies, and at least so many seconds
+BY_HAND_FIRST = 4  # so many launches of a plan are noted by hand and timed before its closures note them
+# from so many seconds of a launch on, closures time it; and from so many on, it is noted by hand
+SLOW, LONG = 2e-5, 1e-3
 A_COPY, A_NOTE = 5e-10, 1e-7  # seconds that a byte takes to copy, and a closure to note a launch
-MOST_LABELS = 200_000  # launches under a Tape whose gradients can be told whose they are
+MOST_LABELS = 200_000  # for so many launches under a Tape, gradients can be assigned to their launch
 _NUMBERS = (int, float, bool)
 
 
 @dataclass(slots=True)
 class Times:
-    """Seconds of launches of what was ``compiled``: of the first one, if that was recorded, and of others."""
+    """Seconds of launches of the ``compiled`` code: of the first launch, if it was recorded, and of others."""
 
     compiled: Compiled
     first: float | None = None
@@ -71,9 +72,9 @@ class Times:
 
 class Recorder:
     """A recording. ``tapes``: serial of the memory of a loss -> function that makes the report of the last Tape over
-    it. ``now``: the stretch to which launches are noted. ``times``: by the id of what was compiled. ``copies``: of
-    memory. ``spent``: seconds that noting by hand and copying took, ``repeated``: that making the records took; of
-    ``took``, those of the whole with block."""
+    it. ``now``: the stretch to which launches are noted. ``times``: by the id of the compiled code. ``copies``: copies
+    of memory. ``spent``: seconds that noting by hand and copying took; ``repeated``: seconds that making the records
+    took; ``took``: seconds of the whole with block."""
 
     def __init__(self, limit: int = COPY_BYTES) -> None:
         self.limit = limit
@@ -86,15 +87,16 @@ class Recorder:
         self._lock = RLock()
         self._last: dict[Dispatcher | None, Stretch] = {}  # the stretch with the last launch
         self._recent: deque[Stretch] = deque()
-        self._closed: Stretch | None = None  # the last that ended
-        self._ended = 0, 0  # how many launches are in stretches that have ended, and of these no gradients
+        self._closed: Stretch | None = None  # the last stretch that ended
+        self._ended = 0, 0  # how many launches are in stretches that have ended, and how many of them are no gradients
         self._labels: dict[Version, int] = {}  # see `Stretch.end`
         self._heads: dict[Plan, Noted] = {}
-        self._by_hand: dict[Plan, int] = {}  # how many launches were noted by hand
-        self._too_large: dict[Plan, float] = {}  # until when no elements of arrays are copied that do not fit
+        self._by_hand: dict[Plan, int] = {}  # how many launches of a plan were noted by hand
+        # until this time, no first elements are copied of arrays that do not fit
+        self._too_large: dict[Plan, float] = {}
         self._watched: dict[int, Memory] = {}
         self._made: dict[Stretch, dict[int, LaunchRecord]] = {}
-        self._made_for = 0, 0  # `_ended` then
+        self._made_for = 0, 0  # the value of `_ended` when records were made last
 
     # --- launches --------------------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class Recorder:
         return value
 
     def _stretch(self, plan: Plan, now: float) -> Stretch:
-        """The stretch for a launch of the plan, a new one where it is time for it."""
+        """The stretch for a launch of the plan; a new stretch if the current one is due."""
         stretch = self.now
         if stretch is not None and (now > stretch.due or stretch.session is not plan.session):
             self.pause()
@@ -160,7 +162,7 @@ class Recorder:
         return stretch
 
     def _note(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...]) -> Stretch:
-        """Copies what the stretch lacks, and notes the launch; where there is no room, in a stretch of its own."""
+        """Copies memory that the stretch lacks, and notes the launch; if there is no room, in a separate stretch."""
         used, given, names = plan.memories(args), plan.given(), touched(plan)
         foreign = {s.name: a for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
         foreign |= {name: memory.values() for name, memory in used.items() if memory.foreign}
@@ -169,7 +171,7 @@ class Recorder:
             self._copy(stretch, [memory for name, memory in used.items() if name not in foreign])
             for memory in given.values():
                 self._find(plan, memory)
-            same: dict[tuple[Any, ...], Array] = {}  # an array that is given twice is copied once
+            same: dict[tuple[Any, ...], Array] = {}  # an array that is passed twice is copied once
             for name in (name for name in foreign if name in names):
                 place = foreign[name].ctypes.data, foreign[name].shape, foreign[name].strides
                 if place not in same:
@@ -218,8 +220,8 @@ class Recorder:
     def _let_closures_note(
         self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], times: Times, seconds: float
     ) -> None:
-        """From now on, until the stretch is late, the closures of the plan note its launches. That for the launches of
-        a Tape, and those that had other arguments at first, is made where there are any."""
+        """From now on, until the stretch is late, the closures of the plan note its launches. The closure for launches
+        of a Tape, and of calls whose arguments had other types at first, is made only when there are such launches."""
         events, ways = stretch.events, ["fast"]
         if plan in stretch.by_closure or stretch.taped:
             ways.append("call")
@@ -241,10 +243,10 @@ class Recorder:
     # --- copies ------------------------------------------------------------------------------------------------------
 
     def _copy(self, stretch: Stretch, memories: Collection[Memory]) -> None:
-        """Copies memory that the stretch has not copied yet; MemoryError where there is no room for it."""
+        """Copies memory that the stretch has not copied yet; MemoryError if there is no room for it."""
         new = {m.serial: m for m in memories if m.serial not in stretch.base}
         needs = sum(m.operand.nbytes for m in new.values() if (m.serial, m.version) not in self.copies)
-        while needs and self.copies.held + needs > self.limit:  # if need be without earlier launches
+        while needs and self.copies.held + needs > self.limit:  # if necessary, drops earlier launches
             if not self._recent:
                 raise MemoryError
             self._recent.popleft()
@@ -257,7 +259,7 @@ class Recorder:
             self._watched[memory.serial] = memory
 
     def _copied_memory(self, stretch: Stretch, memory: Memory) -> Array:
-        """A copy of the memory, or the one that was made at this version."""
+        """A copy of the memory; if there is one of this version, that copy."""
         array, new = self.copies.of(memory)
         stretch.copied += array.nbytes * new
         return array
@@ -269,7 +271,7 @@ class Recorder:
         return self.copies.counted(array.copy())
 
     def _copied(self, stretch: Stretch, array: Any) -> tuple[Array] | None:
-        """What a closure notes in place of an array that others may write to: a copy, in a tuple. None for others."""
+        """What a closure notes for an array that others may write to: a copy, in a tuple. None for other arrays."""
         memory = memory_of(array)
         if memory is not None and not memory.foreign:
             return None
@@ -278,7 +280,8 @@ class Recorder:
         return (copy,)
 
     def _find(self, plan: Plan, memory: Memory) -> None:
-        """A gradient finds values that were kept before the stretch. What a Tape has taken is not written to again."""
+        """Called when a gradient finds values that were kept before the stretch. Values that a Tape has taken do not
+        change."""
         stretch = self.now
         if stretch is not None and memory.recorded is not stretch.mark:
             array = None if plan.owner.kept is not None else self._copied_array(stretch, memory.values())
@@ -286,21 +289,21 @@ class Recorder:
             memory.recorded = stretch.mark
 
     def _left(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], names: Collection[str]) -> dict[str, Array]:
-        """Copies of what the launch left in arrays that others may write to."""
+        """Copies of the arrays that others may write to, as the launch left them."""
         arrays = plan.arrays(args)
         return {name: self._copied_array(stretch, arrays[name]) for name in names if name in plan.writes}
 
     def _holds(self, stretch: Stretch, nbytes: int) -> None:
-        """Counts what notes of the stretch hold; it ends when that is much."""
+        """Counts the bytes that notes of the stretch hold; if they are many, the stretch ends."""
         stretch.copied += nbytes
         if stretch.copied > self.limit // 4:
             stretch.due = 0.0
             stretch.late.append(True)
 
     def _keep(self, memory: Memory) -> None:
-        """Called before something that is not noted writes to the memory. Ends the current stretch if that uses the
-        memory. If the last stretch that has ended left the memory as it is now, copies it, because the launches of
-        that stretch may take long to repeat."""
+        """Called before something that is not noted writes to the memory. Ends the current stretch if it uses the
+        memory. If the last stretch that ended left the memory as it is now, copies the memory, because repeating the
+        launches of that stretch may take long."""
         if self.now is not None and memory.serial in self.now.base:
             self.pause()
         stretch, version = self._closed, (memory.serial, memory.version)
@@ -313,18 +316,19 @@ class Recorder:
         """Frees the copies of stretches that no record will be made from."""
         alive = {*self._recent, *self._last.values(), *(s for s in (self.now, self._closed) if s is not None)}
         used = (a for s in alive for a in (*(copy.array for copy in s.base.values()), *s.left.values()))
-        self.copies.free(used, again=not self._made)  # else a record may have them
+        self.copies.free(used, again=not self._made)  # otherwise a record may hold them
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def _failed(self, args: tuple[Any, ...] = ()) -> None:
-        """An error ended the last launch."""
+        """Called when an error has ended the last launch."""
         if self.now is not None:
             self.now.failed = True
             self._apart(args)
 
     def _apart(self, args: tuple[Any, ...] = ()) -> None:
-        """The last launch left memory as cannot be made again. ``args``: its arguments, where it was noted by hand."""
+        """The last launch left memory in a state that cannot be made again. ``args``: its arguments, if it was noted by
+        hand."""
         stretch = self.now
         if stretch is not None and stretch.last() >= 0:
             stretch.apart = True
@@ -374,7 +378,7 @@ class Recorder:
 
     @property
     def launches(self) -> int:
-        """How many there were."""
+        """How many launches there were."""
         self.pause()
         return self._ended[0]
 
@@ -385,7 +389,7 @@ class Recorder:
 
     @property
     def last(self) -> dict[Dispatcher, LaunchRecord]:
-        """The last record by the kernel's dispatcher, which knows its mode."""
+        """By dispatcher, which stands for a kernel in a mode: its last record."""
         return {record.plan.owner: record for record in self.records()}
 
     @property
@@ -415,20 +419,20 @@ class Recorder:
 
 
 def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> bool:
-    """Whether the closure of a plan can note such launches."""
+    """Whether the closure of the plan can note launches with these arguments."""
     if hiding() or plan.closures[0] is refuse or plan.scratch.marks:
         return False
     of_args = {slot.name for slot in of_kind(plan.slots, ArraySlot)}
     foreign = {name for name, memory in memories.items() if memory.foreign}
     foreign |= {s.name for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
-    distinct = not plan.compiled.options.aliases  # else copies would be, where arrays overlap
+    distinct = not plan.compiled.options.aliases  # otherwise copies of overlapping arrays would be distinct
     return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
 
 
 class _Timer:
-    """A thread that tells closures when a stretch should end. If a closure looked at the clock in each launch, that
-    would take as long as everything else that noting a launch takes. The thread watches one recorder, the last that
-    called `watch`. It is started once, and it sleeps while there is no recorder to watch."""
+    """A thread that tells closures when a stretch should end. A closure that looked at the clock in each launch would
+    take as long for that as for everything else that it does to note a launch. The thread watches one recorder, the
+    last one that called `watch`. It is started once, and sleeps while there is no recorder to watch."""
 
     def __init__(self) -> None:
         self._recorder: ref[Recorder] | None = None
@@ -442,12 +446,12 @@ class _Timer:
         with self._lock:
             self._recorder = ref(recorder)
             self._wanted.set()
-            if self._thread is None or not self._thread.is_alive():  # as in the child of a fork
+            if self._thread is None or not self._thread.is_alive():  # in the child of a fork it is gone
                 self._thread = Thread(target=self._run, name="recorder", daemon=True)
                 self._thread.start()
 
     def look(self) -> None:
-        """Ends what should end; looks no more when the recorder is gone, or its launches were noted."""
+        """Ends a stretch that is due; stops looking when the recorder is gone, or when no closure notes launches."""
         with self._lock:
             recorder = None if self._recorder is None else self._recorder()
             stretch = None if recorder is None else recorder.now
@@ -467,7 +471,7 @@ _timer = _Timer()
 
 @contextmanager
 def recording(limit: int = COPY_BYTES, compiling: Callable[[str], None] = lambda now: None) -> Iterator[Recorder]:
-    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling`` is told what is being
+    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling`` is told what is
     compiled."""
     recorder = Recorder(limit)
     token = WATCHED.set(compiling)

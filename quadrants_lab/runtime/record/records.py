@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.memory.memory import Memory
 
 COPY_BYTES = 256 << 20
-HEAD_BYTES = 16 << 20  # of first elements, for all arrays of a launch whose copies do not fit
+HEAD_BYTES = 16 << 20  # the most bytes of first elements, for all arrays of a launch whose copies do not fit
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(slots=True)
 class LaunchRecord:
-    """One launch. ``inputs``: copies of the buffers that it reads, from before it, by buffer name. ``outputs``: copies
-    of the buffers that it writes, from after it. Both are None if they did not fit into the recording's memory.
-    ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row for
+    """One launch. ``inputs``: copies, by name, of the buffers that it reads, from before it. ``outputs``: copies of the
+    buffers that it writes, from after it. Both are None if they did not fit into the recording's memory. ``shapes``:
+    the shapes of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row for
     each adstack. ``kept``: a row for each buffer whose overwritten values the launch saved. ``draws``: the launch
-    number of its random draws. ``first``: whether it is the first launch of its specialisation. ``number``: its
-    position in the recording, from 0. ``launch``: its number among the launches that are no gradients, from 1; for a
-    gradient that of its launch, or a number of its own if that was not recorded.
-    ``memories``: each buffer's memory, and its version after the launch. ``first_elements``: set by `first_elements` if
-    there are no inputs. ``rounded``: launches before it were repeated to find its inputs, and sums were added up in
-    another order than then. ``data``: cache of `launch_data`."""
+    number of its random draws. ``first``: it is the first launch of its specialisation. ``number``: its position in the
+    recording, from 0. ``launch``: its number among the launches that are no gradients, from 1; a gradient has the
+    number of its forward launch, or a separate number if that was not recorded. ``memories``: each buffer's memory, and
+    its version after the launch. ``first_elements``: set by `first_elements` if there are no inputs. ``rounded``:
+    launches before it were repeated to find its inputs, and the repetition summed in another order. ``data``: cache of
+    `launch_data`."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -80,7 +80,7 @@ class LaunchRecord:
 
 
 class Copier(Observer):
-    """An observer that records the last launch, and copies all that it reads and writes."""
+    """An observer that records the last launch, and copies everything that the launch reads and writes."""
 
     def __init__(self) -> None:
         self.record: LaunchRecord | None = None
@@ -107,20 +107,20 @@ class Copier(Observer):
 
 
 def touched(plan: Plan) -> AbstractSet[str]:
-    """The names of what a record has of a launch."""
+    """The names of the buffers of a launch that a record contains."""
     return plan.reads | plan.writes | plan.primal_reads | plan.given().keys()
 
 
 def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str], none: bool = False) -> Arrays:
-    """The first elements, flat, of the arrays that a launch reads and that cannot be read after it, because it writes
-    them too or because they are in none of the ``memories``. All elements of an array if they are equal; of each array
-    ``none`` where there is no time to copy any."""
+    """The first elements, flat, of arrays that a launch reads and that cannot be read after it, because it writes them
+    too or because they are in none of the ``memories``. All elements of an array if they are equal. With ``none``,
+    because there is no time to copy, no elements of any array."""
     read = {n for n in arrays if any(s.loads for s in plan.facts.of(statements).get(n, ()))}
     names = {n for n in read if n in plan.writes or n not in memories}
     each, found = 0 if none else HEAD_BYTES // max(len(names), 1), {}
     for n in names:
         flat = arrays[n].reshape(-1)
-        if not none and flat.size and _all_equal(flat):  # such as a cleared gradient: this takes no memory
+        if not none and flat.size and _all_equal(flat):  # for instance of a cleared gradient: this takes no memory
             found[n] = np.broadcast_to(flat[0].copy(), flat.shape)
         else:
             found[n] = flat[: each // flat.itemsize].copy()
@@ -128,5 +128,5 @@ def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str], none:
 
 
 def _all_equal(flat: npt.NDArray[Any]) -> bool:
-    step = 1 << 20  # most arrays have another element soon
+    step = 1 << 20  # most arrays soon have a different element
     return all((flat[n : n + step] == flat[0]).all() for n in range(0, flat.size, step))

@@ -1,4 +1,4 @@
-"""Repeats a recorded launch in a session of its own, to compare backends on the same kernel and data.
+"""Repeats a recorded launch in a separate session, to compare backends on the same kernel and data.
 
     session = shadow(record.plan.session, backend)
     replay(record, session).outputs["x.grad"]
@@ -54,7 +54,7 @@ def shadow(home: Session, backend: str) -> Session:
 
 
 def replay(record: LaunchRecord, session: Session) -> Replay:
-    """Launches the record's kernel in the session, on copies of its data; stacks are sized again.
+    """Launches the record's kernel in the session, on copies of its data. The stacks are sized again.
 
     The record must hold its inputs. Raises QuadrantsError if the backend cannot compile the kernel or the launch fails,
     MemoryError if the device has too little memory.
@@ -121,7 +121,7 @@ def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
 
 
 def _ordered(kernel: N.Kernel, plan: Plan, session: Session) -> N.Kernel:
-    """The kernel of a plan for this session. On another backend than the plan's all elements are row by row."""
+    """The kernel of a plan for this session. On a backend other than the plan's, elements are ordered row by row."""
     if session.settings.backend == plan.session.settings.backend:
         return kernel
     return replace(kernel, buffers={name: replace(b, order=()) for name, b in kernel.buffers.items()})

@@ -6,7 +6,8 @@ from quadrants_lab.runtime.launch.plan import Plan
 
 
 def sentences(plan: Plan) -> list[tuple[str, str]]:
-    """For each task of what the plan launched last: where it stands, and what the device does with it and why."""
+    """For each task of the code that the plan launched last: where it stands, and what the device does with it and
+    why."""
     kernel, backend = plan.last_code[0], plan.session.backend
     steps = lowering_of(plan.compiled, kernel, plan.last_code[1], backend).steps
     scheduled = next((s.after for s in steps if s.name.endswith("schedule")), kernel)

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 class AccessSummary:
     """``writes``: name, place, footprint and source line of each buffer that a launch writes. ``own_reads``: the
     elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
-    gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
-    needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
-    ``places``: of all buffers. ``surroundings``, and the ``state`` of the attributes that the kernel reads: by what
-    else its plan is found, see `holds`. ``equal``: two launches differ in nothing but their scalars and arrays.
+    gradient, if there is one. The gradient only loads from the buffers ``loaded``, so that copies can replace them; it
+    needs the memory itself of the buffers ``used``. ``derivatives``: the touched buffers that have a gradient.
+    ``places``: the places of all buffers. ``surroundings``, and the ``state`` of the attributes that the kernel reads:
+    what else determines its plan, see `holds`. ``equal``: two launches differ only in their scalars and arrays.
     ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so that nothing has to be noted of a launch.
     ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
-    touched; ``numbers``: of all scalars; ``templates``: whether there are others.
-    ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
-    gradient. ``constants``: memory without a gradient whose values, reals or integers, flow into the results or are
+    touched; ``numbers``: positions of all scalars; ``templates``: whether there are template arguments.
+    ``recomputable``: the launch can be repeated on the memory from before it. ``keeps``: the launch saves values for
+    its gradient. ``constants``: memory without a gradient whose values, reals or integers, flow into the results or are
     overwritten."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
@@ -94,7 +94,8 @@ class AccessSummary:
         return around is not None and around == self.surroundings and (not reads or state(reads) == self.state)
 
     def repeats(self, inner: bool) -> bool:
-        """Whether later launches can be recorded by it. ``inner``: those within a function with a custom gradient."""
+        """Whether later launches can be recorded by it. ``inner``: launches within a function with a custom
+        gradient."""
         return self.equal and (inner or self.ends_nothing)
 
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
@@ -125,7 +126,8 @@ def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) 
 
 def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequence[Any], Named | None], Any]:
     """A function of a call's arguments to a key of its templates, the kinds of its arrays and the classes of its
-    numbers; None where an array is one of another library. Its second argument gets the objects that the key names."""
+    numbers; None if an array belongs to another library. The objects that the key names are added to its second
+    argument."""
     xs = [(f"a{n}", slot) for n, slot in enumerate(slots)]
     strange = [f"{x}.__class__ not in arrays" for x, slot in xs if isinstance(slot, A.ArraySlot)]
     ours = "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)"

@@ -53,8 +53,9 @@ def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
 
 
 def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | None:
-    """What to copy of the final memory: `restored`. Makes room for that, and for what a repeated launch keeps itself.
-    None if fewer steps are made again without the copy, though all of them are once more in the end."""
+    """The parts of the final memory to copy, see `restored`. Makes room for the copy, and for what a repeated launch
+    keeps. None if fewer steps are made again without the copy, although all steps are then made once more in the
+    end."""
     account, items, copy = launches.account, launches.steps, True
     again = all(item.recomputable for item in items)
     while True:
@@ -64,7 +65,7 @@ def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | No
         if account.limit is None:
             return changed
         copy = copy and (not again or (not own and account.fits(size)) or worth_a_state(launches))
-        if not copy:  # in the end all launches are made again, beside what they have kept
+        if not copy:  # in the end all launches are made again, and keep their own values meanwhile
             size = max(own if forget else [item.own for item in items], default=0)
         if account.fits(size):
             return changed if copy else None
@@ -123,7 +124,7 @@ def _reverse(launches: Keeper, segment: Segment, after: After) -> None:
     """Makes the steps of a segment again, from memory as it was before them, and runs their gradients."""
     account = launches.account
     run: list[Item] = segment.steps if account.limit is None else list(segment.leaves())
-    runs, there = [(run, segment.changes)], False  # whether memory is as before the last of the runs
+    runs, there = [(run, segment.changes)], False  # whether memory is as it was before the last run
     while runs:
         run, start = runs.pop()
         if not there:
@@ -144,7 +145,7 @@ def _reverse(launches: Keeper, segment: Segment, after: After) -> None:
 
 
 def _fitting(launches: Keeper, run: Sequence[Item]) -> int:
-    """How many of the last items can be made again as steps of their own."""
+    """How many of the last items can be made again as separate steps."""
     account = launches.account
     if account.limit is None:
         return len(run)

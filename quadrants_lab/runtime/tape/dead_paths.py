@@ -37,7 +37,7 @@ class DeadPaths:
         self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # given if that gradient stays 0
 
     def goes_on(self, constants: Sequence[Place], ours: bool, args: Sequence[Any]) -> bool:
-        """Whether `launched` is to be told of a launch that reads or overwrites these memories, and other arrays unless
+        """Whether to tell `launched` of a launch that reads or overwrites these memories, and also other arrays unless
         all are ``ours``."""
         if not (self.open or self.cut):
             return False
@@ -45,7 +45,7 @@ class DeadPaths:
         return not ours or any(serial in self.open or serial in self.cut for serial in serials)
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
-        """Warns where the launch reads a value with a derivative from memory without one."""
+        """Warns if the launch reads a value with a derivative from memory without one."""
         if plan.owner.constant:
             return
         buffers = plan.compiled.lowered.kernel.buffers
@@ -103,6 +103,6 @@ class DeadPaths:
         self.cut = cuts | {m: origin for m, origin in self.cut.items() if m not in gone}
 
     def differentiated(self) -> None:
-        """To be called after the gradients have run: warns of those that are 0 because integers are on the path."""
+        """Call this after the gradients have run: warns of gradients that are 0 because integers are on the path."""
         warn([w for grad, w in self.lost.values() if not grad.any()])
         self.lost.clear()

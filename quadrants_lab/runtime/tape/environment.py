@@ -1,9 +1,9 @@
 """Everything that a Python function reads, as a key: calls with equal keys do the same.
 
 `environment_key` visits the globals, closure and defaults of the function and of the functions that it calls, and the
-lists, dicts and attributes that their code names, in strings too; all attributes of objects where the code may name any
-(`getattr`, `vars`). It does not see what a generator or an iterator has left, and the internal state of C code and of
-libraries (random numbers, clocks).
+lists, dicts and attributes whose names occur in their code, also in strings. If the code may name any attribute
+(`getattr`, `vars`), it visits all attributes of objects. It does not see what a generator or an iterator has left, nor
+the internal state of C code and of libraries (random numbers, clocks).
 """
 
 import sysconfig
@@ -35,7 +35,7 @@ _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
 
 def _of_a_library(file: str) -> bool:
-    """Whether the file is one of Python's, of an installed package, in whichever environment that is, or of ours."""
+    """Whether the file belongs to Python, to a package installed in any environment, or to this package."""
     return file.startswith(_LIBRARIES) or "/site-packages/" in file or "/dist-packages/" in file
 
 
@@ -56,8 +56,7 @@ def environment_key(given: Any, names: set[str], named: Named | None = None) -> 
 
 
 class _Visitor:
-    """``found``: the key, which names the objects ``named``. Only those attributes are visited whose name is in
-    ``names``."""
+    """``found``: the key, which names the objects ``named``. Only attributes whose name is in ``names`` are visited."""
 
     def __init__(self, names: set[str], named: Named) -> None:
         self.names = names
@@ -152,8 +151,8 @@ class _Visitor:
             self.visit(own["__wrapped__"])
 
     def _operators(self, owner: type, made: bool) -> None:
-        """Visits the methods that Python calls without their names, as for ``a()`` and ``a[i]``; those that every class
-        has only where instances may be ``made``."""
+        """Visits the methods that Python calls without their names, as for ``a()`` and ``a[i]``. Methods that every
+        class has are visited only if instances may be ``made``."""
         for name, value in vars(owner).items():
             if name[:2] == "__" and value.__class__ is FunctionType and (made or name not in _EVERYWHERE):
                 self.visit(value)

@@ -1,4 +1,4 @@
-"""What the next run of a program is to do at each step so that a recording of the last run can be used again."""
+"""What the next run of a program must do at each step so that a recording of the last run can be used again."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from quadrants_lab.runtime.tape.step import Step
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.keeper import Keeper
 
-MOST_BYTES = 1 << 28  # that a recording may keep for the next run
+MOST_BYTES = 1 << 28  # the most bytes that a recording may keep for the next run
 
 
 def _nothing() -> None:
-    """The summary of what is no launch, and the function of what is no call."""
+    """The summary of a step that is no launch, and the function of a step that is no call."""
 
 
 @dataclass(slots=True)
 class Expected:
-    """What the next run is to do at a step: a launch, or the call of a ``function`` with a custom gradient, which is to
-    touch no memory beside that with the serials ``touched``.
+    """What the next run must do at a step: a launch, or the call of a ``function`` with a custom gradient, which may
+    touch only memory whose serials are in ``touched``.
 
-    Of a launch, ``same`` tells whether other arguments, as many, are those; ``objects``: weak references to its arrays,
-    and to what its template arguments name. ``changes``: what `session.changes` was when `holds` found that another
-    launch would be made by the same plan, if that reads no attributes. ``inner``: it is made within a function with a
-    custom gradient; ``plain``: nothing but the plan is to be called; ``alone``: nor is anything but the entry of its
-    gradient; ``draws``: its gradient repeats its random draws."""
+    For a launch: ``same`` tells whether other arguments, equally many, are the same; ``objects``: weak references to
+    its arrays, and to the objects that its template arguments name. ``changes``: the value of `session.changes` when
+    `holds` found that the same plan would make another launch, if the plan reads no attributes. ``inner``: a function
+    with a custom gradient makes the launch; ``plain``: only the plan needs to be called; ``alone``: so does only the
+    entry of its gradient; ``draws``: its gradient repeats its random draws."""
 
     summary: Callable[[], AccessSummary | None] = _nothing
     same: Callable[..., bool] = bool
@@ -52,7 +52,7 @@ class Expected:
     touched: frozenset[int] = frozenset()
 
     def holds(self, summary: AccessSummary) -> bool:
-        """`AccessSummary.holds`, of which ``changes`` saves the comparison the next time."""
+        """Like `AccessSummary.holds`; ``changes`` saves the comparison the next time."""
         if not summary.holds():
             return False
         if not summary.plan.compiled.reads:
@@ -60,11 +60,11 @@ class Expected:
         return True
 
 
-NOTHING = Expected()  # what no launch and no call is
+NOTHING = Expected()  # for a step that is neither a launch nor a call
 
 
 def expected(step: Step) -> Expected:
-    """What the next run is to do at a step of the last one."""
+    """What the next run must do at a step of the last run."""
     if step.call is not None:
         return Expected(function=ref(step.call[0]), touched=step.call[1])
     summary, launch = step.known, step.launch or step.inner_launch
@@ -104,8 +104,8 @@ def _by_identity(value: Any) -> bool:
 
 
 def steps_to_run_again(launches: Keeper) -> list[Step] | None:
-    """The steps of a recording with which the next run can be compared; None if there are others than plain launches
-    and calls of functions with custom gradients, or if they would hold too much memory."""
+    """The steps of a recording with which the next run can be compared. None if some are neither plain launches nor
+    calls of functions with custom gradients, or if they would hold too much memory."""
     if not launches.steps or launches.memory is not None or launches.repeatable or launches.by_hand or launches.nested:
         return None
     if launches.dead_paths.open or launches.dead_paths.cut or launches.dead_paths.lost:

@@ -1,4 +1,4 @@
-"""Which memory a Tape tracks, and what it has saved of which memory for which gradient."""
+"""Which memory a Tape tracks, and what it has saved of that memory for which gradient."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.tracing import Tracing
 
-KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
+KEEP_BYTES = 1 << 30  # the most bytes that a tape without a budget keeps
 
 
 class Keeper:
@@ -109,8 +109,8 @@ class Keeper:
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
 
     def room(self, nbytes: int, what: Callable[[], tuple[str, tuple[Label, ...]]]) -> Account:
-        """The account, with room for so many bytes. QL2093 without a budget; ``what``: says what they are needed for.
-        Where a budget is too small, bytes are only counted from now on."""
+        """The account, with room for so many bytes. Without a budget, lack of room is QL2093; ``what``: says what the
+        bytes are needed for. If a budget is too small, bytes are only counted from now on."""
         account = self.account
         if not account.fits(nbytes):
             if self.memory is None:
@@ -151,7 +151,7 @@ class Keeper:
             tracked.version = tracked.memory.version
 
     def take(self, grad: Memory) -> None:
-        """Makes a gradient that another thread has used one of this thread; with `clears` it is 0 then. An error where
+        """Makes a gradient that another thread has used belong to this thread; with `clears` it is 0 then. An error if
         an open Tape of another thread uses it."""
         if not self.clears or grad.owner == THREAD.number or grad.foreign:
             return
@@ -213,7 +213,7 @@ class Keeper:
         tracked.update_shadow()
         for part in write.parts:
             kept = part
-            if write.scattered:  # it mostly changes a few elements, or none
+            if write.scattered:  # the launch mostly changes a few elements, or none
                 kept = part.changed(partial(self.room, what=partial(_what, write, writer)))
                 if kept is not part and part.region is not None:
                     step.by_data.append((part.memory, part.region))

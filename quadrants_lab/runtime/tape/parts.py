@@ -2,8 +2,9 @@
 
 A `Part` holds ``size`` elements of ``memory`` in ``nbytes`` bytes; ``region`` is the box of exactly these elements, or
 None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
-part of only those elements that differ by now, if that is smaller. `lent` returns the values as they are now for a
-recording, as a function that writes them to an array of the host.
+None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
+part with only the elements that differ by now, if it is smaller. `lent` returns the current values for a recording, as
+a function that writes them to an array of the host.
 
 Nothing is copied without a `Hold` on an `Account`, which refuses what does not fit. The hold ends with the object that
 has it, so the account knows what is kept at any time.
@@ -27,9 +28,9 @@ from quadrants_lab.runtime.memory.memory import PUT, Celled, HostMirrored, Memor
 
 
 class Account:
-    """The bytes that a Tape keeps: ``used`` now, ``most`` at a time. ``limit``: None for any number. ``exact``: whether
-    parts have no elements beside those asked for; otherwise they may have a few, to be copied faster. ``short``: the
-    limit was too small, so nothing is copied any more, and the bytes are counted as if it was."""
+    """The bytes that a Tape keeps: ``used`` now, ``most`` at a time. ``limit``: None for any number. ``exact``: parts
+    have only the elements that were asked for; otherwise they may have a few more, so that copying is faster.
+    ``short``: the limit was too small, so nothing is copied any more, but the bytes are still counted."""
 
     def __init__(self, limit: int | None = None, exact: bool = False) -> None:
         self.limit = limit
@@ -129,7 +130,7 @@ class HostPart:
         return HostPart(self.memory, at, old[where], account_for(nbytes))
 
     def cut(self, region: Region, account: Account) -> HostPart:
-        """A part of those elements of this box."""
+        """A part with the given elements of this box."""
         return HostPart(self.memory, _slices(region), self._within(region), account, region)
 
     def shrink(self, region: Region) -> bool:
@@ -212,11 +213,11 @@ class DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region, account)
 
     def cut(self, region: Region, account: Account) -> DevicePart:
-        """A part of those elements of this box."""
+        """A part with the given elements of this box."""
         return DevicePart(self.memory, *span(self.memory.operand.shape, region), region, account, self)
 
     def shrink(self, region: Region) -> bool:
-        """Gives up the other elements: memory of a device does not shrink."""
+        """Returns False: memory of a device does not shrink."""
         return False
 
     def absorbs(self, part: Part) -> bool:
@@ -298,7 +299,7 @@ class CellPart:
 
     @property
     def address(self) -> int:
-        """The address of the copy, in which the elements are in the order of the memory's."""
+        """The address of the copy, whose elements are in the same order as the memory's."""
         return self.values.address
 
     def again(self, account: Account) -> CellPart:
@@ -317,8 +318,8 @@ def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> Non
 
 
 def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part], Region]:
-    """The class of the part, and the region that it has: the whole memory if that is hardly larger, for a gradient can
-    read such a copy in place of the memory."""
+    """The class of the part, and the region that it has. If the whole memory is hardly larger, the part has all of it,
+    because a gradient can read such a copy instead of the memory."""
     if memory.order:
         few = volume(region) * memory.dtype.nbytes <= PAGE
         return (HostPart, region) if few else (CellPart, whole(memory.operand.shape))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
 
-MOST = 16  # recordings that a program keeps
+MOST = 16  # the most recordings that a program keeps
 _HELP = "a program launches kernels and does nothing else with fields; set and read them outside, or by kernels"
 
 
@@ -43,7 +43,7 @@ class Calls(Observer):
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.choices: list[Hashable] = []  # of each launch, by what its plan was chosen
+        self.choices: list[Hashable] = []  # for each launch, what determined its plan
         self.why_not = ""
         self.thread = get_ident()
 
@@ -61,8 +61,8 @@ class Calls(Observer):
         self.choices.append(_choice(plan, args))
 
     def choices_hold(self) -> bool:
-        """Whether each launch would be made by the same plan now: not where the function changes an attribute or a list
-        between launches, even if it changes it back."""
+        """Whether each launch would be made by the same plan now. The result is false if the function changes an
+        attribute or a list between launches, even if it changes it back."""
         return self.choices == [_choice(plan, args) for _, plan, args in self.calls]
 
     def touched(self, what: object) -> None:
@@ -72,9 +72,9 @@ class Calls(Observer):
 
 
 class Launch(NamedTuple):
-    """A recorded launch. ``args``: a function for each argument that returns it; of an object of the program, it has a
-    weak reference. ``given``: the arguments themselves where they are numbers alone, beside templates, at which a plan
-    does not look; else empty."""
+    """A recorded launch. ``args``: a function for each argument that returns it, by a weak reference if it is an object
+    of the program. ``given``: the arguments themselves if they are only numbers and templates, which a plan does not
+    look at; else empty."""
 
     dispatcher: Dispatcher
     plan: Plan
@@ -83,7 +83,7 @@ class Launch(NamedTuple):
 
 
 def _launch(dispatcher: Dispatcher, plan: Plan, args: tuple[Any, ...], named: set[int]) -> Launch:
-    """``named``: ids of objects that are there without the recording. It keeps arrays that the function makes."""
+    """``named``: ids of objects that exist without the recording. It keeps arrays that the function makes."""
     arrays = [isinstance(slot, ArraySlot) for slot in plan.slots]
     own = [is_array and id(arg) not in named for is_array, arg in zip(arrays, args, strict=True)]
     found = tuple([partial(_it, arg) if kept else weak(arg) for arg, kept in zip(args, own, strict=True)])
@@ -105,7 +105,7 @@ class Repeated(Recording):
         self.launches = [_launch(*call, ids) for call in calls]
 
     def needs(self) -> list[Any]:
-        """What it has weak references to."""
+        """The objects to which it has weak references."""
         found = [of for launch in self.launches for of in (*launch.args, *launch.plan.compiled.named)]
         return [one for of in found if has_weak(one := of())]
 
@@ -195,7 +195,7 @@ def _reads(calls: list[Call]) -> Reads:
 
 
 def _choice(plan: Plan, args: Sequence[Any]) -> Hashable:
-    """What decides by which plan a kernel is launched, and may change while the arguments are the same objects."""
+    """What determines the plan that launches a kernel, and may change while the arguments stay the same objects."""
     slots = zip(plan.slots, args, strict=True)
     return state(plan.compiled.reads), *(template_key(a) for s, a in slots if isinstance(s, TemplateSlot))
 

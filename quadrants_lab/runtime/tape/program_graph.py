@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import StepRow
 
-LONGEST = 16  # steps in a pattern that is looked for
+LONGEST = 16  # the most steps of a pattern that is searched for
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:
 
 
 def _repeats(keys: Sequence[object]) -> Iterator[tuple[int, int, int]]:
-    """The sequence as patterns, each with its begin, its length and how often it follows itself. At each place it is
-    the pattern that covers most of what follows, the shortest of equals."""
+    """The sequence as patterns, each with its begin, its length and how often it is repeated. At each place the pattern
+    is chosen that covers most of what follows; among equals, the shortest."""
     at = 0
     while at < len(keys):
         best = 1, 1

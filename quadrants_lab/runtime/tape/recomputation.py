@@ -1,12 +1,13 @@
 """Which launches of a program the backward pass recomputes, so that what is kept stays within a budget.
 
-Griewank and Walther's revolve, "Algorithm 799", ACM TOMS 26 (2000), divides steps of which all are known. Here a step
-whose overwritten values are saved is not made again for its own gradient, so ``slots`` states reverse `reach` steps.
+Griewank and Walther's revolve, "Algorithm 799", ACM TOMS 26 (2000), divides a known number of steps. Here, a step whose
+overwritten values are saved is not made again for its own gradient, so ``slots`` states reverse `reach` steps.
 
 While a program is recorded its length is unknown. Each step saves what it overwrites until the budget is full. Then
 neighbours are joined to segments, which save the memory from before their first step, as in Wang, Moin and Iaccarino,
-"Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci. Comput. 31 (2009):
-those first that still are reversed with the fewest sweeps. Or the next launch joins the last segment.
+"Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci. Comput. 31 (2009).
+The neighbours whose steps can still be reversed with the fewest sweeps come first. Or the next launch joins the last
+segment.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ def not_recomputable(what: str) -> QuadrantsRuntimeError:
 
 
 def reach(slots: int, sweeps: int, own: float) -> int:
-    """The most steps whose gradients run if none is made more than ``sweeps`` times, with room for ``slots`` states,
-    of which the first is the one before the first step. ``own``: of the bytes of a step that saves all that its
-    gradient needs, the share that is no part of a state."""
+    """The most steps whose gradients can run if no step is made more than ``sweeps`` times, with room for ``slots``
+    states; the first state is the one before the first step. ``own``: of the bytes that a step saves for its gradient,
+    the share that is no part of a state."""
     saved = comb(slots + sweeps, slots) - comb(slots + sweeps - 2, slots - 1)
     return round(saved + own * (comb(slots + sweeps - 1, slots) - saved))
 
 
 def sweeps(steps: int, slots: int, own: float = 0.0) -> int:
-    """How often some of the steps are made."""
+    """How often the steps that are made most often are made."""
     if slots == 1:
         return steps
     found = 1
@@ -95,8 +96,8 @@ def worth_a_state(launches: Keeper) -> bool:
 
 
 def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], int]) -> Segment | None:
-    """Makes room for a launch that saves ``cost + own`` bytes if it becomes a step of its own. Returns the segment that
-    it joins if it does not, or that is open; ``missing``: the bytes that it saves in a segment."""
+    """Makes room for a launch that saves ``cost + own`` bytes as a separate step. If it cannot be one, returns the
+    segment that it joins, or that is open; ``missing``: the bytes that it saves in a segment."""
     items, account = launches.steps, launches.account
     into = launches.open[0] if launches.open else None
     while into is None:
@@ -168,19 +169,20 @@ def _share(launches: Keeper) -> float:
 
 
 def _slots(launches: Keeper, nbytes: int) -> int:
-    """The number of states, with the first one, for which there is room beside so many bytes."""
+    """The number of states, including the first one, for which there is room besides so many bytes."""
     assert launches.account.limit is not None
     return 1 + max(0, launches.account.limit - launches.own - nbytes) // launches.state
 
 
 def _units(launches: Keeper, cost: int) -> int:
-    """The number of states that take as many bytes as steps do which save ``cost`` bytes."""
+    """How many states take as many bytes as steps that save ``cost`` bytes."""
     return max(1, -(-cost // launches.state))
 
 
 def _best(launches: Keeper, joins: int | None = None) -> tuple[int, int, int] | None:
-    """The neighbours that are joined first: how often a step of theirs is made, the place of the first of them, and the
-    number of slots from there on. None if none can be. ``joins``: the bytes of a launch that may join the last step."""
+    """The neighbours to join first: how often one of their steps is made, the place of the first of them, and the
+    number of slots from there on. None if no neighbours can be joined. ``joins``: the bytes of a launch that may join
+    the last step."""
     items, share = launches.steps, _share(launches)
     found: tuple[int, int, int] | None = None
     before = 0

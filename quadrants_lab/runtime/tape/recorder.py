@@ -58,7 +58,7 @@ class Launches(Keeper):
         self.clear()
 
     def ended(self) -> None:
-        """To be called when something has ended that the recording needs for another run. Reports have its steps."""
+        """Call this when an object has ended that the recording needs for another run. Reports still have its steps."""
         if self.free:
             for part in [part for step in self.leaves() for part in step.changes]:
                 del part.values
@@ -67,7 +67,7 @@ class Launches(Keeper):
     session_ended = ended
 
     def take_up(self) -> bool:
-        """Whether a Tape may record into it, of which there is one at a time, until it is ``free`` again."""
+        """Whether a Tape may record into it. Only one Tape may do so at a time, until it is ``free`` again."""
         try:
             return self.free.pop()  # in one step, for other threads may try, too
         except IndexError:
@@ -145,7 +145,7 @@ class Launches(Keeper):
 
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records in the fast way, if a launch that differs at most in its scalars was recorded before;
-        else NotImplemented."""
+        otherwise returns NotImplemented."""
         if self.rerun is not None and (value := self.rerun.launch(dispatcher, args)) is not NotImplemented:
             return value
         summaries, inner = dispatcher.here.summaries, self.paused > 0
@@ -385,7 +385,7 @@ class Launches(Keeper):
                 writes.append(write)
                 if footprint is not None:
                     write.region = common(footprint.of(args), tracked.regions)
-                    write.scattered = footprint.everywhere and not self.recomputes
+                    write.scattered = footprint.box.everywhere and not self.recomputes
         into, cost, hold = self.open[0] if self.open else None, 0, None
         if self.memory is not None:
             into, cost, hold = self._place(summary, args, writes)
@@ -398,13 +398,13 @@ class Launches(Keeper):
     def _place(
         self, summary: AccessSummary, args: Sequence[Any], writes: list[PendingWrite]
     ) -> tuple[Segment | None, int, Hold | None]:
-        """What `Pending` has beside the writes, for a launch under a budget."""
+        """The members of `Pending` after the writes, for a launch under a budget."""
         scratch = summary.plan.scratch
         own = scratch.kept_bytes(args) if scratch.keeps and not self.paused else 0
         cost = sum(bytes_of(w.tracked.memory, w.region, self.account) for w in writes if w.region is not None)
         into = None
         if not self.open and not self.account.short and self.account.fits(cost + own):
-            pass  # a step of its own
+            pass  # it becomes a separate step
         elif self.open or (summary.recomputable and not self.paused):
             into = recomputation.place(self, cost, own, partial(_missing, writes, self.account))
         hold = self.room(own, lambda: ("", ())).hold(own) if own and into is None else None
@@ -420,7 +420,7 @@ class Launches(Keeper):
             self._overwrote(step, item, write, plan.kernel.name)
         self._track_launch(summary, args)
         if summary.keeps and not self.paused:
-            kept = plan.scratch.take()  # a repeated launch must not overwrite it: a gradient by hand may need it
+            kept = plan.scratch.take()  # a repeated launch must not overwrite it, since a gradient by hand may need it
             step.own = sum(memory.operand.nbytes for memory in kept.values())
             self.own = max(self.own, step.own)
             if item is step:

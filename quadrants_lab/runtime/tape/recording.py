@@ -1,5 +1,5 @@
-"""Launches that are made again as they were made before, without the Python that led to them: in which surroundings
-they would be, and their fast form, a graph that the device starts by one call of the driver."""
+"""Launches that are repeated unchanged, without the Python that led to them. This file says in which surroundings they
+may be repeated, and has their fast form: a graph, which the device starts by one call of the driver."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def modes() -> tuple[Any, ...]:
 
 
 def surroundings(session: Session) -> tuple[Any, ...] | None:
-    """What decides, beside the arguments and the attributes that a kernel reads, by which plan it is launched in a
-    session: the launch modes, and which fields are placed. None where another session is the default one."""
+    """What, besides the arguments and the attributes that a kernel reads, determines the plan that launches it in a
+    session: the launch modes, and which fields are placed. None if another session is the default one."""
     return (session.placements, *modes()) if default() is session else None
 
 
@@ -38,7 +38,7 @@ class Recording:
         self.capture = capture if capture is not None and all(plan.repeatable for plan in plans) else None
         self.times = 0
         self.captured: Any = None
-        self.arguments: Arguments = []  # that `captured` was made with
+        self.arguments: Arguments = []  # the arguments that `captured` was made with
         self.parts: dict[int, Any] = {}  # what was captured beside it
         session.holders.add(self)
 
@@ -47,9 +47,9 @@ class Recording:
         self.parts.clear()
 
     def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
-        """Starts the launches of ``ready()()`` as a graph; False, with nothing done, where they have not been repeated
-        often enough with equal arguments, the device cannot capture them, or a recorder is to get them. ``ready``
-        itself allocates memory, uncaptured."""
+        """Starts the launches of ``ready()()`` as a graph. Does nothing and returns False if they have not been
+        repeated often enough with equal arguments, if the device cannot capture them, or if a recorder has to get them.
+        ``ready`` itself allocates memory, and is not captured."""
         if open_recording() is not None:
             self.times, self.captured = 0, None  # the recorder gets saved values, and others take their place
             return False

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.parts import Part
     from quadrants_lab.runtime.tape.report import Result
 
-MOST_GRAPHS = 1 << 10  # of single launches
+MOST_GRAPHS = 1 << 10  # the most graphs of single launches
 _version = attrgetter("version")
 
 
-# a step, what to restore before its gradient, what stands in for the gradient's buffers, what to restore after it
+# a step, what to restore before its gradient, what replaces the gradient's buffers, what to restore after it
 Way = tuple[Expected, Step, "Sequence[Part]", Found, "Sequence[Part]"]
 
 
@@ -55,12 +55,12 @@ def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class Rerun(Recording):
-    """Compares the launches of a run with the recorded ``steps``. ``launched``: the arguments of those that were the
-    same so far; of a call, those of `Launches.insert`. ``beside``: by the index of a step that is not plain, the number
-    of its launch and the arguments of its gradient. ``then``: what was recorded. ``followed``: what the run tracks,
-    its memory, its watcher, and how many launches write it; a tracked memory has the version that it should have at the
-    end of the run. ``result``: that of the last gradients. Between two runs it refers weakly to plans, arrays and
-    functions, and during a run it holds the summaries of the launches (``held``)."""
+    """Compares the launches of a run with the recorded ``steps``. ``launched``: the arguments of the launches that were
+    the same so far; for a call, the arguments of `Launches.insert`. ``beside``: by the index of a step that is not
+    plain, the number of its launch and the arguments of its gradient. ``then``: what was recorded. ``followed``: what
+    the run tracks, its memory, its watcher, and how many launches write it; a tracked memory has the version that it
+    should have at the end of the run. ``result``: the result of the last gradients. Between two runs the object refers
+    weakly to plans, arrays and functions; during a run it holds the summaries of the launches (``held``)."""
 
     def __init__(self, launches: Keeper, steps: Sequence[Step]) -> None:
         self.launches = launches
@@ -77,7 +77,7 @@ class Rerun(Recording):
                 writes.update(id(memory_at(place, launch[1])) for _, place, _, _ in summary.writes)
                 plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
                 step.what = summary.name
-            if step.by_data:  # the data may decide otherwise now
+            if step.by_data:  # the data may decide otherwise in the next run
                 step.changes = [part for part in step.changes if part.region is not None]
                 step.changes += [part_of(memory, region, Account()) for memory, region in step.by_data]
                 step.by_data = []
@@ -86,7 +86,7 @@ class Rerun(Recording):
         self.kernels = list(dict.fromkeys(kernels))
         self.held: list[AccessSummary] = []
         self.calls = len(kernels) < len(steps)
-        # functions of the program may wait for other threads
+        # the functions of the program may wait for other threads
         self.lock = nullcontext() if self.calls else self.session.lock
         summaries = [summary for which in self.kernels if (summary := which()) is not None]
         self.takes_arrays = any(summary.arrays for summary in summaries)
@@ -98,11 +98,11 @@ class Rerun(Recording):
         ]
         self.puts_back = any(step.changes for step in steps)
         self.way: list[Way] = []  # the steps, last first
-        # whether each gradient is its entry alone, and what the gradients write then
+        # whether each gradient is only a call of its entry, and what the gradients write in that case
         self.straight, self.written = False, list[Memory]()
         self.final: list[Part] = []  # copies of all that the gradients restore
         self.result: Result | None = None
-        # whether a launch may write what it keeps for its gradient to the memory of the last run, and need not be noted
+        # whether a launch may write what it keeps for its gradient to the memory of the last run, and is not noted
         self.lends = False
 
     # --- the launches ----------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Rerun(Recording):
             return value
 
     def _launch(self, then: Expected, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
-        """Launches a step that is not plain, or of which a recording gets notes."""
+        """Launches a step that is not plain, or a step whose notes a recording gets."""
         at, plan, launches, kept = len(self.launched), summary.plan, self.launches, args
         step, tracing = self.steps[at], launches.tracing
         if self.captured is not None and self._starts(at, step.changes, plan, args):
@@ -158,8 +158,8 @@ class Rerun(Recording):
         return value
 
     def _starts(self, at: int, changes: Sequence[Part], plan: Plan, args: tuple[Any, ...]) -> bool:
-        """Starts the copies of what the launch of a step overwrites, and the launch, as one graph; False, with nothing
-        done, where the device cannot capture them."""
+        """Starts the copies of what the launch of a step overwrites, and the launch, as one graph. Does nothing and
+        returns False if the device cannot capture them."""
         known = self.parts.get(at)
         if known is None and at < MOST_GRAPHS and self.lends and not any(part.is_lent for part in changes):
             written = plan.written(args)
@@ -188,8 +188,8 @@ class Rerun(Recording):
         return True
 
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> bool:
-        """Whether the call of a function with a custom gradient is the next step; if it is not, this ends. The
-        arguments are those of `Launches.insert`."""
+        """Whether the call of a function with a custom gradient is the next step; if it is not, the rerun ends. The
+        arguments are the arguments of `Launches.insert`."""
         then = self.then[len(self.launched)]
         if then.function() is not function or self.launches.paused or not (self.launched or self._watch()):
             self.end()
@@ -201,7 +201,7 @@ class Rerun(Recording):
         return True
 
     def _watch(self) -> bool:
-        """Follows the memory from now on; False where others may write to some of it."""
+        """Follows the memory from now on; returns False if others may write to some of it."""
         launches, mine = self.launches, THREAD.number
         if self.session.exported and any(memory.foreign for _, memory, _, _ in self.followed):
             return False
@@ -238,8 +238,8 @@ class Rerun(Recording):
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def finish(self, seed: Callable[[], None]) -> bool:
-        """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False where something
-        else has written memory, or the gradients are watched: then `end` must follow."""
+        """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. Returns False if
+        something else has written memory, or if the gradients are watched: then the caller must call `end`."""
         if len(self.launched) < len(self.steps) or self.session.exported or self.result is None or OBSERVERS.get():
             return False
         for tracked, memory, watcher, _ in self.followed:
@@ -276,7 +276,7 @@ class Rerun(Recording):
         """Allocates what the backward pass needs."""
         if self.puts_back and not self.final:
             self.final = backward.snapshot(self.steps)
-        if not self.way or (self.puts_back and self.takes_arrays):  # whose gradients may be others now
+        if not self.way or (self.puts_back and self.takes_arrays):  # their gradients may be different ones now
             self._find_way()
         return self._differentiate
 
@@ -293,7 +293,7 @@ class Rerun(Recording):
         self.written = [*written.values()]
 
     def _run_straight(self) -> None:
-        """Runs the gradients, each by its entry alone."""
+        """Runs the gradients, each only by a call of its entry."""
         for memory in self.written:
             memory.version += 1
         while self.launched:
@@ -303,7 +303,7 @@ class Rerun(Recording):
             if reverse.here.last_plan is not reverse.weak:
                 reverse.owner.note(reverse)
             value = reverse.entry(*([args[n] for n in summary.numbers] if summary.templates else args))
-            if value is NotImplemented:  # one of them is a number that only the frame's setters take
+            if value is NotImplemented:  # an argument is a number that only the frame's setters take
                 launch_gradient(reverse, args, 1, {}, ours=True)
             elif value is not None:
                 reverse.finish(*args)
@@ -380,7 +380,7 @@ class Rerun(Recording):
         self.held.clear()
 
     def needs(self) -> list[Any]:
-        """What it refers to weakly, as long as the run has it."""
+        """The objects to which it refers weakly, while the run still has them."""
         summaries = [summary for which in self.kernels if (summary := which()) is not None]
         found = [plan for one in summaries for plan in (one.plan, one.reverse) if plan is not None]
         objects = [of() for then in self.then for of in then.objects]

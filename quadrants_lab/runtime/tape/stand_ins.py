@@ -1,4 +1,4 @@
-"""Stand-ins: saved copies that gradients read directly, because restoring a copy takes as long as making it did."""
+"""Stand-ins: saved copies that gradients read directly, because restoring a copy takes as long as making it took."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class StandIns:
 
     def __init__(self) -> None:
         self.parts: dict[int, Whole] = {}  # id of a memory -> its copy
-        self.watched = bool(OBSERVERS.get())  # by observers, which look into the memory itself
+        self.watched = bool(OBSERVERS.get())  # observers look into the memory itself
 
     def after(self, parts: Sequence[Part]) -> list[Part]:
-        """Which of the parts to restore now, in this order, where those saved first are restored last. The others are
-        when they are needed."""
+        """Which of the parts to restore now, in this order: parts that were saved first are restored last. The other
+        parts are restored when they are needed."""
         now: list[Part] = []
         for part in reversed(parts):
             if isinstance(part, (WholePart, DevicePart, CellPart)) and part.is_whole and not self.watched:
@@ -44,7 +44,7 @@ class StandIns:
         return now
 
     def before(self, summary: AccessSummary, args: Sequence[Any]) -> tuple[list[Whole], Found]:
-        """What to restore before the gradient of a launch, and what stands in for its buffers."""
+        """What to restore before the gradient of a launch, and which copies replace its buffers."""
         if not self.parts or summary.reverse is None:
             return [], []
         now = [part for place in summary.used for part in self._needed(memory_at(place, args))]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 
-MANY = 1 << 30  # boxes that stay apart, because a box around them has other elements, too
+MANY = 1 << 30  # so many boxes stay separate, because a box around them would have other elements, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Step:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are saved for it alone."""
+        """The bytes that are saved only for this step."""
         return (self.own if self.kept else 0) + sum(part.nbytes for part in self.changes)
 
     def leaves(self) -> Iterator[Step]:
@@ -121,7 +121,7 @@ class Step:
 
 
 def called(step: Step, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Makes it the step of a call of a function with a custom gradient."""
+    """Turns the step into the step of a call of a function with a custom gradient."""
     step.gradient, step.repeat = partial(function.grad, *args, **kwargs), partial(function.fn, *args, **kwargs)
 
 
@@ -161,10 +161,10 @@ def again(
     launch: Callable[[Plan, tuple[Any, ...]], Any], plan: Plan, args: tuple[Any, ...], number: int,
     quiet: bool = False, keep: bool = False,
 ) -> KeptBuffers:
-    """Repeats the launch ``number`` with the same random draws; afterwards the last launch is what it was. ``launch``:
-    the function that launches, with observers or without. ``quiet``: drop what the kernel prints. ``keep``: return what
-    it saved for its gradient."""
-    last = plan.last_launch  # a gradient by hand is that of the last launch, and not of a repeated one
+    """Repeats the launch ``number`` with the same random draws; afterwards the last launch is the same as before.
+    ``launch``: the function that launches, with observers or without. ``quiet``: drop what the kernel prints. ``keep``:
+    return what the launch saved for its gradient."""
+    last = plan.last_launch  # a gradient by hand belongs to the last launch, and not to a repeated one
     with plan.session.lock, unprinted() if quiet else nullcontext():
         plan.frame.replay(number)
         plan.owner.replays = number
@@ -181,9 +181,9 @@ def again(
 class Segment:
     """Steps that save nothing: the backward pass recomputes them, from memory as it was before them.
 
-    ``changes``: the values before the first step of all that the steps overwrote and that they or earlier steps read.
-    ``saved``: the boxes of those values, by the id of the memory. ``by_hand``: the user marked the segment.
-    ``cost``: the sum of those of its steps; while it is less than ``until``, the next launch joins.
+    ``changes``: the values, from before the first step, of everything that the steps overwrote and that they or earlier
+    steps read. ``saved``: the boxes of those values, by the id of the memory. ``by_hand``: the user marked the segment.
+    ``cost``: the sum of its steps' costs; while it is less than ``until``, the next launch joins.
     """
 
     steps: list[Step | Segment] = field(default_factory=list)
@@ -281,10 +281,10 @@ class Reads:
 
 
 def overwritten(items: Iterable[Item], own: bool) -> Iterator[Boxes]:
-    """Boxes around what each item overwrites of what was read since the first one: by gradients, with ``own`` also by
-    the launches themselves."""
+    """Boxes around the elements that each item overwrites and that were read since the first item: by gradients, and
+    with ``own`` also by the launches themselves."""
     reads = Reads()
-    known: dict[AccessSummary | None, tuple[int, Boxes]] = {}  # of launches that all touch the same elements
+    known: dict[AccessSummary | None, tuple[int, Boxes]] = {}  # for launches that all touch the same elements
     for item in items:
         found: Boxes = []
         for step in item.leaves():
@@ -313,12 +313,12 @@ def state(items: Iterable[Item]) -> Boxes:
 
 def restored(items: Sequence[Item], gradients: AbstractSet[int] = frozenset()) -> tuple[list[Part], Boxes]:
     """What a backward pass over the items changes: saved parts that are no boxes, and boxes around the other elements.
-    What only one step overwrites is the same again when the step was made again. ``gradients``: ids of memory that is
-    left out."""
+    What only one step overwrites has its value again once the step was made again. ``gradients``: ids of memory to
+    leave out."""
     found: dict[int, tuple[Memory, list[Region]]] = {}
     once: dict[int, list[Region]] = {}
     others: list[Part] = []
-    known = all(item.recomputable for item in items)  # all that is written
+    known = all(item.recomputable for item in items)  # whether everything that is written is known
     for item in items:
         for part in item.changes:
             if part.region is None:

@@ -36,7 +36,7 @@ class Ran:
 
 
 class Tracing:
-    """Times the launches of a Tape. ``waits``: for the end of each, so that times are those of the device."""
+    """Times the launches of a Tape. ``waits``: it waits for the end of each launch, so that times are the device's."""
 
     def __init__(self, account: Account, waits: bool) -> None:
         self.account = account
@@ -45,13 +45,13 @@ class Tracing:
         self._noted: list[tuple[Any, ...]] = []
 
     def now(self, plan: Plan) -> float:
-        """The time when what the plan's session has launched has ended."""
+        """The time when everything that the plan's session has launched has ended."""
         if self.waits:
             plan.session.finish()
         return perf_counter()
 
     def note(self, plan: Plan, track: int, begin: float, of: object) -> None:
-        """Notes a launch that began at that time and has ended."""
+        """Notes a launch that began at ``begin`` and has just ended."""
         self._noted.append((plan.compiled.lowered.kernel, track, begin, self.now(plan), self.account.used, of))
 
     def launch(self, plan: Plan, args: tuple[Any, ...]) -> Any:

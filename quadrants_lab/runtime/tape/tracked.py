@@ -17,7 +17,7 @@ from quadrants_lab.runtime.memory.imported import Imported
 from quadrants_lab.runtime.memory.memory import SHARED, Celled, Memory
 from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, HostPart, Part, index_bytes, part_at
 
-Watcher = tuple[Callable[[Any], None]]  # of one function, as it stands in `Memory.watchers`
+Watcher = tuple[Callable[[Any], None]]  # a single function, in the form of `Memory.watchers`
 
 
 def _any_number(nbytes: int) -> Account:
@@ -105,7 +105,7 @@ class Tracked:
             self.version = self.memory.version
 
     def update_shadow(self) -> None:
-        """Copies foreign memory as it is now."""
+        """Copies the current content of foreign memory."""
         if isinstance(self.shadow, TensorCopy):
             self.shadow.update()
         elif self.shadow is not None:
@@ -124,7 +124,7 @@ def follow(
 
 
 def attach(memory: Memory, watcher: Watcher) -> None:
-    """Lets Python's writes to the memory be told to a function, from now on until `detach`."""
+    """From now on until `detach`, Python's writes to the memory are told to a function."""
     watchers = memory.watchers
     memory.watchers = (*watchers, *watcher) if watchers else watcher
 
@@ -136,8 +136,8 @@ def detach(memory: Memory, watcher: Watcher) -> None:
 
 @dataclass(slots=True)
 class PendingWrite:
-    """A write to tracked memory, at ``span``, by a launch that is about to start. ``region``: the elements among them
-    that will be read again (None: there are none). ``parts``: the old values of those that are not saved already.
+    """A write to tracked memory, at ``span``, by a launch that is about to start. ``region``: the written elements that
+    will be read again (None: there are none). ``parts``: the old values of elements that are not saved already.
     ``scattered``: the data decides which elements are written."""
 
     tracked: Tracked

@@ -36,7 +36,7 @@ class Writes(Observer):
 
 
 class Overwritten:
-    """Memory that Python wrote over after launches had used it, of which a warning is due if a later one reads it.
+    """Memory that Python wrote over after launches had used it. If a later launch reads it, a warning is due.
     ``which``: as for `overwrite_warning`."""
 
     def __init__(self, which: str) -> None:
@@ -44,7 +44,7 @@ class Overwritten:
         self.names: dict[int, str] = {}  # by the id of the memory
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
-        """To be called before a launch, if there are ``names``."""
+        """Call this before a launch, if there are ``names``."""
         for name, memory in plan.memories(args).items():
             known = self.names.pop(id(memory), "") if name in plan.reads | plan.writes else ""
             if known and name in plan.reads:
