@@ -93,7 +93,7 @@ def counted_stacks(kernel: N.Kernel) -> set[int]:
     """Stacks whose size only the counting slice can tell."""
     found: set[int] = set()
     for task in kernel.tasks:
-        for s in task.body:
-            if isinstance(s, N.AdStackAlloca) and s.size is not None:
+        for s in of_kind(task.body, N.AdStackAlloca):
+            if s.size is not None:
                 found |= {e.stack for e in of_kind(algebra.subexpressions(s.size), S.SizeCounted)}
     return found

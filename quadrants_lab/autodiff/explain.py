@@ -8,7 +8,7 @@ from quadrants_lab.autodiff.checkpointing import Demand, StashPlan
 from quadrants_lab.autodiff.reverse import plans
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import reached, walk
+from quadrants_lab.ir.walk import find, reached, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ def explain(forward: N.Kernel) -> list[Note]:
     """One note for each value that a reversed loop of an offloaded forward kernel carries."""
     notes: list[Note] = []
     for task, _, plan, active in plans(forward):
-        for stmt in walk(task.body):
-            if not isinstance(stmt, N.Loop) or stmt.id not in plan.reversed:
+        for stmt in find(task.body, N.Loop):
+            if stmt.id not in plan.reversed:
                 continue
             for p in stmt.carried:
                 if not p.name or (isinstance(stmt, N.While) and p is stmt.carried[-1]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, Value, While, Yield
 from quadrants_lab.ir.types import u1
-from quadrants_lab.ir.walk import end_of, rewrite, walk
+from quadrants_lab.ir.walk import end_of, of_kind, rewrite, walk
 
 if TYPE_CHECKING:
     from quadrants_lab.ir.build import Builder
@@ -26,10 +26,9 @@ def leaves(block: Block) -> Iterator[Exit]:
     last = block[-1] if block else None
     if isinstance(last, Exit):
         yield last
-    for s in block:
-        if isinstance(s, If):
-            yield from leaves(s.then)
-            yield from leaves(s.orelse)
+    for s in of_kind(block, If):
+        yield from leaves(s.then)
+        yield from leaves(s.orelse)
 
 
 def exits(body: Block) -> list[Yield]:

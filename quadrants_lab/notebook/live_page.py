@@ -28,13 +28,12 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import from_numpy
-from quadrants_lab.ir.walk import find, types_of, walk
+from quadrants_lab.ir.walk import find, types_of
 from quadrants_lab.notebook.live_steps import steps_of
 from quadrants_lab.notebook.views import size_tree
 from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
 from quadrants_lab.passes.log_values import log_values
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.check.differences import launched, restore
 from quadrants_lab.runtime.compile.compile import elsewhere
 from quadrants_lab.runtime.compile.compiled import Compiled
@@ -206,17 +205,15 @@ class Program:
         kernel = self.of[id(compiled)]
         bind = self._bound(plan, args, self.uses[kernel])
         self._roles(self.uses[kernel][0], bind)
-        scalars = {}
-        for slot, arg in zip(plan.slots, args, strict=True):
-            if isinstance(slot, ScalarSlot):
-                scalars[slot.name] = number_of(arg)
+        slots = zip(plan.slots, args, strict=True)
+        scalars = {slot.name: number_of(arg) for slot, arg in slots if slot.kind == "scalar"}
         self.steps.append({"kernel": kernel, "bind": bind, "scalars": scalars, "number": number})
 
     def _bound(self, plan: Plan, args: Sequence[Any], kernels: Sequence[N.Kernel]) -> dict[str, int]:
         """The array of each buffer, and the gradients of the arrays."""
         buffers = {name: b for k in kernels for name, b in k.buffers.items() if b.kind in ("field", "ndarray")}
         derivatives = {b.grad: b.name for b in buffers.values() if b.grad}
-        given = {slot.name: arg for slot, arg in zip(plan.slots, args, strict=True) if isinstance(slot, ArraySlot)}
+        given = {slot.name: arg for slot, arg in zip(plan.slots, args, strict=True) if slot.kind == "array"}
         bound: dict[str, int] = {}
         for name in sorted(buffers, key=derivatives.__contains__):
             primal = derivatives.get(name, "")
@@ -237,8 +234,8 @@ class Program:
 
     def _roles(self, kernel: N.Kernel, bind: Mapping[str, int]) -> None:
         """What a launch reads that nothing has written is an input; what it writes is an output."""
-        for s in walk(kernel.body):
-            if not isinstance(s, (N.Load, N.Write)) or s.buffer not in bind:
+        for s in find(kernel.body, N.Access):
+            if s.buffer not in bind:
                 continue
             array = self.arrays[bind[s.buffer]]
             if bind[s.buffer] not in self.touched:
@@ -338,13 +335,13 @@ def _arguments(plan: Plan, known: Sequence[Any] | None, case: Any) -> list[Any]:
     """The arguments of the plan's last launch."""
     args = []
     for n, slot in enumerate(plan.slots):
-        if isinstance(slot, ScalarSlot):
+        if slot.kind == "scalar":
             args.append(plan.frame.arg(slot.name))
             continue
         arg = None if known is None else known[n]
-        if isinstance(arg, str) and isinstance(slot, ArraySlot):
+        if isinstance(arg, str) and slot.kind == "array":
             arg = np.array(case.named(arg))
-        if arg is None and isinstance(slot, ArraySlot):
+        if arg is None and slot.kind == "array":
             raise not_live(
                 plan.kernel.name, f"no launch of it was recorded, so its argument {slot.name} is not known",
                 "launch it in a %%qdkernel cell, or take a field",

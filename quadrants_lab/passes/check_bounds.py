@@ -6,7 +6,7 @@ from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import rewritten, types_of
+from quadrants_lab.ir.walk import of_kind, rewritten, types_of
 
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
@@ -129,8 +129,8 @@ def _variable(p: N.Param, body: N.Block) -> tuple[str, int] | None:
     if p.name:
         return None if p.name == "_" else (p.name, p.id)
     made = {p.id}
-    for s in body:
-        if isinstance(s, N.Op) and not made.isdisjoint(s.args):
+    for s in of_kind(body, N.Op):
+        if not made.isdisjoint(s.args):
             if s.name:
                 return s.name, s.id
             made.add(s.id)

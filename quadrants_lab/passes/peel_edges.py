@@ -13,7 +13,7 @@ from typing import NamedTuple
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import find, renamed, rewrite, rewritten, types_of, walk
+from quadrants_lab.ir.walk import find, of_kind, renamed, rewrite, rewritten, types_of, walk
 
 MOST = 150  # the most statements of a body that is emitted three times
 _SERIAL = (N.StackUse, N.AdStackAlloca, N.Loop, N.Random)
@@ -67,8 +67,8 @@ def _peeled(kernel: N.Kernel, loop: N.For, b: Builder, ranges: Ranges) -> list[N
 
 def _row(loop: N.For, ranges: Ranges, n: int) -> _Row | None:
     """The index of a row of ``n`` elements, a whole number of rows plus the number of the trip."""
-    for s in loop.body:
-        if isinstance(s, N.Op) and s.prim == "add" and s.args[1] == loop.index.id:
+    for s in of_kind(loop.body, N.Op):
+        if s.prim == "add" and s.args[1] == loop.index.id:
             product = ranges.defs.get(s.args[0])
             if isinstance(product, N.Op) and product.prim == "mul" and ranges.range(product.args[1]) == (n, n):
                 return _Row(s, product.id)

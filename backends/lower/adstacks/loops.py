@@ -13,7 +13,7 @@ from typing import Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import find
+from quadrants_lab.ir.walk import find, of_kind
 
 # what must be equal in two statements besides their operands, so that they compute the same value
 _WHAT: dict[type, Callable[[Any], object]] = {
@@ -126,9 +126,8 @@ def _nests(block: N.Block) -> Iterator[Nest]:
 
 def _within(nest: Nest) -> Iterator[Nest]:
     yield nest
-    for s in nest[-1].body:
-        if isinstance(s, N.For):
-            yield from _within((*nest, s))
+    for s in of_kind(nest[-1].body, N.For):
+        yield from _within((*nest, s))
 
 
 class _Equality:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class ScalarSlot:
     """A scalar argument. It takes Python's and numpy's numbers: integers in the range of an integer dtype, any real
     number for a floating-point dtype."""
 
+    kind: ClassVar[str] = "scalar"
     name: str
     dtype: DType
 
@@ -67,6 +68,7 @@ class ArraySlot:
     elements of any shape. In a numpy array the last axes are those of the elements. ``clamp``: an index that is out of
     bounds means the nearest element."""
 
+    kind: ClassVar[str] = "array"
     name: str
     dtype: DType | None
     ndim: int | None
@@ -141,6 +143,7 @@ class ArraySlot:
 class TemplateSlot:
     """A compile-time argument: a field, a function of the language, or a value."""
 
+    kind: ClassVar[str] = "template"
     name: str
 
     def convert(self, value: Any, where: str) -> Any:

@@ -97,7 +97,7 @@ class Signature:
             )
             for n, (slot, spec) in enumerate(zip(slots, flat_specs(specs), strict=True))
         ]  # fmt: skip
-        self.arrays = {p.slot.name: p for p in self.parts if isinstance(p.slot, A.ArraySlot)}
+        self.arrays = {p.slot.name: p for p in self.parts if p.slot.kind == "array"}
         self._fields: dict[int, str] = {}
         self.given = ", ".join(p.x for p in self.parts)
         self.space: dict[str, Any] = {
@@ -127,7 +127,7 @@ def by_templates(
     slots: Sequence[A.Slot], field: type, find: Callable[..., Launch | None], otherwise: Launch
 ) -> Launch:
     """A function that calls what ``find`` returns for the key of its template arguments."""
-    at = [n for n, slot in enumerate(slots) if isinstance(slot, A.TemplateSlot)]
+    at = [n for n, slot in enumerate(slots) if slot.kind == "template"]
     keys = "".join(f"a{n}.number if a{n}.__class__ is field else key(a{n}), " for n in at)
     given = ", ".join(f"a{n}" for n in range(len(slots)))
     text = f"def call({given}): return (find(({keys})) or otherwise)({given})"

@@ -20,7 +20,6 @@ from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import of_kind
-from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
 from quadrants_lab.runtime.failures import failure
@@ -65,7 +64,7 @@ class PreLaunch:
         passed = [
             arg if memory_of(arg) is None else operands[slot.name]
             for slot, arg in zip(plan.slots, args, strict=True)
-            if isinstance(slot, (ScalarSlot, ArraySlot))
+            if slot.kind != "template"
         ]
         for grad in self.derivatives:
             self.frame.set_buffer(grad, plan.bound[grad].address)
@@ -257,9 +256,9 @@ class StackSizes:
         fields = self.plan.fields
         self.depends_on_fields: tuple[Memory, ...] = tuple(fields[b] for b in sorted(data) if b in fields)
         self.depends_on_args = tuple(
-            (n, isinstance(slot, ScalarSlot), slot.name in data)
+            (n, slot.kind == "scalar", slot.name in data)
             for n, slot in enumerate(self.plan.slots)
-            if isinstance(slot, (ScalarSlot, ArraySlot)) and slot.name in args | shapes | data
+            if slot.kind != "template" and slot.name in args | shapes | data
         )
         self.dependencies_of = self.plan.signature.stamp(self.dependencies(self.depends_on_fields))
 

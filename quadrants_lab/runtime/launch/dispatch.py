@@ -284,7 +284,7 @@ class Dispatcher:
         now = S.current()
         ours = self.adopted(args, now)
         for slot, memory in zip(self.slots, map(memory_of, ours), strict=True):
-            if memory is None or memory.session is now or not isinstance(slot, A.ArraySlot):
+            if memory is None or memory.session is now or slot.kind != "array":
                 continue
             if not (now.backend.CAPABILITIES.on_host and memory.session.backend.CAPABILITIES.on_host):
                 raise S.wrong_session(memory.session, f"argument {slot.name!r} of {self.name}")
@@ -383,7 +383,7 @@ class Dispatcher:
 
     def _install(self, plan: Plan, args: Sequence[Any]) -> None:
         here = self.here
-        templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, A.TemplateSlot)]
+        templates = [n for n, slot in enumerate(self.slots) if slot.kind == "template"]
         reads, named = plan.compiled.reads, Named()
         if not templates and not reads:
             here.install(plan.fast)
@@ -411,7 +411,7 @@ class Dispatcher:
         """Launches checked arguments that the plan's closure refused because only the frame's setters take their
         scalars. An error for a read-only array."""
         for slot, arg in zip(self.slots, args, strict=True):
-            writes = isinstance(slot, A.ArraySlot) and slot.name in plan.writes
+            writes = slot.kind == "array" and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
                 raise A.ArgumentError(
                     f"kernel {self.name} writes to argument {slot.name!r}, a read-only numpy array",

@@ -52,7 +52,7 @@ class Buffers:
         self.slots = slots
         self.fields = field_memories(compiled, self.kernel, session)
         self.field_places: dict[str, M.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
-        self.array_slots = [(n, slot.name) for n, slot in enumerate(slots) if isinstance(slot, A.ArraySlot)]
+        self.array_slots = [(n, slot.name) for n, slot in enumerate(slots) if slot.kind == "array"]
         self.takes_arrays = bool(self.array_slots)
         self.gradient_args = tuple(
             (n, of, f"{name}.{of}")
@@ -101,7 +101,7 @@ class Buffers:
 
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
         """The value of each scalar argument."""
-        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, A.ScalarSlot)}
+        return {s.name: a for s, a in zip(self.slots, args, strict=True) if s.kind == "scalar"}
 
     def live(self, args: Sequence[Any]) -> LiveData:
         """The data of a launch with ``args`` for size expressions."""
@@ -132,7 +132,7 @@ def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) ->
     for slot, arg in zip(slots, args, strict=True):
         if isinstance(slot, A.ScalarSlot):
             frame.set_arg(slot.name, slot.dtype.numpy(arg).item())
-        elif isinstance(slot, A.ArraySlot):
+        elif slot.kind == "array":
             memory = M.memory_of(arg)
             arrays.append((slot.name, arg if memory is None else memory.operand))
     arrays.sort(key=lambda of: of[0] not in frame.exe.written)  # arrays that the kernel writes come first, see `_bind`
@@ -171,8 +171,8 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
 def entry_params(slots: Sequence[A.Slot]) -> list[Param]:
     """The parameters of an entry: all arguments except template arguments."""
     return [
-        ScalarParam(slot.name) if isinstance(slot, A.ScalarSlot) else ArrayParam(slot.name)
-        for slot in slots if isinstance(slot, (A.ScalarSlot, A.ArraySlot))
+        ScalarParam(slot.name) if slot.kind == "scalar" else ArrayParam(slot.name)
+        for slot in slots if slot.kind != "template"
     ]  # fmt: skip
 
 
@@ -197,7 +197,7 @@ class Scratch:
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
         self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
-        self.scalars = [n for n, slot in enumerate(of.slots) if isinstance(slot, A.ScalarSlot)]
+        self.scalars = [n for n, slot in enumerate(of.slots) if slot.kind == "scalar"]
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)

@@ -393,7 +393,7 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, lock
     for p in of.parts:
         if p.slot.name in of.arrays:
             lines += _binding(p, lost, plan.session.backend.CAPABILITIES.on_host)
-        if not isinstance(p.slot, A.TemplateSlot):
+        if p.slot.kind != "template":
             passed.append(f"{p.x}_" if p.slot.name in of.arrays else p.x)
     lines += [f"{of.field(plan.fields[name])}.version += 1" for name in sorted(plan.writes & plan.fields.keys())]
     if plan.read_versions:
@@ -447,7 +447,7 @@ def _checks(plan: Plan, prepared: bool) -> list[str]:
     """The lines that hand a call to ``miss`` if another plan serves its arguments."""
     of, given = plan.signature, plan.signature.given
     lines = []
-    if any(isinstance(p.slot, A.TemplateSlot) for p in of.parts):
+    if any(p.slot.kind == "template" for p in of.parts):
         lines.append("here.last_plan = weak")  # the dispatcher may have installed several plans
     if plan.distinct is not None and plan.distinct.fields:  # the entry does not see fields
         lines.append(f"if session.exported and met(({given},)): return miss({given})")

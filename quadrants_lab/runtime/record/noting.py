@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any
 
 from quadrants_lab.analysis.facts import draws
-from quadrants_lab.runtime.arguments.slots import TemplateSlot
 from quadrants_lab.runtime.call.signature import Launch, Signature
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch.plan import Plan, launch_function
@@ -50,7 +49,7 @@ class Miss(Exception):
 def noted(plan: Plan, under_tape: bool) -> Noted:
     """The head of what a closure notes."""
     random, back = plan.facts.of(draws), plan.compiled.mode == REVERSE
-    names = [p.x for p in plan.signature.parts if not isinstance(p.slot, TemplateSlot)]
+    names = [p.x for p in plan.signature.parts if p.slot.kind != "template"]
     names += ["depths", "standing"] * (plan.stacks is not None) + ["replays"] * (under_tape or back)
     names += [f"kept {name}" for name in sorted(plan.scratch.keeps)]
     return Noted(plan, names + ["number"] * (random or (under_tape and not back)), under_tape)

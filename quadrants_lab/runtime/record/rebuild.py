@@ -20,7 +20,6 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find
-from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch.frames import entry_params, make_frame
@@ -355,8 +354,8 @@ class _Repetition:
         differs too much. ``at``: the index of its note. ``fields``: the fields that it writes."""
         plan, events = head.plan, self.stretch.events
         entry = frame.entry(entry_params(plan.slots))
-        given = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if not isinstance(slot, TemplateSlot)]
-        arrays = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)]
+        given = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if slot.kind != "template"]
+        arrays = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if slot.kind == "array"]
         number, depths, standing = map(head.place, ("number", "depths", "standing"))
         draws = number and any(find(plan.kernel.body, N.Random))
 
