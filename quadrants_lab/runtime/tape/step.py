@@ -166,9 +166,9 @@ def again(
     it saved for its gradient."""
     last = plan.last_launch  # a gradient by hand is that of the last launch, and not of a repeated one
     with plan.session.lock, unprinted() if quiet else nullcontext():
-        plan.frame.replay(number)
-        plan.owner.replays = number
         try:
+            plan.frame.replay(number)
+            plan.owner.replays = number
             launch(plan, args)
             return plan.scratch.take() if keep else {}
         finally:
