@@ -26,7 +26,8 @@ from quadrants_lab.runtime.record.recorder import WATCHED, recording
 
 PACKAGE = str(Path(qd.__file__).parent)  # backends and widgets are links in it
 MOST = 2000  # places of one piece of work
-LOOKS = {opcode.opmap[name] for name in ("RESUME", "CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD")}
+NAMES_OF_LOOKS = "RESUME CALL CALL_KW CALL_FUNCTION CALL_METHOD CALL_FUNCTION_KW CALL_FUNCTION_EX JUMP_BACKWARD".split()
+LOOKS = {opcode.opmap[name] for name in NAMES_OF_LOOKS if name in opcode.opmap}  # of this version of Python
 
 
 class _Trace:
