@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -46,16 +46,16 @@ def deferred() -> Iterator[None]:
     """Work inside is never half done in a child, for instance the import of a module: a fork in another thread waits
     until the block has ended, or happens before it begins."""
     me = threading.get_ident()
-    if me not in _inside:
-        with _gate:
-            _inside[me] = 0
-    _inside[me] += 1
+    outer = _inside.get(me, 0)
     try:
+        with nullcontext() if outer else _gate:
+            _inside[me] = outer + 1
         yield
     finally:
-        _inside[me] -= 1
-        if not _inside[me]:
-            del _inside[me]
+        if outer:
+            _inside[me] = outer
+        else:
+            _inside.pop(me, None)
 
 
 class lazy(cached_property[T]):

@@ -143,33 +143,43 @@ class Tape:
         if self.traces or (recording is not None and memory.session.backend.CAPABILITIES.on_host):
             self._tracing = launches.tracing = Tracing(launches.account, self.traces)
         checking = session.checking("check_races") if self.validation else None
-        self._open = Scope("Tape", "grad", launches, now), checking
-        if checking is not None:
-            checking.__enter__()
+        scope = Scope("Tape", "grad", launches, now)
+        self._open = scope, checking
+        try:
+            scope.begin()
+            if checking is not None:
+                checking.__enter__()
+        except BaseException:  # Ctrl-C
+            self._open = None
+            scope.end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._open is not None
+        assert self._recorder is not None
         (scope, checking), self._open = self._open, None
-        try:
-            if checking is not None:
-                checking.__exit__(None, None, None)
-        finally:
-            scope.end()
         launches, rested = self._recorder, False
-        assert launches is not None
         try:
+            try:
+                if checking is not None:
+                    checking.__exit__(None, None, None)
+            finally:
+                scope.end()
             if kind is None:
                 rested = self._finish_again(launches) or self._rest(launches, self._finish())
         finally:
-            launches.free.append(True)
             launches.tracing = self._recorder = None
-            if not rested:
-                listed = self.report
-                self._result = self._result._replace(report=lambda: listed)  # without what was kept
-                launches.clear()
+            try:
+                if not rested:
+                    listed = self.report
+                    self._result = self._result._replace(report=lambda: listed)  # without what was kept
+            finally:
+                if not rested:
+                    launches.clear()
+                launches.free.append(True)
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives

@@ -1,15 +1,14 @@
 """The live widget: it contains as many answers as a notebook can hold, and asks Python for the others."""
 
-import gc
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
 import anywidget
 import traitlets
 
+from quadrants_lab.ir.temporary import uncollected
 from quadrants_lab.widgets.live import write
 from quadrants_lab.widgets.model import NotReady
 from quadrants_lab.widgets.pack import bundle, loader, only_ready
@@ -26,19 +25,6 @@ export default { async render(context) {
   return live(context, answers);
 } };
 """
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Turns the garbage collector off: answers leave no garbage, and collecting the records of all passes would take as
-    long as making the answer."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 class Inspector(anywidget.AnyWidget):
@@ -75,7 +61,8 @@ class Inspector(anywidget.AnyWidget):
         """Answers at once, or in a thread if code must be made first, so that the kernel stays responsive."""
         final = False
         try:
-            with only_ready(), _no_collection():
+            # answers leave no garbage, and collecting the records of all passes would take as long as the answer
+            with only_ready(), uncollected():
                 html = self._made(request)
             final = bool(_FINAL.fullmatch(request))
         except NotReady as e:

@@ -182,7 +182,10 @@ class SimtDevice(RemoteDevice, GpuDevice):
             self.flight.end()
             self.running = False
             while self.unchecked:
-                self.unchecked.pop().check_overflow()
+                frame = self.unchecked[-1]
+                frame.unchecked = False  # first: after Ctrl-C its next launch puts it into the list again
+                self.unchecked.pop()
+                frame.check_overflow()
 
     def capture(self, run: Callable[[], None]) -> Captured | None:
         """Captures all launches and copies of ``run`` as one graph, without executing them; one call of the driver

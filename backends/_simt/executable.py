@@ -63,6 +63,7 @@ class GraphCache:
         self._equal += 1
         if not self.always and self._equal <= AFTER:
             return None
+        self._held = b""  # Ctrl-C may come before the graph's words are known
         if self._graph is None:
             self._graph = self._make()
             self.made += 1

@@ -171,8 +171,8 @@ class Graph:
 
     def _captured(self) -> Any:
         driver, graph = self._driver, _p()
-        self._check(driver.cuStreamBeginCapture_v2(driver.stream, _RELAXED))
-        try:
+        try:  # also around the begin: Ctrl-C comes after it
+            self._check(driver.cuStreamBeginCapture_v2(driver.stream, _RELAXED))
             self._run()
         except BaseException:
             driver.cuStreamEndCapture(driver.stream, C.byref(graph))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.weak import has_weak, weak
 
 MOST_BYTES = 1 << 20  # of an array that counts by its numbers
@@ -75,11 +76,10 @@ NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None
 @contextmanager
 def recalling(names: Names) -> Iterator[None]:
     """Within the with, one kernel is compiled whose names mean what they meant to ``names`` at first."""
-    token = NAMES.set(names)
     try:
-        yield
+        with holding(NAMES, names):
+            yield
     finally:
-        NAMES.reset(token)
         names.end_compile()
 
 

@@ -9,7 +9,6 @@ Few programs are that deep; all others only pay for measuring the depth of the s
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 import threading
 from ast import AST, BoolOp, Compare, PyCF_ONLY_AST, iter_child_nodes
@@ -19,6 +18,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from quadrants_lab.errors import QuadrantsCompilationError
+from quadrants_lab.ir.temporary import uncollected
 
 if TYPE_CHECKING:
     from quadrants_lab.ir.nodes import Block
@@ -77,14 +77,8 @@ def syntax_tree(text: str, mode: str = "exec", file: str = "<unknown>", flags: i
     all threads, and raises a SystemError if the garbage collector lets another thread make a tree in between."""
     if not _ONE_COUNT:
         return compile(text, file, mode, flags | PyCF_ONLY_AST, dont_inherit=True)
-    with lock:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            return compile(text, file, mode, flags | PyCF_ONLY_AST, dont_inherit=True)
-        finally:
-            if collects:
-                gc.enable()
+    with lock, uncollected():
+        return compile(text, file, mode, flags | PyCF_ONLY_AST, dont_inherit=True)
 
 
 def depth_of_source(tree: AST) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -260,7 +260,7 @@ class AnotherSession:
 
     def __init__(self, settings: Settings) -> None:
         self._session = session.Session(settings)
-        self._before: list[session.Session | None] = []
+        self._open: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> AnotherSession:
         if open_recording() is not None or not all(getattr(o, "of_session", False) for o in OBSERVERS.get()):
@@ -279,18 +279,27 @@ class AnotherSession:
                 code="QL2004",
                 help="enter the sessions one after the other in one thread, or use a process for each",
             )
-        self._within.append(get_ident())
-        self._before.append(session.swap(self._session))
-        _observe_default()
+        self._open.append(self._as_default())
+        try:
+            self._open[-1].__enter__()
+        except BaseException:  # Ctrl-C
+            self._open.pop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._within.remove(get_ident())
+        self._open.pop().__exit__(None, None, None)
+
+    @contextmanager
+    def _as_default(self) -> Iterator[None]:
+        me = get_ident()
         try:
-            if session.default() is not self._session:  # qd.init was called within
-                session.stop()
+            self._within.append(me)
+            with session.as_default(self._session):
+                _observe_default()
+                yield
         finally:
-            session.swap(self._before.pop())
+            self._within.remove(me)
             _observe_default()
 
     def sync(self) -> None:

@@ -281,7 +281,7 @@ class Dense(Exchanged):
         if not memory.session.unobserved:
             if not memory.session.alive:
                 raise self._unusable()
-            for notify in memory.session.field_observers:
+            for notify in [*memory.session.field_observers]:
                 notify(self)
         return memory  # type: ignore[no-any-return]  # UNPLACED is never alive
 

@@ -120,9 +120,12 @@ class FwdMode:
             clear_all("dual", now, THREAD.number)
         self.param.dual.from_numpy(self.seed)
         self._writes.clear()
-        self._open = ExitStack()
-        self._open.enter_context(launching("dual"))
-        self._open.callback(Scope("FwdMode", "dual", self._writes, now).end)
+        scope = Scope("FwdMode", "dual", self._writes, now)
+        with ExitStack() as opened:
+            opened.enter_context(launching("dual"))
+            opened.callback(scope.end)
+            scope.begin()
+            self._open = opened.pop_all()
         return self
 
     def __exit__(

@@ -16,6 +16,7 @@ from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError, ended
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.temporary import holding
 from quadrants_lab.runtime.backend import Backend, backend
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Session:
         self.lock = forks.lock()
         self.alive = self.unobserved = True
         self.exported, self.finds_lost = False, settings.options.get("check") == "gradients"
-        self.field_observers: tuple[Callable[[object], None], ...] = ()
+        self.field_observers: list[Callable[[object], None]] = []
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths, self.awake = Members(), False
@@ -120,14 +121,14 @@ class Session:
     @contextmanager
     def observing_fields(self, observer: Callable[[object], None]) -> Iterator[None]:
         """Within the with, ``observer`` is called with each field or ndarray that Python reads or writes."""
-        with self.lock:  # other threads may do the same
-            self.field_observers = (*self.field_observers, observer)
-            self.unobserved = False
         try:
+            with self.lock:  # other threads may do the same
+                self.field_observers.append(observer)
+                self.unobserved = False
             yield
         finally:
             with self.lock:
-                self.field_observers = tuple(o for o in self.field_observers if o is not observer)
+                self.field_observers.remove(observer)
                 self.unobserved = self.alive and not self.field_observers and not self.tapes
 
     def must_live(self) -> None:
@@ -197,14 +198,15 @@ class Session:
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
         """Within the with, other fast paths hold than before and after it."""
-        with self.lock:
-            before = self._take_fast_paths()
-            self.set_aside.append(before)
+        before: list[tuple[Any, Any]] = []
         try:
+            with self.lock:
+                self.set_aside.append(before)
+                before += self._take_fast_paths()
             yield
         finally:
             with self.lock:
-                self.set_aside.remove(before)
+                self.set_aside = [paths for paths in self.set_aside if paths is not before]
                 self._take_fast_paths()
                 for one, path in before:
                     one.use_path(path)
@@ -266,12 +268,11 @@ def compile_options(session: Session) -> CompileOptions:
 def checking(*names: str) -> Iterator[None]:
     """Within the with, kernels that are launched are compiled with these checks, too: ``asserts``,
     ``check_out_of_bound``, ``check_races``."""
-    token = CHECKS.set(CHECKS.get() | frozenset(names))
-    changed()
     try:
-        yield
+        with holding(CHECKS, CHECKS.get() | frozenset(names)):
+            changed()
+            yield
     finally:
-        CHECKS.reset(token)
         changed()
 
 
@@ -316,6 +317,21 @@ def swap(other: Session | None) -> Session | None:
     if before is not None:
         before.suspend_fast_paths()
     return before
+
+
+@contextmanager
+def as_default(other: Session) -> Iterator[None]:
+    """Within the with, a session is the default one. Another one that is started within it ends with it."""
+    before = _default
+    try:
+        before = swap(other)
+        yield
+    finally:
+        try:
+            if _default not in (other, before):
+                stop()
+        finally:
+            swap(before)
 
 
 def stop() -> None:

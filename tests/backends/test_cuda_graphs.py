@@ -7,7 +7,7 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
-from quadrants_lab.backends._simt.executable import AFTER
+from quadrants_lab.backends._simt.executable import AFTER, GraphCache
 from quadrants_lab.backends.cuda import driver
 
 session = session_of(sessions("cuda"))
@@ -160,6 +160,25 @@ def test_out_of_memory_of_a_graph_leaves_nothing_behind():
         assert x[3] == 1
     qd.reset()
     assert device.used <= before + (1 << 20)
+
+
+def test_a_graph_whose_update_was_interrupted_is_updated_before_its_next_launch():
+    class Graph:
+        updates = 0
+
+        def update(self) -> None:
+            self.updates += 1
+            if self.updates == 1:
+                raise KeyboardInterrupt
+
+    graph = Graph()
+    graphs = GraphCache(lambda: graph)
+    graphs.always = True
+    assert graphs.graph(b"1") is graph
+    with pytest.raises(KeyboardInterrupt):
+        graphs.graph(b"2")
+    assert graphs.graph(b"1") is graph
+    assert graph.updates == 2
 
 
 def test_memory_that_is_freed_during_a_capture_is_no_part_of_the_graph():

@@ -117,8 +117,9 @@ class Lab:
             return []
 
     def save(self) -> None:
-        """Saves the notebook, with the state of its widgets."""
-        with self.page.expect_response(lambda r: r.request.method == "PUT" and "/api/contents/" in r.url):
+        """Saves the notebook, with the state of its widgets. JupyterLab makes a checkpoint last, and does not save
+        again before that is done."""
+        with self.page.expect_response(lambda r: r.request.method == "POST" and "/checkpoints" in r.url):
             self.menu("File", "Save Notebook")
 
     def end_kernels(self) -> None:

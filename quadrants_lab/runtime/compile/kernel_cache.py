@@ -25,6 +25,7 @@ from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Spec
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.compile.compiled import (
     FORWARD,
@@ -75,14 +76,10 @@ def cached_kernel(
     if shared is not None and recorded:
         shared = replace(shared, tasks=None)  # a trace should show these passes too
     warned: list[Given] = []
-    tokens = FINGERPRINT.set(fingerprint), WARNED.set(warned)
-    try:
+    with holding(FINGERPRINT, fingerprint), holding(WARNED, warned):
         for given in shared.warned if shared is not None else ():
             warn_at(*given)
         made = compile_kernel(source, specs, mode, session, constant, second, shared)
-    finally:
-        FINGERPRINT.reset(tokens[0])
-        WARNED.reset(tokens[1])
     if fingerprint is not None and fingerprint.complete:
         made.cached = "stored" if first and _keep(first, fingerprint, made, warned, session) else "asked"
     return made

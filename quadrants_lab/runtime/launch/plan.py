@@ -220,8 +220,8 @@ class Plan(F.Buffers):
         scalars, u64 scalars from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses them."""
         with self.session.lock:
             self.session.must_live()
-            self.checked = True
             try:
+                self.checked = True
                 if self.prepare is not None and not self.prepare(*args):
                     return NotImplemented
             finally:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any, Generic, Protocol, TypeVar
 
+from quadrants_lab.ir.temporary import holding, put
 from quadrants_lab.runtime import session
 
 T = TypeVar("T")
@@ -68,6 +69,8 @@ CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
 # True while a Tape runs gradients: it has restored the memory that they read, although versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
 SCOPE: ContextVar[Any] = ContextVar("quadrants_lab_scope", default=None)  # the innermost `Scope`
+_OF_SCOPES: tuple[ContextVar[Any], ...] = SCOPE, OBSERVERS  # the variables that each `Scope` sets
+_SET, _RESET = ContextVar.set, ContextVar.reset
 _recordings: list[Recorder] = []  # open recordings; the last one gets the launches
 # whether the recording does not see launches
 HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)
@@ -112,25 +115,22 @@ def constants() -> AbstractContextManager[None]:
 def unwatched(by: Observer | None = None) -> Iterator[None]:
     """Within the with, launches of this context are hidden from all observers and the recording, or from the observer
     ``by``."""
-    token = OBSERVERS.set(() if by is None else tuple(o for o in OBSERVERS.get() if o is not by))
-    try:
-        with _hidden() if by is None else nullcontext():
-            yield
-    finally:
-        OBSERVERS.reset(token)
+    left = () if by is None else tuple(o for o in OBSERVERS.get() if o is not by)
+    with holding(OBSERVERS, left), _hidden() if by is None else nullcontext():
+        yield
 
 
 @contextmanager
 def _hidden() -> Iterator[None]:
     global _hiding
     _hiding += 1
-    recording, token = open_recording(), HIDDEN.set(True)
-    if recording is not None:
-        recording.pause()
     try:
-        yield
+        with holding(HIDDEN, True):
+            recording = open_recording()
+            if recording is not None:
+                recording.pause()
+            yield
     finally:
-        HIDDEN.reset(token)
         _hiding -= 1
 
 
@@ -150,9 +150,9 @@ def recorded(by: Recorder) -> Iterator[None]:
     if outer is not None:
         outer.pause()
     with now.other_fast_paths() if now is not None else nullcontext():
-        _recordings.append(by)
-        _tell_plans()
         try:
+            _recordings.append(by)
+            _tell_plans()
             yield
         finally:
             _recordings.remove(by)
@@ -171,30 +171,36 @@ class _WithoutFastPaths:
     """Within the with, the variable has a value with which no launch may take a fast path. This is a class, because
     with a generator a Tape of few launches would take a tenth longer."""
 
-    __slots__ = ("token", "value", "variable")
+    __slots__ = ("tokens", "value", "variable")
 
     def __init__(self, variable: ContextVar[Any], value: object) -> None:
         self.variable = variable
         self.value = value
+        self.tokens: list[Token[Any]] = []
 
     def __enter__(self) -> None:
         global _watching
         _watching += 1  # before looking for fast paths: see `Specialised.wakes`
-        now = session.default()  # a later session installs none while `_watching`
-        if now is not None and now.awake:
-            now.suspend_fast_paths()
-        self.token = self.variable.set(self.value)
-        if self.variable is not OBSERVERS:
-            session.changed()
+        try:
+            now = session.default()  # a later session installs none while `_watching`
+            if now is not None and now.awake:
+                now.suspend_fast_paths()
+            put(self.variable, self.value, self.tokens)
+            if self.variable is not OBSERVERS:
+                session.changed()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         global _watching
-        try:  # first in the block, before any call in which Ctrl-C could leave the observer behind
-            self.variable.reset(self.token)
+        _watching -= 1  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+        try:
+            for token in self.tokens:
+                self.variable.reset(token)
         except ValueError:  # the token belongs to another context, which has ended
             pass
         finally:
-            _watching -= 1
             if self.variable is not OBSERVERS:
                 session.changed()
 
@@ -204,31 +210,38 @@ class Scope:
     launches of this context. ``which``: the derivative that it makes, "grad" or "dual". ``on_tape``: it belongs to a
     Tape or lies within one. Numbers that Python reads within it refer to it (`tape_numbers`)."""
 
-    __slots__ = ("now", "on_tape", "token", "token_of_scope", "what", "which")
+    __slots__ = ("now", "observer", "on_tape", "open", "tokens", "undo", "what", "which")
 
     def __init__(self, what: str, which: str, observer: Observer, now: session.Session) -> None:
-        global _watching
         self.what = what
         self.which = which
         self.on_tape = which == "grad" or recording_tape()
         self.now = now
+        self.observer = observer
+        self.open = False
+        self.tokens: list[Token[Any]] = []
+        self.undo = map(_RESET, _OF_SCOPES, self.tokens)
+
+    def begin(self) -> None:
+        global _watching
+        now, self.open = self.now, True
         _watching += 1  # before looking for fast paths: see `Specialised.wakes`
+        now.tapes += 1
         if now.awake:
             now.suspend_fast_paths()
-        now.tapes += 1
         now.unobserved = False
-        self.token_of_scope = SCOPE.set(self)
-        outer = OBSERVERS.get()
-        self.token = OBSERVERS.set((*outer, observer) if outer else (observer,))
+        values = self, (*OBSERVERS.get(), self.observer)
+        self.tokens.extend(map(_SET, _OF_SCOPES, values))  # both in one call: see `holding`
 
     def end(self) -> None:
         global _watching
         now = self.now
-        try:  # first in the block, before any call in which Ctrl-C could leave the observer behind
-            OBSERVERS.reset(self.token)
-            SCOPE.reset(self.token_of_scope)
+        if self.open:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+            self.open = False
+            _watching -= 1
+            now.tapes -= 1
+            now.unobserved = now.alive and not (now.tapes or now.field_observers)
+        try:  # noqa: SIM105  # whose calls would come before
+            _ = [*self.undo]
         except ValueError:  # the tokens belong to another context, which has ended
             pass
-        _watching -= 1
-        now.tapes -= 1
-        now.unobserved = now.alive and not (now.tapes or now.field_observers)

@@ -25,6 +25,7 @@ from weakref import ref
 
 import numpy as np
 
+from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.call.signature import Launch
@@ -474,10 +475,8 @@ def recording(limit: int = COPY_BYTES, compiling: Callable[[str], None] = lambda
     """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling`` is told what is
     compiled."""
     recorder = Recorder(limit)
-    token = WATCHED.set(compiling)
     try:
-        with recorded(recorder):
+        with holding(WATCHED, compiling), recorded(recorder):
             yield recorder
     finally:
-        WATCHED.reset(token)
         recorder.end()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from quadrants_lab.ir.temporary import holding
 from quadrants_lab.runtime.observe.observers import PUT_BACK
 from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
 from quadrants_lab.runtime.tape.recomputation import (
@@ -37,11 +38,10 @@ def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
     steps = [step.bare() for step in launches.leaves()] if changed is None else []
     launches.at_end = bool(steps)
     final = [] if changed is None else _copies(*changed, account)
-    token = PUT_BACK.set(True)
     try:
-        yield
+        with holding(PUT_BACK, True):
+            yield
     finally:
-        PUT_BACK.reset(token)
         if steps:
             for item in reversed(launches.steps):  # those that are left after an error
                 _put(item.changes)

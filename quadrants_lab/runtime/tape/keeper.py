@@ -183,12 +183,13 @@ class Keeper:
             tracked.tangent = None if tangent is None else self._track(tangent, f"{name}.tangent")
 
     def _track(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Tracked:
-        found = self.tracked.get(id(memory))
+        key = id(memory)
+        found = self.tracked.get(key)
         if found is None:
             if not self.tracked:
                 memory.session.holders.add(self)
             room = partial(_room, WeakMethod(self.room), name)
-            found = self.tracked[id(memory)] = follow(memory, name, self.trusted, room)
+            found = self.tracked[key] = follow(memory, name, self.trusted, room)
         if reader and not found.reader:
             found.name, found.reader, found.span = name, reader, span
         return found

@@ -166,9 +166,9 @@ def again(
     return what the launch saved for its gradient."""
     last = plan.last_launch  # a gradient by hand belongs to the last launch, and not to a repeated one
     with plan.session.lock, unprinted() if quiet else nullcontext():
-        plan.frame.replay(number)
-        plan.owner.replays = number
         try:
+            plan.frame.replay(number)
+            plan.owner.replays = number
             launch(plan, args)
             return plan.scratch.take() if keep else {}
         finally:
