@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources d68dbb64e58942af
+; made by scripts/cpu_runtime.py from the sources 8d45757206039627
 
 %struct.System = type { [16 x i64] }
 %struct.Move = type { ptr, ptr, i64, i64, ptr, ptr }
