@@ -206,7 +206,7 @@ class Session:
             yield
         finally:
             with self.lock:
-                self.set_aside = [paths for paths in self.set_aside if paths is not before]
+                self.set_aside.remove(before)  # or an equal one; a comprehension would look for signals
                 self._take_fast_paths()
                 for one, path in before:
                     one.use_path(path)

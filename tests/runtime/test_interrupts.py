@@ -62,6 +62,7 @@ def interrupted(work: Callable[[], object], at: int) -> str:
     """Runs ``work`` with Ctrl-C at the place number ``at``, which is the result; "" if it has fewer places."""
     trace = _Trace(at)
     try:
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 traces instructions only if a frame has asked before
         sys.settrace(trace)
         work()
     except KeyboardInterrupt:
