@@ -208,6 +208,7 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     large = replace(kernel, code={"forward": stages, "gradient": stages}, launches=[launch])
     markup = static_html(CellView("cell", [large]))
     assert len(markup) < MOST_TEXT + 2000
+    assert len(static_html(CellView("cell", [large] * 4))) < MOST_TEXT + 2000
     assert markup.count("data:image/svg+xml;base64,") == 4
     assert "too large for the copy" not in markup
     assert "data:image/png" not in markup
