@@ -33,7 +33,7 @@ class Kind:
 
     def best(self, types: Sequence[int], allowed: int) -> int | None:
         """The index of the best of a device's memory types among the ``allowed`` ones, a set of bits; None if none is
-        usable. """
+        usable."""
 
         def rank(n: int) -> tuple[bool, ...]:
             return (*(bool(types[n] & flag) for flag in self.like), not types[n] & self.unlike)
