@@ -17,14 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import cache_from_source
-from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import render, warn
-
-if TYPE_CHECKING:
-    from hashlib import blake2b
-else:
-    from _blake2 import blake2b  # hashlib loads OpenSSL, which takes 3 ms
+from quadrants_lab.ir.importing import blake2b
 
 Keep = Callable[[bytes], None]  # keeps compiled code for later processes
 

@@ -35,6 +35,7 @@ class FrameLayout:
     args: dict[str, int] = field(default_factory=dict)
     stacks: list[N.AdStackAlloca] = field(default_factory=list)
     stack_at: dict[int, int] = field(default_factory=dict)
+    stacks_of_tasks: list[list[N.AdStackAlloca]] = field(default_factory=list)  # of the tasks that have any
     task_of: dict[int, int] = field(default_factory=dict)  # id of a stack -> number of its task
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
@@ -48,8 +49,7 @@ class FrameLayout:
 
     def slab(self, caps: Sequence[int], unit: int = 1) -> tuple[dict[int, int], int]:
         """See `slab`; ``caps``: the slots of each of ``stacks``."""
-        tasks = (list(stacks) for _, stacks in groupby(self.stacks, lambda s: self.task_of[s.id]))
-        return slab(tasks, {s.id: cap for s, cap in zip(self.stacks, caps, strict=True)}, unit)
+        return slab(self.stacks_of_tasks, {s.id: cap for s, cap in zip(self.stacks, caps, strict=True)}, unit)
 
 
 def box_words(kernel: N.Kernel, number: int) -> int:
@@ -90,6 +90,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
                 reports: list[Any] = out.asserts if isinstance(s, N.Assert) else out.prints
                 out.numbers[s.id] = len(reports)
                 reports.append(s)
+    out.stacks_of_tasks = [list(found) for _, found in groupby(out.stacks, lambda s: out.task_of[s.id])]
     out.stacks_at = at
     for s in out.stacks:
         if not s.count_only:

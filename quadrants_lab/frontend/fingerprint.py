@@ -14,7 +14,6 @@ import inspect
 import os
 import sys
 import types
-from _blake2 import blake2b  # hashlib loads OpenSSL, which takes 3 ms
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum, EnumMeta
@@ -26,6 +25,7 @@ import numpy as np
 from quadrants_lab.frontend.names import MOST_BYTES, recall
 from quadrants_lab.frontend.source import FunctionSource, function_source, meaning
 from quadrants_lab.frontend.specs import Spec, StructSpec, TemplateSpec
+from quadrants_lab.ir.importing import blake2b
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 

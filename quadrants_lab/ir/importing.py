@@ -1,4 +1,4 @@
-"""Imports of many modules: without runs of Python's garbage collector, and by the first call of a function in them."""
+"""Imports that have to be fast: many modules at once, functions that import their module when called, and a hash."""
 
 import gc
 import sys
@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from hashlib import blake2b
+else:
+    try:
+        from _blake2 import blake2b  # hashlib loads OpenSSL, which takes 3 ms
+    except ImportError:  # a Python that was built without it takes OpenSSL's
+        from hashlib import blake2b
+
+__all__ = ["blake2b", "importing", "lazily"]
 _FEW = 5000  # frozen objects, at most, that are not the program's: Python 3.12 freezes some hundred when it starts
 
 

@@ -15,6 +15,7 @@ from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.weak import weakly
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.memory.identity import derivative, memory_at, memory_of
@@ -309,11 +310,14 @@ class Rerun(Recording):
                 reverse.finish(*args)
 
     def _differentiate(self) -> None:
+        with holding(PUT_BACK, True) if self.calls else nullcontext():
+            self._run_gradients()
+
+    def _run_gradients(self) -> None:
         """Runs the gradients, last first, each on memory as its launch left it."""
         for part in self.final:
             part.keep()
-        token, tracing = PUT_BACK.set(True) if self.calls else None, self.launches.tracing
-        at, began = len(self.way), 0.0
+        tracing, at, began = self.launches.tracing, len(self.way), 0.0
         try:
             for (then, step, before, found, after), args in zip(self.way, reversed(self.launched), strict=True):
                 at, summary = at - 1, then.summary()
@@ -335,8 +339,6 @@ class Rerun(Recording):
                 if after:
                     restore(after)
         finally:
-            if token is not None:
-                PUT_BACK.reset(token)
             if self.final:
                 restore(self.final)
 
