@@ -14,7 +14,6 @@ from quadrants_lab.lang.config import OPTIONS
 from quadrants_lab.lang.definitions import Definitions
 from quadrants_lab.lang.dense import Dense, Field
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.record import cases
 from quadrants_lab.runtime.record.cases import Case
 
@@ -114,7 +113,7 @@ def _arguments(called: Any, slots: Sequence[Any], last: Case) -> list[Any]:
             help=f"give them: reproduce(path, {', '.join(p.name for p in called._parameters)})",
         )
     return [
-        last.named(s.name) if isinstance(s, ArraySlot) and isinstance(arg, str) else arg
+        last.named(s.name) if s.kind == "array" and isinstance(arg, str) else arg
         for s, arg in zip(slots, found, strict=True)
     ]
 

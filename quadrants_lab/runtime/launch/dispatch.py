@@ -19,7 +19,7 @@ from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
-from quadrants_lab.runtime.arguments.slots import AnySlot, TemplateSlot, flatten, leaves, spec_of
+from quadrants_lab.runtime.arguments.slots import AnySlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
@@ -472,7 +472,7 @@ class ValueAndGrad(Dispatcher):
                     self.here.last_plan = plan.weak
                     self._install(plan, args)
                     return self.launch(plan, args)
-                if not any(isinstance(s, TemplateSlot) for s in self.slots):
+                if all(slot.kind != "template" for slot in self.slots):
                     self.here.install(self.launch_both)
         return self.launch_both(*args)
 

@@ -74,7 +74,7 @@ class AccessSummary:
         self.reads: list[tuple[str, Place, Elements]] = []
         self.loaded: list[tuple[str, Place]] = []
         self.used: list[Place] = []
-        arrays = [a for s, a in zip(plan.slots, args, strict=True) if isinstance(s, A.ArraySlot)]
+        arrays = [a for s, a in zip(plan.slots, args, strict=True) if s.kind == "array"]
         ours = all(memory_of(a) is not None for a in arrays)
         alone = not any(memory_at(p, args).foreign for p in places.values())
         self.recomputable = ours and alone
@@ -82,8 +82,8 @@ class AccessSummary:
         alike = alone and not wide and plan.compiled.mode in (FORWARD, DUAL)
         self.equal = alike and all(memory_of(a) is not None or a.__class__ is np.ndarray for a in arrays)
         self.ends_nothing = _ends_nothing(plan)
-        self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
-        self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
+        self.arrays = [n for n, slot in enumerate(plan.slots) if slot.kind == "array"]
+        self.numbers = [n for n, slot in enumerate(plan.slots) if slot.kind == "scalar"]
         self.templates = len(self.numbers) + len(self.arrays) < len(plan.slots)
         self.scalars: list[int] = []
         self._depend(plan)
@@ -129,7 +129,7 @@ def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequ
     numbers; None if an array belongs to another library. The objects that the key names are added to its second
     argument."""
     xs = [(f"a{n}", slot) for n, slot in enumerate(slots)]
-    strange = [f"{x}.__class__ not in arrays" for x, slot in xs if isinstance(slot, A.ArraySlot)]
+    strange = [f"{x}.__class__ not in arrays" for x, slot in xs if slot.kind == "array"]
     ours = "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)"
     parts = {
         A.TemplateSlot: "key({0}, named)", A.ScalarSlot: "{0}.__class__",

@@ -12,7 +12,6 @@ from quadrants_lab.autodiff.dead_paths import gets_nothing, integer_flows, missi
 from quadrants_lab.autodiff.diagnostics import GradientWarning, warn
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 
@@ -54,7 +53,7 @@ class DeadPaths:
         keys: dict[str, Hashable] = {name: memory.serial for name, memory in memories.items()}
         arrays = {
             slot.name: arg for slot, arg in zip(plan.slots, args, strict=True)
-            if isinstance(slot, ArraySlot) and isinstance(arg, np.ndarray)
+            if slot.kind == "array" and isinstance(arg, np.ndarray)
         }  # fmt: skip
         keys |= {name: ("array", array.ctypes.data) for name, array in arrays.items()}
         opened: dict[Hashable, tuple[Span | None, int]] = {}

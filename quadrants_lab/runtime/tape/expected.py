@@ -13,7 +13,7 @@ from quadrants_lab.ir.record import dataclass, function
 from quadrants_lab.ir.weak import has_weak
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.keys import Named, template_key
-from quadrants_lab.runtime.arguments.slots import ScalarSlot, TemplateSlot
+from quadrants_lab.runtime.arguments.slots import ScalarSlot
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
@@ -71,7 +71,7 @@ def expected(step: Step) -> Expected:
     assert summary is not None
     assert launch is not None
     args, reverse, named = launch[1], summary.reverse, Named()
-    templates = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, TemplateSlot)]
+    templates = [n for n, slot in enumerate(summary.plan.slots) if slot.kind == "template"]
     known = [n for n in templates if _by_identity(args[n])]
     foreign = [n for n in summary.arrays if memory_of(args[n]) is None]
     objects = {f"is{n}": ref(args[n]) for n in (*summary.arrays, *known) if n not in foreign}

@@ -19,7 +19,6 @@ from quadrants_lab.errors import QuadrantsWarning, render
 from quadrants_lab.ir.weak import has_weak, weak
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.keys import Named, Reads, Specialisations, state, template_key
-from quadrants_lab.runtime.arguments.slots import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.memory.identity import memory_of
@@ -84,11 +83,11 @@ class Launch(NamedTuple):
 
 def _launch(dispatcher: Dispatcher, plan: Plan, args: tuple[Any, ...], named: set[int]) -> Launch:
     """``named``: ids of objects that exist without the recording. It keeps arrays that the function makes."""
-    arrays = [isinstance(slot, ArraySlot) for slot in plan.slots]
+    arrays = [slot.kind == "array" for slot in plan.slots]
     own = [is_array and id(arg) not in named for is_array, arg in zip(arrays, args, strict=True)]
     found = tuple([partial(_it, arg) if kept else weak(arg) for arg, kept in zip(args, own, strict=True)])
     slots = zip(plan.slots, args, strict=True)
-    given = () if any(arrays) else tuple([None if isinstance(s, TemplateSlot) else arg for s, arg in slots])
+    given = () if any(arrays) else tuple([None if s.kind == "template" else arg for s, arg in slots])
     return Launch(dispatcher, plan, found, given)
 
 
@@ -197,7 +196,7 @@ def _reads(calls: list[Call]) -> Reads:
 def _choice(plan: Plan, args: Sequence[Any]) -> Hashable:
     """What determines the plan that launches a kernel, and may change while the arguments stay the same objects."""
     slots = zip(plan.slots, args, strict=True)
-    return state(plan.compiled.reads), *(template_key(a) for s, a in slots if isinstance(s, TemplateSlot))
+    return state(plan.compiled.reads), *(template_key(a) for s, a in slots if s.kind == "template")
 
 
 def _is_array(value: Any) -> bool:
