@@ -281,7 +281,8 @@ def test_a_loop_takes_the_time_of_what_is_active(grid: str, session: str) -> Non
             dense[i, j] = qd.sin(dense[i, j])
 
     assert least(square) < 0.25 * least(all_of_it)
-    assert least(sines) < (0.25 if block == 1 else 0.06) * least(all_sines)  # in lanes, of a row of a cell
+    assert least(sines) < 0.25 * least(all_sines)  # 0.05 to 0.06 in cells of several elements
+    assert block == 1 or "lanes: sin" in str(sines.schedule())  # of a row of a cell
     square()
     all_of_it()
     x.grad[1400, 1400] = dense.grad[0, 0] = 1.0
