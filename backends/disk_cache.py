@@ -160,9 +160,8 @@ class DiskCache:
             if not stat.S_ISREG(status.st_mode) or status.st_size > self.max_bytes:
                 return None
             _must_be_ours(status, self.folder, self.below, name + SUFFIX)
-            raw = file.read(status.st_size)
-            content = raw[BEGIN:]
-            if raw != entry(name, content):
+            front, content = file.read(BEGIN), file.read(status.st_size)
+            if front != _front(name, content):
                 return None
             with suppress(OSError):
                 os.utime(file.fileno())
@@ -218,10 +217,15 @@ class DiskCache:
 
 def entry(name: str, content: bytes) -> bytes:
     """The bytes of an entry."""
+    return _front(name, content) + content
+
+
+def _front(name: str, content: bytes) -> bytes:
+    """The bytes of an entry before its content."""
     head = _HEAD.pack(_MAGIC, _VERSION, bytes.fromhex(name), len(content))
     checksum = hashed(head)
     checksum.update(content)
-    return b"".join((head, checksum.digest(), content))
+    return head + checksum.digest()
 
 
 def _removed(folder: int, name: str) -> bool:

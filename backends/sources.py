@@ -19,10 +19,10 @@ _OF_IR = (
 
 def digest(*folders: str, also: bytes = b"") -> str:
     """A hash for the sources of this folder, its ``folders``, the lowerings, and the analyses and tables of the IR that
-    they use, and for ``also``. A folder counts by its `_stamp`, or by its text if it has none."""
+    they use, and for ``also``. A folder counts by its `stamp`, or by its text if it has none."""
     made = hashed(also)
     for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", _PACKAGE / "ir", *(_HERE / name for name in folders)):
-        made.update((_stamp(folder) or _text(folder)).encode())
+        made.update((stamp(folder) or _text(folder)).encode())
     return made.hexdigest()
 
 
@@ -32,7 +32,7 @@ def _text(folder: Path) -> str:
 
 
 @cache
-def _stamp(folder: Path) -> str:
+def stamp(folder: Path) -> str:
     """The size and times of each source in the folder, because reading the texts takes longer. "" if there are no
     sources, or if they changed while this process runs: it may have imported the old ones."""
     found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
@@ -44,7 +44,7 @@ def _stamp(folder: Path) -> str:
 @cache
 def of_ir() -> str:
     """A text that changes with Python, numpy or the sources that make the IR; "" if one of their folders has no
-    `_stamp`. """
-    stamps = [_stamp(folder) for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR))]
+    `stamp`. """
+    stamps = [stamp(folder) for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR))]
     parts = (sys.version, sys.modules["numpy"].__version__, str(_PACKAGE), *stamps)
     return "\n".join(parts) if all(stamps) else ""

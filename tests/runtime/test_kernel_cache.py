@@ -431,7 +431,7 @@ CODE = {  # the modules that schedule, lower and emit
 def test_the_key_of_machine_code_has_every_folder_that_makes_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code would be found again although `ir/prims.py`, the schedule or a lowering makes other code by now."""
     found: set[Path] = set()
-    monkeypatch.setattr(sources, "_stamp", lambda folder: found.add(Path(folder).resolve()))
+    monkeypatch.setattr(sources, "stamp", lambda folder: found.add(Path(folder).resolve()))
     module: Any = backend(name)
     module.target_key.__wrapped__()
     package = Path(qd.__file__).parent

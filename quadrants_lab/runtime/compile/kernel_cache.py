@@ -27,6 +27,7 @@ from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.compile.bytecode import imported_together
 from quadrants_lab.runtime.compile.compiled import (
     FORWARD,
     WATCHED,
@@ -70,13 +71,13 @@ def cached_kernel(
         return found
     if (first or session.cache.folder is None) and hasattr(session.backend, "will_load"):
         session.backend.will_load()
-    with importing():
-        from quadrants_lab.runtime.compile.compile import compile_kernel
-
     if shared is not None and recorded:
         shared = replace(shared, tasks=None)  # a trace should show these passes too
     warned: list[Given] = []
-    with holding(FINGERPRINT, fingerprint), holding(WARNED, warned):
+    with imported_together(session.settings.backend), holding(FINGERPRINT, fingerprint), holding(WARNED, warned):
+        with importing():
+            from quadrants_lab.runtime.compile.compile import compile_kernel
+
         for given in shared.warned if shared is not None else ():
             warn_at(*given)
         made = compile_kernel(source, specs, mode, session, constant, second, shared)
