@@ -34,6 +34,7 @@ class Obj(Value):
         return self.raw
 
     captured = property(lambda self: self.value)
+    string = property(lambda self: self.value if isinstance(self.value, str) else None)
 
     @property
     def snode(self) -> Any:
@@ -42,7 +43,7 @@ class Obj(Value):
     is_space = property(lambda self: self.snode is not None)
 
     def describe(self) -> str:
-        if self.value is None or isinstance(self.value, str):
+        if self.value is None or self.string is not None:
             return f"{self.value!r}"
         return f"'{self.text}' ({type(self.value).__name__})" if self.text else f"a {type(self.value).__name__}"
 
@@ -72,6 +73,8 @@ class Obj(Value):
         except (LookupError, TypeError):
             raise cx.fail("QL1506", node, index=shown, count=len(of) if hasattr(of, "__len__") else 0) from None
         return found
+
+    items = item
 
     def number(self, cx: Lowering, node: ast.expr) -> Any:
         if self.value is None and self.text:
