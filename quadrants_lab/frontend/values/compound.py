@@ -190,7 +190,7 @@ def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tup
     def condition(where: tuple[int, ...]) -> int:
         return reduce(partial(cx.b.op, "and"), [is_at(axis, i, where[axis]) for axis, i in at.items()])
 
-    axes = [range(n) if axis in at else (cell[axis],) for axis, n in enumerate(shape)]
+    axes: list[Any] = [range(n) if axis in at else (cell[axis],) for axis, n in enumerate(shape)]
     for where in product(*axes):
         yield flat(where, shape), partial(condition, where)
 

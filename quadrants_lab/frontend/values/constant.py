@@ -74,7 +74,8 @@ class Obj(Value):
             raise cx.fail("QL1506", node, index=shown, count=len(of) if hasattr(of, "__len__") else 0) from None
         return found
 
-    items = item
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        return self.item(cx, part, shown, node)
 
     def number(self, cx: Lowering, node: ast.expr) -> Any:
         if self.value is None and self.text:
@@ -90,12 +91,13 @@ class Obj(Value):
 
 @dataclass(slots=True, eq=False)
 class BoundMethod(Value):
-    """A method and the value that it is called on. ``fn`` is the name of an operation, or a func; ``place`` is the
-    place of the value, which a func may change."""
+    """A method and the value that it is called on: the operation of this name, or the ``func``, which may change the
+    ``place`` of the value."""
 
-    fn: Any
+    operation: str
     self: Value
     text: str
+    func: Any = None
     place: Any = None
     words = "a method"
 

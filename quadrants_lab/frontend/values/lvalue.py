@@ -406,7 +406,7 @@ def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribut
         return V.Tuple((value.members["size"],))
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return V.BoundMethod(method, value.load(cx, node), name_of(node), base)
+        return V.BoundMethod("", value.load(cx, node), name_of(node), method, base)
     raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 
