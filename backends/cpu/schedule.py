@@ -7,8 +7,7 @@ and launches read it there.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cost import estimate
+from quadrants_lab.backends.cost import estimate, fixed_total
 from quadrants_lab.backends.cpu import lanes as choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
 from quadrants_lab.backends.cpu.moves import moves

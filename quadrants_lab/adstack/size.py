@@ -1,19 +1,23 @@
-"""`determine_ad_stack_size`: the greatest depth of every adstack as a SizeExpr.
+"""How large stacks are: `determine_ad_stack_size` finds the greatest depth of each as a SizeExpr, `narrow_stacks` its
+smallest dtype.
 
-It is a recursion over the task's blocks. Depths of statements in sequence add up. The depth of a branch is the
-maximum of its arms' depths. The depth of a For is the body's depth times the trip count, or the sum over the range if
-the body's depth varies with the index. A stack that is pushed in a While is left to the counting slice. If a loop of
-the reverse slice pushes and pops a stack, each of its iterations runs a segment of a checkpointed loop, and the depth
-is the maximum over the segments.
+The depth is found by recursion over the task's blocks. Depths of statements in sequence add up. The depth of a branch
+is the maximum of its arms' depths. The depth of a For is the body's depth times the trip count, or the sum over the
+range if the body's depth varies with the index. A stack that is pushed in a While is left to the counting slice. If a
+loop of the reverse slice pushes and pops a stack, each of its iterations runs a segment of a checkpointed loop, and the
+depth is the maximum over the segments.
 """
 
 from dataclasses import replace
 
 from quadrants_lab.analysis import algebra
 from quadrants_lab.analysis.effects import touched
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N, sizeexpr as S
-from quadrants_lab.ir.walk import find, map_offloads, of_kind
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import DType, i8, i16, i32, u8, u16, u32
+from quadrants_lab.ir.walk import find, map_offloads, of_kind, rewritten
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
@@ -97,3 +101,53 @@ def counted_stacks(kernel: N.Kernel) -> set[int]:
             if s.size is not None:
                 found |= {e.stack for e in of_kind(algebra.subexpressions(s.size), S.SizeCounted)}
     return found
+
+
+# --- dtypes -----------------------------------------------------------------------------------------------------
+
+_BY_SIZE = (u8, i8, u16, i16, u32, i32)
+
+
+def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, if
+    `analysis.ranges` knows the range of each of these values. A value is cast when it is pushed, and back when it is
+    read."""
+    stacks = [s for s in find(kernel.body, N.AdStackAlloca) if s.type.is_int]
+    if not stacks:
+        return kernel
+    ranges = Ranges(kernel)
+    pushed: dict[int, list[int]] = {}
+    for s in find(kernel.body, N.AdStackPush):
+        pushed.setdefault(s.stack, []).append(s.value)
+    narrow: dict[int, DType] = {}
+    for stack in stacks:
+        t = _fitting(ranges, pushed.get(stack.id, []))
+        if t is not None and t.bits < stack.type.bits:
+            narrow[stack.id] = t
+    if not narrow:
+        return kernel
+    b = Builder(kernel.next_id)
+
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if isinstance(s, N.AdStackAlloca) and s.id in narrow:
+            return replace(s, type=narrow[s.id])
+        if isinstance(s, N.AdStackPush) and s.stack in narrow:
+            cast = N.Op(b.fresh(), narrow[s.stack], "cast", (s.value,), span=s.span, adjoint_of=s.adjoint_of)
+            return [cast, replace(s, value=cast.id)]
+        if isinstance(s, N.AdStackLoadTop) and s.stack in narrow:
+            top = replace(s, id=b.fresh(), type=narrow[s.stack])
+            return [top, N.Op(s.id, s.type, "cast", (top.id,), span=s.span, adjoint_of=s.adjoint_of)]
+        return s
+
+    return rewritten(kernel, one, b)
+
+
+def _fitting(ranges: Ranges, values: list[int]) -> DType | None:
+    """The smallest dtype that holds all the values, or None where the range of some value is not known."""
+    low, high = 0, 0
+    for v in values:
+        r = ranges.range(v)
+        if r is None:
+            return None
+        low, high = min(low, r[0]), max(high, r[1])
+    return next((t for t in _BY_SIZE if t.holds(low) and t.holds(high)), None)

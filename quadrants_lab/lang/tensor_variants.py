@@ -15,7 +15,7 @@ from quadrants_lab.runtime.arguments.slots import AnySlot, TensorSlot, leaves, r
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Modes, ValueAndGrad
 
-_plan, _gradient = lazily("runtime.launch.plan", "Plan"), lazily("runtime.gradient.plan", "GradientPlan")
+_plan, _gradient = lazily("runtime.launch.plan", "Plan"), lazily("runtime.launch.gradient_plan", "GradientPlan")
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 Kinds = tuple[bool, ...]  # for each tensor, whether it is an array
 

@@ -24,12 +24,12 @@ check_division = lazily("passes.check_bounds", "check_division")
 
 split_blocks = where(lambda s: isinstance(s, Offload) and s.block_dim > 0, "passes.split_blocks", "split_blocks")
 structure_exits = where(lambda s: isinstance(s, Exit), "passes.structure_exits", "structure_exits")
-unroll_local_arrays = where(lambda s: s.prim == "select", "passes.unroll_local_arrays", "unroll_local_arrays")
+unroll_local_arrays = where(lambda s: s.prim == "select", "passes.loops", "unroll_local_arrays")
 over_cells = where(lambda s: isinstance(s, If), "passes.over_cells", "over_cells")
-spare_pages = where(lambda s: isinstance(s, Store), "passes.spare_pages", "spare_pages")
+spare_pages = where(lambda s: isinstance(s, Store), "passes.over_cells", "spare_pages")
 peel_edges = where(lambda s: isinstance(s, For), "passes.peel_edges", "peel_edges")
-unroll_whiles = where(lambda s: isinstance(s, While), "passes.host_loops", "unroll_whiles")
-thread_rows = where(lambda s: isinstance(s, For) and s.threads, "passes.host_loops", "thread_rows")
+unroll_whiles = where(lambda s: isinstance(s, While), "passes.loops", "unroll_whiles")
+thread_rows = where(lambda s: isinstance(s, For) and s.threads, "passes.loops", "thread_rows")
 
 
 def simplify(kernel: Kernel) -> Kernel:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
 
-_by_templates = lazily("runtime.call.signature", "by_templates")
+_by_templates = lazily("runtime.launch.signature", "by_templates")
 
 
 @dataclass(slots=True, eq=False)
