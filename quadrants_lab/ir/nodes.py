@@ -271,6 +271,7 @@ class ThreadExit(Effect):
 class Yield(Stmt):
     """Ends a block and hands ``values`` to the statement that owns the block."""
     form = "yield {values}"
+    terminates = True
     values: Ids
 
 

@@ -58,6 +58,7 @@ class Stmt:
     nests: ClassVar[bool] = False  # whether the statement has blocks
     loads: ClassVar[bool] = False  # whether it is a `Load`
     stores: ClassVar[bool] = False  # whether it is a `Store`
+    terminates: ClassVar[bool] = False  # whether it ends its block
     lane_safe: ClassVar[bool] = True  # whether iterations in the lanes of a vector can run it at the same time
 
     @property

@@ -22,6 +22,7 @@ from quadrants_lab.ir.walk import (
     of_kind,
     rewrite_in,
     rewritten,
+    rules,
     substitute,
     types_of,
     uses,
@@ -473,12 +474,13 @@ def spare_pages(kernel: N.Kernel) -> N.Kernel:
     read = {(s.buffer, s.index) for s in find(kernel.body, N.Load)}
     b = Builder(kernel.next_id, types_of(kernel.body))
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if not isinstance(s, N.Store) or s.value not in zeros or not kernel.buffers[s.buffer].order:
+    def guarded(s: N.Store) -> N.Stmt | list[N.Stmt]:
+        buffer = kernel.buffers[s.buffer]
+        if s.value not in zeros or not buffer.order or (s.buffer, s.index) in read:
             return s
-        return s if (s.buffer, s.index) in read else b.made(_where_needed, b, kernel.buffers[s.buffer], s)
+        return b.made(_where_needed, b, buffer, s)
 
-    return rewritten(kernel, one, b)
+    return rewritten(kernel, rules({N.Store: guarded}), b)
 
 
 def _where_needed(b: Builder, buffer: N.Buffer, s: N.Store) -> None:
