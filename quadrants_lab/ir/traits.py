@@ -203,6 +203,12 @@ class Loop(Control):
     body: Block
     checkpoint: bool
 
+    @property
+    def counter(self) -> Param:
+        """The value that counts the iterations: the index of a For; of a While the last carried value, after
+        `autodiff.prepare.count_whiles`."""
+        return self.carried[-1]
+
 
 @dataclass(slots=True)
 class Scheduled(Stmt):

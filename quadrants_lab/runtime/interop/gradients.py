@@ -84,7 +84,7 @@ class Gradient:
         """Lets launches see what torch has written."""
         if self.copy is not None:
             self.copy.update()
-        if self.memory.imported:
+        if self.memory is not None and self.memory.imported:
             dlpack.wait_stream(self.memory, dlpack.stream_of(tensor))
 
 
