@@ -20,7 +20,7 @@ from quadrants_lab.backends._gpu.device import Cost
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
-from quadrants_lab.backends.boxes import GROUP, inline_total
+from quadrants_lab.backends.cost import GROUP, inline_total
 from quadrants_lab.backends.launch import ArrayParam, Frame, Memory, Param, ScalarParam
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir.record import function

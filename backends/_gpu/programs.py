@@ -9,7 +9,7 @@ of groups to the frame.
 
 from dataclasses import dataclass
 
-from quadrants_lab.backends.boxes import GROUP, inline
+from quadrants_lab.backends.cost import GROUP, inline
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find
 

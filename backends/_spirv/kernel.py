@@ -9,7 +9,7 @@ from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.backends._spirv.outline import Plan, Run
 from quadrants_lab.backends._spirv.target import Target
-from quadrants_lab.backends.boxes import GROUP
+from quadrants_lab.backends.cost import GROUP
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions

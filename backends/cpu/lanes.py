@@ -7,8 +7,7 @@ from typing import Any
 
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends._llvm.ops import is_library
-from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS
+from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS, fixed_total
 from quadrants_lab.backends.cpu import vector_loops
 from quadrants_lab.backends.lower.expression import Scope, X
 from quadrants_lab.backends.lower.math import CIRCULAR

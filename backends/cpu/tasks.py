@@ -8,7 +8,7 @@ from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import fixed_total
 from quadrants_lab.backends.cpu import copies, jit, layout as L, moves, shares
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.lanes import local_arrays, lower_lanes

@@ -21,7 +21,7 @@ Passes = tuple[Pass, ...]
 WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads can exchange on the GPUs that LLVM compiles for
 EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which these threads combine values
 
-lower_random = where(lambda s: isinstance(s, Random), "backends.lower.random", "lower_random")
+lower_random = where(Random, "backends.lower.random", "lower_random")
 
 
 def llvm(math: LowerMath, own: str = "") -> Passes:

@@ -17,9 +17,9 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.analysis.divergence import divergence
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.wasm import lanes, ops
 from quadrants_lab.backends.wasm.lanes import LaneSchedule, NoLanes

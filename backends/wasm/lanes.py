@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.analysis.divergence import counting, divergence
-from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import fixed_total
 from quadrants_lab.backends.lower.math import MATH, function
 from quadrants_lab.backends.wasm.module import VECTORS
 from quadrants_lab.backends.wasm.ops import LOADS, STORES, TYPES

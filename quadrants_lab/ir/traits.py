@@ -58,6 +58,7 @@ class Stmt:
     nests: ClassVar[bool] = False  # whether the statement has blocks
     loads: ClassVar[bool] = False  # whether it is a `Load`
     stores: ClassVar[bool] = False  # whether it is a `Store`
+    terminates: ClassVar[bool] = False  # whether it ends its block
     lane_safe: ClassVar[bool] = True  # whether iterations in the lanes of a vector can run it at the same time
 
     @property
@@ -201,6 +202,12 @@ class Loop(Control):
     inits: Ids
     body: Block
     checkpoint: bool
+
+    @property
+    def counter(self) -> Param:
+        """The value that counts the iterations: the index of a For; of a While the last carried value, after
+        `autodiff.prepare.count_whiles`."""
+        return self.carried[-1]
 
 
 @dataclass(slots=True)

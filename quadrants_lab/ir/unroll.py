@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import copied, find, rewrite, substitute, types_of
+from quadrants_lab.ir.walk import copied, find, rewrite, rules, substitute, types_of
 
 _Ref = tuple[Any, int]  # what takes the place of a value: a constant and `NO_ID`, or None and the id of a copy
 _UNKNOWN: _Ref = None, N.NO_ID
@@ -27,10 +27,8 @@ def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]
     constants: dict[int, _Ref] = {s.id: (s.value, N.NO_ID) for s in find(kernel.body, N.Const)}
     ids: dict[int, int] = {}
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if not isinstance(s, N.For) or s.id not in wanted:
-            return s
-        if _is_beyond(s, wanted, constants, b.types, most):
+    def one(s: N.For) -> N.Stmt | list[N.Stmt]:
+        if s.id not in wanted or _is_beyond(s, wanted, constants, b.types, most):
             return s
         trips = _Trips(b, wanted, constants, most)
         try:
@@ -44,7 +42,7 @@ def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]
             return s
         return made
 
-    body = rewrite(kernel.body, one)
+    body = rewrite(kernel.body, rules({N.For: one}))
     return kernel if body is kernel.body else replace(kernel, body=substitute(body, ids), next_id=b.next_id)
 
 

@@ -488,7 +488,7 @@ def _arch(asked: Any) -> A.Arch:
 @cache
 def _load_compiler() -> None:
     """Imports in the background what the first kernel of a process needs, while the caller waits for a device."""
-    modules = "quadrants_lab.runtime.gradient.plan", "quadrants_lab.runtime.compile.compile"
+    modules = "quadrants_lab.runtime.launch.gradient_plan", "quadrants_lab.runtime.compile.compile"
     forks.start(lambda: [import_module(name) for name in modules], name="imports")
 
 

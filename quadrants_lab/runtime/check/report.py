@@ -9,10 +9,18 @@ from quadrants_lab.errors import QuadrantsAssertionError
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.elements import Wrong
-from quadrants_lab.runtime.check.looks import LOOKS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+# what was found -> the word on its badge, and how bad it is
+LOOKS = {
+    "right": ("right", "good"), "right, zero": ("zero", "good"),
+    "wrong": ("wrong", "bad"), "wrong, zero": ("zero", "bad"), "nonfinite": ("NaN", "bad"),
+    "kink": ("not differentiable", "warning"), "jumps": ("not differentiable", "warning"),
+    "noisy": ("noisy", "warning"), "noisy, forward mode agrees": ("right", "good"),
+    "fault of the program": ("wrong", "bad"), "error": ("error", "bad"), "unchecked": ("unchecked", "bad"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ import numpy as np
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.arguments.slots import ArraySlot
-from quadrants_lab.runtime.call.signature import Launch
 from quadrants_lab.runtime.compile.compiled import WATCHED
+from quadrants_lab.runtime.launch.signature import Launch
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
 from quadrants_lab.runtime.observe.observers import HIDDEN, OBSERVERS, hiding, recorded, refuse

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from quadrants_lab.ir.temporary import holding
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.observe.observers import PUT_BACK
 from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
 from quadrants_lab.runtime.tape.recomputation import (
@@ -60,7 +61,7 @@ def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | No
     again = all(item.recomputable for item in items)
     while True:
         changed = restored(items, launches.derivatives())
-        own = [item.own for item in items if isinstance(item, Segment)]
+        own = [item.own for item in of_kind(items, Segment)]
         size = bytes_restored(changed, account) + max(own, default=0)
         if account.limit is None:
             return changed

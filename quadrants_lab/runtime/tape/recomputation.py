@@ -17,6 +17,7 @@ from math import comb
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
 from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, restored, state
 
@@ -70,7 +71,7 @@ def repeats(steps: int, slots: int) -> int:
 def too_little(launches: Keeper) -> QuadrantsRuntimeError:
     """The error for a budget that is too small for what was recorded, with the least that is enough."""
     account, items = launches.account, launches.steps
-    own = max((item.own for item in items if isinstance(item, Segment)), default=0)
+    own = max((item.own for item in of_kind(items, Segment)), default=0)
     changed = restored(items, launches.derivatives())
     final = 0 if all(item.recomputable for item in items) else bytes_restored(changed, account)
     least = max(account.most, account.used + own + final)
