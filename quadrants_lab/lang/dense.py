@@ -234,13 +234,15 @@ class Dense(Exchanged):
     def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
         """``arr`` in the shape of the memory; an error if this cannot hold it."""
         memory = self._live()
-        arr = np.asarray(arr) if isinstance(arr, np.generic) else arr  # what numpy makes of arrays without axes
-        if not isinstance(arr, np.ndarray):
-            what = f"from_numpy takes a numpy array, not {type(arr).__name__}"
-            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
-        if isinstance(arr, np.ma.MaskedArray):
-            what = f"{self!r} has no mask, and the array has one"
-            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="write x.filled(...) or x.data")
+        match arr:
+            case np.ma.MaskedArray():
+                what = f"{self!r} has no mask, and the array has one"
+                raise QuadrantsRuntimeTypeError(what, code="QL2012", help="write x.filled(...) or x.data")
+            case np.ndarray() | np.generic():  # numpy makes a number of an array without axes
+                arr = np.asarray(arr)
+            case _:
+                what = f"from_numpy takes a numpy array, not {type(arr).__name__}"
+                raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
         shape: tuple[int, ...] = memory.operand.shape
         if arr.shape not in self._shapes():
             raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
@@ -433,6 +435,14 @@ class Field(Dense):
             made = getattr(self, which)
             if made and not made.placed and which not in self.needs:
                 setattr(self, which, None)
+
+    def leaf_fields(self) -> tuple[Field]:
+        """The field itself; of a `StructField` its parts."""
+        return (self,)
+
+    def _pairs(self, array: Any) -> tuple[tuple[Field, Any]]:
+        """The field with the array to be copied to it; of a `StructField` its parts with theirs."""
+        return ((self, array),)
 
     def parent(self, n: int = 1) -> Any:
         """The node that it is placed in, or one n - 1 levels above; None for a field that was made with a shape."""

@@ -212,8 +212,7 @@ class _InPlace(Matrix):
         shape = self._of.element_shape
         if index.__class__ is int and 0 <= index < shape[0] and len(shape) == 1:
             return (index,)  # the common case
-        index = self._checked(index)
-        parts = tuple(self._of._integer(i) for i in (index if isinstance(index, tuple) else (index,)))
+        parts = tuple(map(self._of._integer, self._checked(index)))
         if not all(0 <= i < n for i, n in zip(parts, self.shape, strict=True)):
             what = f"entry {list(parts)} is outside of an element of {self._of!r}"
             raise QuadrantsAssertionError(what, code="QL2014")

@@ -140,6 +140,12 @@ class BoundKernel:
         """`Launchable.reproduce` of the method."""
         return self.kernel._reproduce(path, args, kwargs, self.__self__)
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The parameters but for the object, for `inspect.signature`."""
+        whole = inspect.signature(self.kernel._variants.source.fn)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.kernel, name)
         return BoundKernel(value, self.__self__) if name in ("grad", "resume", "value_and_grad") else value
