@@ -60,7 +60,7 @@ def _memories(fields: Iterable[Field]) -> list[Memory]:
 def _fields(x: Any) -> Iterator[Field]:
     if not isinstance(x, (Field, StructField)):
         raise QuadrantsRuntimeTypeError(f"{x!r} is not a field", code="QL2012")
-    return iter(x.leaf_fields())
+    return x.leaf_fields()
 
 
 def __getattr__(name: str) -> Any:

@@ -55,10 +55,7 @@ def _bad(name: str, value: Any, want: str) -> QuadrantsRuntimeTypeError:
     return QuadrantsRuntimeTypeError(f"{of} must be {want}, not {value!r}", code="QL2030")
 
 
-# Values are read as text, which is what environment variables hold
-
-
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: Any) -> bool:  # as text, which is what environment variables hold
     words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False, "": False}
     found = words.get(str(value).lower())
     if found is None:

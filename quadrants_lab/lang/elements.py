@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsRuntimeTypeError
-from quadrants_lab.frontend.values.swizzle import swizzle
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.lang.dense import Dense, Field, Ndarray
 from quadrants_lab.lang.exchange import numpy_dtype, to_numpy, to_torch
-from quadrants_lab.lang.matrix import Matrix, Vector, plain
+from quadrants_lab.lang.matrix import Matrix, Vector, plain, swizzle
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
 from quadrants_lab.runtime.memory.fitting import fitted_array
 from quadrants_lab.runtime.observe.tape_numbers import read

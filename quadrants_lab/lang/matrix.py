@@ -12,13 +12,15 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
-from quadrants_lab.frontend.values.swizzle import letters, swizzle
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.types import DType, convert, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime.memory.fitting import INTEGERS, fitted_array
 
 Array = npt.NDArray[Any]
+# what the letters of ``v.zyx`` mean; the functions come with the compiler, which most programs need later
+letters, swizzle = (lazily("frontend.values.matrix", name) for name in ("letters", "swizzle"))
 
 
 class Named(ABCMeta):
@@ -152,7 +154,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     def _swizzled(self, name: str) -> tuple[int, ...] | None:
         """The elements of a vector that letters such as ``zyx`` name; None if ``name`` is not such letters."""
-        at = swizzle(name)
+        at: tuple[int, ...] | None = swizzle(name)
         if at is None or self.ndim != 1:
             return None
         if max(at) >= self.n:
