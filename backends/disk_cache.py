@@ -310,7 +310,7 @@ _LOWER = tuple(_HERE / "lower" / name for name in ("", "adstacks", "local_arrays
 # the folders of the package whose code handles a kernel before a backend gets it
 _OF_IR = (
     "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
-    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments", "types",
+    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
 )  # fmt: skip
 
 

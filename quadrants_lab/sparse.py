@@ -58,13 +58,9 @@ def _memories(fields: Iterable[Field]) -> list[Memory]:
 
 
 def _fields(x: Any) -> Iterator[Field]:
-    if isinstance(x, StructField):
-        for member in x.members.values():
-            yield from _fields(member)
-    elif isinstance(x, Field):
-        yield x
-    else:
+    if not isinstance(x, (Field, StructField)):
         raise QuadrantsRuntimeTypeError(f"{x!r} is not a field", code="QL2012")
+    return x.leaf_fields()
 
 
 def __getattr__(name: str) -> Any:

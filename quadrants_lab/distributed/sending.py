@@ -21,7 +21,9 @@ from quadrants_lab.lang.kernel import Func, Kernel, Launchable, make_kernel
 from quadrants_lab.lang.snode import SNode
 from quadrants_lab.runtime.session import Session
 
-_HERE = (Dense, SNode, Tape, Session)  # objects that belong to the session of this process
+
+class OfSession(TypeError):
+    """An object cannot be sent because it belongs to the session of this process."""
 
 
 def packed(thing: Any, what: str) -> bytes:
@@ -35,7 +37,7 @@ def packed(thing: Any, what: str) -> bytes:
         while (inner := _first_bad(part, seen)) is not None:
             name, part, last = inner
             path.append(name)
-        why = str(last) if isinstance(part, _HERE) else f"{type(last).__name__}: {last}"
+        why = str(last) if isinstance(last, OfSession) else f"{type(last).__name__}: {last}"
         raise QuadrantsRuntimeError(
             f"map_gradients cannot send {' -> '.join(path)}: {why}",
             code="QL2204",
@@ -69,18 +71,17 @@ def _dumped(thing: Any) -> bytes:
 
 def _reduced(obj: Any) -> Any:
     """How an object of the language is pickled; None for any other object."""
-    if isinstance(obj, _HERE):
-        raise TypeError(f"{obj!r} belongs to the session of this process")
-    if isinstance(obj, Kernel | Func):
-        fn = obj.__dict__["__wrapped__"]
-        if _importable(obj, fn):
+    match obj:
+        case Dense() | SNode() | Tape() | Session():
+            raise OfSession(f"{obj!r} belongs to the session of this process")
+        case Kernel() | Func() if _importable(obj, fn := obj.__dict__["__wrapped__"]):
             return _imported, (fn.__module__, fn.__qualname__)
-    if isinstance(obj, Launchable):
-        return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
-    if isinstance(obj, Func):
-        return type(obj), (obj.__dict__["__wrapped__"],)
-    if isinstance(obj, FunctionSource):
-        return _sourced, (obj.fn,)
+        case Launchable():
+            return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
+        case Func():
+            return type(obj), (obj.__dict__["__wrapped__"],)
+        case FunctionSource():
+            return function_source, (obj.fn,)
     return None
 
 
@@ -100,10 +101,6 @@ def _imported(module: str, qualname: str) -> Any:
 def _launchable(fn: Callable[..., Any], graph: bool, side: int) -> Launchable:
     made = make_kernel(fn, graph)
     return (made, made.grad, made.value_and_grad)[side]
-
-
-def _sourced(fn: FunctionType) -> FunctionSource:
-    return function_source(fn)
 
 
 def _coded(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str, lines: list[str]) -> CodeType:
@@ -129,21 +126,24 @@ def _first_bad(part: Any, seen: set[int]) -> tuple[str, Any, Exception] | None:
 
 def _inside(part: Any) -> dict[str, Any]:
     """The components of an object by name: the names that a function uses, the items of a container, attributes."""
-    if isinstance(part, _HERE):
-        return {}
-    if isinstance(part, Launchable):
-        part = part._variants.source.fn
+    match part:
+        case Dense() | SNode() | Tape() | Session():
+            return {}
+        case Launchable():
+            part = part._variants.source.fn
     part = getattr(part, "__func__", getattr(part, "__wrapped__", part))
-    if isinstance(part, FunctionType):
-        code = part.__code__
-        cells = dict(zip(code.co_freevars, part.__closure__ or (), strict=True))
-        inner = {n: c.cell_contents for n, c in cells.items() if c.cell_contents is not None}
-        used = {n: part.__globals__[n] for n in code.co_names if n in part.__globals__}
-        defaults = {f"default {n}": value for n, value in enumerate(part.__defaults__ or ())}
-        return {**inner, **used, **defaults}
-    if isinstance(part, dict):
-        return {repr(name): value for name, value in part.items()}
-    if isinstance(part, list | tuple):
-        return {f"[{n}]": value for n, value in enumerate(part)}
-    attributes = getattr(part, "__dict__", {})
-    return {f".{name}": value for name, value in attributes.items()} if isinstance(attributes, dict) else {}
+    match part:
+        case FunctionType():
+            code = part.__code__
+            cells = dict(zip(code.co_freevars, part.__closure__ or (), strict=True))
+            inner = {n: c.cell_contents for n, c in cells.items() if c.cell_contents is not None}
+            used = {n: part.__globals__[n] for n in code.co_names if n in part.__globals__}
+            defaults = {f"default {n}": value for n, value in enumerate(part.__defaults__ or ())}
+            return {**inner, **used, **defaults}
+        case dict():
+            return {repr(name): value for name, value in part.items()}
+        case list() | tuple():
+            return {f"[{n}]": value for n, value in enumerate(part)}
+        case object(__dict__=dict() as attributes):
+            return {f".{name}": value for name, value in attributes.items()}
+    return {}

@@ -122,7 +122,7 @@ class Fingerprint:
             case TemplateSpec():
                 self._describe(spec.value)
             case StructSpec():
-                if not _in_package(type(spec.type).__module__):
+                if not in_package(type(spec.type).__module__):
                     raise IndescribableError
                 self._describe(spec.type)
                 for name, member in spec.members:
@@ -152,7 +152,7 @@ class Fingerprint:
                 self._transparent(f"{_path(kind)} {len(value)}", value)
             case DType():
                 self.texts.append(f"dtype {value.name}")
-            case _ if _in_package(kind.__module__):
+            case _ if in_package(kind.__module__):
                 self._of_package(value, kind)
             case _:
                 self._other(value, kind)
@@ -179,7 +179,7 @@ class Fingerprint:
                 self._add(value, f"module {value.__name__}")
             case type():
                 self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
-            case types.FunctionType() if not _in_package(module):
+            case types.FunctionType() if not in_package(module):
                 self._function(value, value.__annotations__)
             case types.FunctionType(__closure__=None) | types.BuiltinFunctionType(__self__=types.ModuleType()):
                 self.texts.append(f"function {module}.{value.__qualname__}")
@@ -293,7 +293,7 @@ def _path(of: Any) -> str:
     return f"{of.__module__}.{of.__qualname__}"
 
 
-def _in_package(module: str) -> bool:
+def in_package(module: str) -> bool:
     """Whether the package's sources, whose hash is part of the key, describe the module; its kernels/ are user code."""
     return f"{module}.".startswith("quadrants_lab.") and not f"{module}.".startswith("quadrants_lab.kernels.")
 
@@ -325,8 +325,8 @@ def _is_opaque(value: Any) -> bool:
     if kind in _VALUES or kind in (float, list, dict, tuple, np.ndarray) or isinstance(value, (Enum, np.generic)):
         return False
     if isinstance(value, type) or kind is types.FunctionType:
-        return not (value.__module__ in ("builtins", "numpy", "typing") or _in_package(value.__module__))
-    if _in_package(kind.__module__):
+        return not (value.__module__ in ("builtins", "numpy", "typing") or in_package(value.__module__))
+    if in_package(kind.__module__):
         return bool(getattr(value, "__qd_func__", False) or getattr(value, "__qd_bound__", False))
     return not (_is_builtin(value) or kind is types.GenericAlias or hasattr(kind, "_fields"))
 
@@ -339,8 +339,8 @@ def _follows_from_owner(owner: Any, name: str) -> bool:
             static = inspect.getattr_static
             return name in ("name", "value") and static(kind, name) is static(Enum, name)
         case types.FunctionType():
-            return _in_package(owner.__module__)
-        case type() if _in_package(owner.__module__):  # a class of this package, not one made at run time
+            return in_package(owner.__module__)
+        case type() if in_package(owner.__module__):  # a class of this package, not one made at run time
             return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
         case np.generic():
             return True
@@ -357,8 +357,8 @@ def _lookup(owner: Any, name: str) -> Any:
                 return meaning(owner, name)
             except KeyError:
                 return _ABSENT
-        case types.ModuleType() if _in_package(owner.__name__):
-            return _lookup_in_package(owner, name)
+        case types.ModuleType() if in_package(owner.__name__):
+            return _lookupin_package(owner, name)
     value = _means_now(owner, name)  # even if the kernel knows another value, it has to be one that can be described
     return value if value is _ABSENT else recall(owner, name, lambda: value)
 
@@ -383,7 +383,7 @@ def _means_now(owner: Any, name: str) -> Any:
     return value
 
 
-def _lookup_in_package(owner: types.ModuleType, name: str) -> Any:
+def _lookupin_package(owner: types.ModuleType, name: str) -> Any:
     """`_OF_PACKAGE` for operations of this package, some of which a module makes when they are first asked for."""
     if type(owner) is not types.ModuleType:
         raise IndescribableError
@@ -393,5 +393,5 @@ def _lookup_in_package(owner: types.ModuleType, name: str) -> Any:
         return getattr(owner, name) if name in space.get("_MODULES", ()) else _OF_PACKAGE
     module = type(value).__module__ if hasattr(value, "__qd_op__") else getattr(value, "__module__", None)
     own = getattr(value, "__qd_op__", None) or getattr(value, "__name__", None)
-    is_own = own == name and not isinstance(value, type) and _in_package(module or "")
+    is_own = own == name and not isinstance(value, type) and in_package(module or "")
     return _OF_PACKAGE if is_own else value

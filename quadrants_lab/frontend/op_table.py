@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from quadrants_lab.frontend.values.values import Value
+from quadrants_lab.frontend.values import Value
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.record import dataclass
 

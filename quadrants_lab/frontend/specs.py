@@ -33,7 +33,7 @@ class MatrixSpec:
 @dataclass(frozen=True, slots=True)
 class StructSpec:
     """A struct or dataclass instance. Member ``a`` of argument ``s`` is the argument ``s.a`` of the kernel. ``type`` is
-    that of `quadrants_lab.frontend.values.values.Struct`."""
+    that of `quadrants_lab.frontend.values.Struct`."""
 
     type: Any
     members: tuple[tuple[str, Spec], ...]

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from operator import index as as_index
 from threading import enumerate as threads, get_ident
 from typing import Any
 
@@ -56,19 +55,18 @@ def _bad(name: str, value: Any, want: str) -> QuadrantsRuntimeTypeError:
     return QuadrantsRuntimeTypeError(f"{of} must be {want}, not {value!r}", code="QL2030")
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: Any) -> bool:  # as text, which is what environment variables hold
     words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False, "": False}
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    if isinstance(value, (bool, int)) and value in (0, 1):
-        return bool(value)
-    raise _bad(name, value, "True or False")
+    found = words.get(str(value).lower())
+    if found is None:
+        raise _bad(name, value, "True or False")
+    return found
 
 
 def _count(name: str, value: Any) -> int:
     try:
-        number = int(value) if isinstance(value, str) else as_index(value)
-    except (TypeError, ValueError):
+        number = int(str(value))
+    except ValueError:
         raise _bad(name, value, "an integer") from None
     if number < 0:
         raise _bad(name, value, "0 or more")
@@ -77,10 +75,9 @@ def _count(name: str, value: Any) -> int:
 
 def _dtype(allowed: tuple[DType, ...]) -> Callable[[str, Any], DType]:
     def read(name: str, value: Any) -> DType:
-        found = DTYPES.get(value) if isinstance(value, str) else value
-        if not any(found is t for t in allowed):
+        found = DTYPES.get(str(value))
+        if found not in allowed:
             raise _bad(name, value, " or ".join(f"qd.{t}" for t in allowed))
-        assert isinstance(found, DType)
         return found
 
     return read
@@ -475,11 +472,12 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
 
 
 def _arch(asked: Any) -> A.Arch:
-    if isinstance(asked, A.Arch):
-        return asked
     names = {a.name: a for a in A.Arch} | {"cpu": A.cpu, "x86_64": A.x64}
-    if isinstance(asked, str) and asked.lower() in names:
-        return names[asked.lower()]
+    match asked:
+        case A.Arch():
+            return asked
+        case str() if asked.lower() in names:
+            return names[asked.lower()]
     close = closest(str(asked), names)
     hint = f"did you mean qd.{close}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
     raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)

@@ -13,6 +13,8 @@ from typing import Any
 
 # module that programs import -> the object of the package that has its names; names that it lacks are those of `qd`
 ELSEWHERE = {
+    "experimental": "lang.kernel",
+    "interop": "lang.impl",
     "lang._fast_caching": "lang.kernel",
     "lang.exception": "errors",
     "lang.field": "lang.dense",
@@ -32,7 +34,8 @@ ELSEWHERE = {
     "tools.np2ply": "tools",
     "tools.vtk": "tools",
     **{f"types.{name}": "types" for name in ("annotations", "buffer_view_type", "compound_types")},
-    **{f"types.{name}": "types" for name in ("ndarray_type", "utils")},
+    **{f"types.{name}": "types" for name in ("enums", "ndarray_type", "primitive_types", "utils")},
+    "types.quant": "lang.quantised.quant",
 }  # fmt: skip
 
 # names that the package lacks, by what they are for

@@ -44,6 +44,18 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
     return memory.copy() if same else memory.values().astype(dtype)
 
 
+def as_numpy_array(given: Any, to: object) -> npt.NDArray[Any]:
+    """The numpy array that is to be copied to a field or ndarray; an error for any other object."""
+    match given:
+        case np.ma.MaskedArray():
+            what = f"{to!r} has no mask, and the array has one"
+            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="write x.filled(...) or x.data")
+        case np.ndarray() | np.generic():  # numpy turns an array without axes into a number
+            return np.asarray(given)
+    what = f"from_numpy takes a numpy array, not {type(given).__name__}"
+    raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
+
+
 def to_torch(array: npt.NDArray[Any], device: Any, copy: bool | None) -> Any:
     """A torch tensor over the memory of ``array``, or a copy on ``device``, if that is another device."""
     try:

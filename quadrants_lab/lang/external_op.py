@@ -6,7 +6,6 @@ from inspect import BoundArguments, Signature, signature
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.lang.kernel import BoundKernel
 from quadrants_lab.runtime.observe.observers import differentiating
 
 
@@ -29,7 +28,7 @@ class ExternalOp:
         self.name = getattr(fn, "__name__", type(fn).__name__)
         self.title = f"{self.maker} {self.name}"
         self.outputs = dict(outputs)
-        parameters = list(signature(fn).parameters.values())[isinstance(fn, BoundKernel) :]
+        parameters = list(signature(fn).parameters.values())
         self.all_parameters = Signature(parameters)
         names = list(self.all_parameters.parameters)
         unknown = [name for name in self.outputs if name not in names]

@@ -80,7 +80,7 @@ class MatrixType:
         return sizes
 
     def __repr__(self) -> str:
-        return f"qd.types.matrix({self.n}, {self.m}, {_name(self.given)})"
+        return f"qd.types.matrix({self.n}, {self.m}, {type_name(self.given)})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,11 +94,12 @@ class VectorType(MatrixType):
         return (self.n,)
 
     def __repr__(self) -> str:
-        return f"qd.types.vector({self.n}, {_name(self.given)})"
+        return f"qd.types.vector({self.n}, {type_name(self.given)})"
 
 
-def _name(given: Any) -> str:
-    return given.__name__ if isinstance(given, type) else str(given)
+def type_name(given: Any) -> str:
+    """The name of a class of Python, or of a dtype or type of the language."""
+    return getattr(given, "__name__", None) or str(given)
 
 
 def _flat(x: Any) -> list[Any]:

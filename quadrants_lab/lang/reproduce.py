@@ -12,7 +12,7 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.config import OPTIONS
 from quadrants_lab.lang.definitions import Definitions
-from quadrants_lab.lang.dense import Dense, Field
+from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.record.launch_data import Case, last_case
 
@@ -189,11 +189,10 @@ def _weighted(made: Definitions, loss: str, name: str, y: Dense, back: Case | No
     if not weights.any():
         weights = np.ones_like(weights)
     w, adds = made.unique(f"weights_of_{name}"), made.unique(f"add_{name}")
-    kind = "qd.template()" if isinstance(y, Field) else "qd.types.ndarray()"
-    make = "field" if isinstance(y, Field) else "ndarray"
+    kind = "qd.template()" if y.kind == "field" else "qd.types.ndarray()"
     product = "(y[i] * w[i]).sum()" if y.element_shape else "y[i] * w[i]"
     made.lines += [
-        f"{w} = qd.{make}({made._dtype(y.dtype, y.element_shape)}, shape={y.shape})",
+        f"{w} = qd.{y.kind}({made._dtype(y.dtype, y.element_shape)}, shape={y.shape})",
         f"{w}.from_numpy({made._data(weights, w)})", "", "", "@qd.kernel",
         f"def {adds}(y: {kind}, w: {kind}):",
         "    for i in qd.grouped(y):", f"        {loss}[None] += {product}", "",

@@ -51,7 +51,7 @@ class _Kind(type):
         return call
 
     def _of(cls, impl: Any) -> Any:
-        if isinstance(impl, Dense) and cls.__instancecheck__(impl):
+        if cls.__instancecheck__(impl):
             return impl
         raise TypeError(f"{cls.__name__}(impl) takes a field or ndarray, not a {type(impl).__name__}")
 

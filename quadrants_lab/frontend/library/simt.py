@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import helper, ops, static
+from quadrants_lab.frontend.library import helper, ops, static
 from quadrants_lab.ir.types import i32 as _i32, u32 as _u32, u64 as _u64
 
 # simt.shared: shared memory that holds the value of each thread

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import helper, ops, static
+from quadrants_lab.frontend.library import helper, ops, static
 
 # simt.shared: shared memory with the value of each thread; simt.first: the first thread of the subgroup
 _sync, _thread, _first, _shared = ops("block.sync block.thread_idx simt.first simt.shared")

@@ -10,11 +10,10 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import id_of
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values import Element, Lit, Num, Number, Value, arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import Place, given_index, place_of
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
-from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, i64, promote, u1, u64

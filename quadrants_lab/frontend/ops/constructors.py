@@ -7,9 +7,8 @@ from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Number, Obj, Struct, Tuple, Value, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node, check_count
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Tuple, Value
 
 
 def _constructor(axes: int) -> Lower:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction, fill
+from quadrants_lab.frontend.library import FUNCTIONS, LibraryFunction, fill
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
 from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.values import Lit, Matrix, Mem, Num, Value
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Value
 
 
 def _inlined(f: LibraryFunction) -> Lower:

@@ -10,11 +10,10 @@ from functools import partial, reduce
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
-from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Number, Obj, Value, arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.update import write
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, u1
 
 

@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin
-from quadrants_lab.frontend.values.context import Context, LoopConfig, argument_node
-from quadrants_lab.frontend.values.values import (
+from quadrants_lab.frontend.values import (
     Grouped,
     Lit,
     NdRange,
@@ -15,6 +14,7 @@ from quadrants_lab.frontend.values.values import (
     Range,
     Value,
 )
+from quadrants_lab.frontend.values.context import Context, LoopConfig, argument_node
 
 
 def _range(cx: Context, call: ast.Call, *args: Value) -> Value:

@@ -4,8 +4,9 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, name_of, names_in, nodes_of
-from quadrants_lab.frontend.values import update as U, values as V
+from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from quadrants_lab.frontend.values import Matrix, Num, Value
 from quadrants_lab.frontend.values.containers import met, met_locals, outside
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import Matrix, Num, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 

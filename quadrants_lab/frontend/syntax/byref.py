@@ -12,11 +12,11 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
+from quadrants_lab.frontend.values import Value
 from quadrants_lab.frontend.values.compound import computed
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Place, place_of
 from quadrants_lab.frontend.values.number import id_of
-from quadrants_lab.frontend.values.values import Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 

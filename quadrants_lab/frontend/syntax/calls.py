@@ -7,6 +7,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.fingerprint import is_pure
 from quadrants_lab.frontend.op_table import ALL, PYTHON, Builtin
@@ -14,7 +15,7 @@ from quadrants_lab.frontend.source import FunctionSource, note_unknown
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, iterate, unpacked
-from quadrants_lab.frontend.values import matrix, values as V
+from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.containers import call_method, live
 from quadrants_lab.frontend.values.context import Context, argument_node

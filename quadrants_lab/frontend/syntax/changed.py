@@ -12,8 +12,8 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.frontend.syntax.scan import assigned_names
+from quadrants_lab.frontend.values import Value
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import Value
 
 
 def changed_locals(cx: Context, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:

@@ -11,12 +11,11 @@ from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.syntax.branch import choose
 from quadrants_lab.frontend.syntax.changed import speculate
 from quadrants_lab.frontend.syntax.scan import is_cheap
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value, matrix
 from quadrants_lab.frontend.values.arith import binop, emit, fold, tested, truth, unary
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import read
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.types import promote, u1
 

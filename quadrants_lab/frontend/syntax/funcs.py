@@ -19,13 +19,12 @@ from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.returns import lower_early_returns
 from quadrants_lab.frontend.syntax.scan import always_returns, first_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Container, Obj, Tuple, Value, matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.struct import annotation, as_annotated, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Container, Obj, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import count as count_from
 from math import prod
@@ -19,18 +20,18 @@ from quadrants_lab.frontend.syntax.scan import (
     is_own,
 )
 from quadrants_lab.frontend.syntax.space import Space, space_of
-from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
+from quadrants_lab.frontend.values import Matrix, Num, Temp, Value
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import met_locals, repeated
 from quadrants_lab.frontend.values.context import Context, Env, Loop, LoopConfig
 from quadrants_lab.frontend.values.sparse import known_active
-from quadrants_lab.frontend.values.values import Matrix, Num, Temp, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.types import i32, i64, u64
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import rewrite, walk
 
 DEFAULT_BLOCK = 128  # threads of a block, without qd.loop_config(block_dim=...)
 
@@ -252,6 +253,24 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
 def _is_own(cx: Context, node: ast.For, name: str, value: Value) -> bool:
     """Whether every iteration of the loop may have a local of its own in place of this one."""
     return value.token is None and name not in cx.frame.references and is_own(cx.frame.source.node, node, name)
+
+
+def without_derivatives(b: Builder, block: N.Block, stopped: set[str]) -> N.Block:
+    """The block after `qd.stop_grad` of the ``stopped`` buffers: what it loads from them has the derivative 0."""
+    if not stopped:
+        return block
+
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if not isinstance(s, N.Load) or s.buffer not in stopped or not s.type.is_float:
+            return s
+        b.span = s.span
+        with b.block() as made:
+            value = b.add(replace(s, id=b.fresh()))
+            zero = b.const(0, s.type)
+            b.add(N.Op(s.id, s.type, "custom_jvp", (value, zero), name=s.name))
+        return made
+
+    return rewrite(block, one)
 
 
 # --- serial loops -----------------------------------------------------------------------------------------------

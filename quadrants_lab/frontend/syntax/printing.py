@@ -6,11 +6,11 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import id_of, names_in, nodes_of
 from quadrants_lab.frontend.syntax.unroll import unpacked
+from quadrants_lab.frontend.values import Obj, Value
 from quadrants_lab.frontend.values.arith import tested, truth
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.values import Obj, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 

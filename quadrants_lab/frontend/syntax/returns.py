@@ -16,9 +16,9 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch, emit_exit
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
+from quadrants_lab.frontend.values import Lit, Num, Struct, Value
 from quadrants_lab.frontend.values.containers import met, outside
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.values import Lit, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.types import i32, u1

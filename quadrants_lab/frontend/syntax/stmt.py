@@ -8,9 +8,9 @@ from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.funcs import return_values
 from quadrants_lab.frontend.syntax.returns import early_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
+from quadrants_lab.frontend.values import Num
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any, TypeVar
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import count, name_of, names_in
-from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import MOST_ENTRIES, Context, Env, Loop, check_count
 

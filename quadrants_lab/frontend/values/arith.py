@@ -5,10 +5,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import List, Lit, Num, Number, Obj, Tuple, Value, matrix
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context, check_count
-from quadrants_lab.frontend.values.values import List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, the operation on compile-time numbers)

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
+from quadrants_lab.frontend.values import PASSED, STATIC_VARIABLE, Container, Dict, Tuple, Value, View
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Container, Dict, Tuple, Value, View
 
 
 def entry_at(cx: Context, value: Container, node: ast.Subscript) -> int:

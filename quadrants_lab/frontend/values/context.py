@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
 from quadrants_lab.frontend.source import FunctionSource, attribute, note_unknown
-from quadrants_lab.frontend.values import values as V
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder

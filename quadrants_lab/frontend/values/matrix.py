@@ -6,9 +6,9 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import Lit, Matrix, Number, Tuple, Value
 from quadrants_lab.frontend.values.compound import matrix_of
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Matrix, Number, Tuple, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -93,3 +93,24 @@ def construct(
     if len(flat) != want:
         raise cx.fail("QL1418", call, want=count(want, "number"), got=len(flat))
     return build(cx, shape, flat, dtype)
+
+
+# --- elements by letters: ``v.x``, ``v.zyx``, ``v.rgb``, ``v.st`` ---
+
+SETS = ("xyzw", "rgba", "stpq")
+_POSITION = {name: {letter: k for k, letter in enumerate(name)} for name in SETS}
+
+
+def swizzle(name: str) -> tuple[int, ...] | None:
+    """The positions that ``name`` means if it is one to four letters of one set, else None."""
+    if not 1 <= len(name) <= 4:
+        return None
+    for letters in _POSITION.values():
+        if name[0] in letters:
+            return tuple(letters[c] for c in name) if all(c in letters for c in name) else None
+    return None
+
+
+def letters(name: str, n: int) -> str:
+    """The letters that a vector of ``n`` elements has in the set of the first letter of ``name``."""
+    return next(s for s in SETS if name[0] in s)[:n]

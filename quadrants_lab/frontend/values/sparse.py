@@ -14,9 +14,9 @@ from dataclasses import field
 from itertools import product
 from typing import Any
 
+from quadrants_lab.frontend.values import Mem
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.number import Index, id_of
-from quadrants_lab.frontend.values.values import Mem
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst

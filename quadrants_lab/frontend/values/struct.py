@@ -6,9 +6,8 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count, name_of
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Lit, Matrix, Obj, Struct, Value, matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
-from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Struct, Value
 from quadrants_lab.ir.types import DType
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
-from quadrants_lab.frontend.values import containers, values as V
+from quadrants_lab.frontend.values import containers
 from quadrants_lab.frontend.values.compound import candidates, temps_are_own
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
