@@ -38,6 +38,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # with these flags a FIFO or a device does not block
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_unlooked: dict[tuple[str, str, int], int] = {}  # of a folder: bytes that this process writes before it looks again
 
 
 def hashed(data: bytes = b"") -> "blake2b":
@@ -126,7 +127,7 @@ class DiskCache:
         try:
             with self._opened(make=True) as folder, suppress(FileNotFoundError):  # another process removed the folder
                 self._write(folder, name, entry(name, content))
-                self._trim(folder)
+                self._trim(folder, BEGIN + len(content))
         except _NotOurs as e:
             e.warn()
         except (OSError, ValueError) as e:
@@ -192,9 +193,14 @@ class DiskCache:
                 os.unlink(new, dir_fd=folder)
             raise
 
-    def _trim(self, folder: int) -> None:
+    def _trim(self, folder: int, written: int) -> None:
         """Removes abandoned temporary files. If the other files take too much room, removes the least recently used
-        ones until a quarter of the room is free."""
+        ones until a quarter of the room is free. A look at thousands of files takes longer than to compile a kernel, so
+        this process looks again when it has written an eighth of the room that was left: other processes write, too."""
+        place = str(self.folder), self.below, self.max_bytes
+        if written < (left := _unlooked.get(place, 0)):
+            _unlooked[place] = left - written
+            return
         abandoned = time.time() - ABANDONED
         total, entries = 0, []
         with os.scandir(folder) as found:
@@ -209,13 +215,13 @@ class DiskCache:
                             total += status.st_size
                             if not temporary:
                                 entries.append((status.st_mtime_ns, status.st_size, e.name))
-        if total <= self.max_bytes:
-            return
-        for _, size, name in sorted(entries):
+        most = self.max_bytes if total <= self.max_bytes else self.max_bytes * 3 // 4
+        for _, size, name in sorted(entries) if total > most else ():
             if _removed(folder, name):
                 total -= size
-            if total <= self.max_bytes * 3 // 4:
-                return
+            if total <= most:
+                break
+        _unlooked[place] = (self.max_bytes - total) // 8
 
 
 def entry(name: str, content: bytes) -> bytes:

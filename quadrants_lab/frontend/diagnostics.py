@@ -5,11 +5,13 @@
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from quadrants_lab import errors as E
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
+Kind = TypeVar("Kind", bound=ast.AST)
 _S, _N, _T, _I = E.QuadrantsSyntaxError, E.QuadrantsNameError, E.QuadrantsTypeError, E.QuadrantsIndexError
 
 
@@ -317,9 +319,14 @@ def owner_of(node: ast.expr) -> ast.expr:
     return node
 
 
+def nodes_of(kind: type[Kind], *nodes: ast.AST) -> Iterator[Kind]:
+    """The nodes of this class in these nodes, at any depth."""
+    return (n for node in nodes for n in ast.walk(node) if isinstance(n, kind))
+
+
 def names_in(*nodes: ast.AST) -> Iterator[ast.Name]:
     """The names in these nodes, at any depth."""
-    return (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
+    return nodes_of(ast.Name, *nodes)
 
 
 def is_none(node: ast.AST | None) -> bool:

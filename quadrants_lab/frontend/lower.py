@@ -20,8 +20,8 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 
 EXPRS: dict[type, Callable[..., Value]] = {
-    **expr.EXPRS, ast.NamedExpr: assign.named_expression, ast.Call: calls.call, ast.ListComp: unroll.comprehension,
-    ast.DictComp: unroll.comprehension,
+    **expr.EXPRS, ast.NamedExpr: assign.named_expression, ast.Call: calls.call,
+    ast.ListComp: unroll.list_comprehension, ast.DictComp: unroll.dict_comprehension,
 }  # fmt: skip
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 

@@ -1,6 +1,6 @@
 """What names and attributes of Python meant when a kernel was first compiled: its other modes mean the same."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -43,7 +43,9 @@ class Names:
             if _has(value, "__qd_bound__"):  # each read makes another
                 return value
             compared = hasattr(type(owner), "__qd_data_oriented__")
-            if not isinstance(value, (list, tuple, dict)) or _lasts(value, compared, set()):
+            entries = _entries(value)
+            seen = {id(value)}
+            if entries is None or all(_lasts(v, compared, seen) for v in entries):
                 self.known[key] = weak(owner), _kept(self._copied(value), compared)
         self.read[key] = owner, value
         return value
@@ -89,12 +91,22 @@ def recall(owner: Any, name: str, read: Callable[[], Any]) -> Any:
     return read() if names is None else names.recall(owner, name, read)
 
 
-def _is_ours(value: Any) -> bool:
+def _has_class_of_package(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "quadrants_lab"
 
 
 def _has(value: Any, mark: str) -> bool:
-    return _is_ours(value) and hasattr(value, mark)  # to ask another object may run code of the program
+    return _has_class_of_package(value) and hasattr(value, mark)  # to ask another object may run code of the program
+
+
+def _entries(value: Any) -> Iterable[Any] | None:
+    """The entries of a list or tuple, or the values of a dict; None for anything else."""
+    match value:
+        case dict():
+            return value.values()
+        case list() | tuple():
+            return value
+    return None
 
 
 def _is_value(value: Any) -> bool:
@@ -105,15 +117,14 @@ def _is_value(value: Any) -> bool:
 
 
 def _lasts(value: Any, compared: bool, seen: set[int]) -> bool:
-    """Whether a list, tuple or dict holds only what may be kept alive."""
-    if type(value) in _NUMBERS:
+    """Whether an entry of a list, tuple or dict may be kept alive, and so may what it holds."""
+    if type(value) in _NUMBERS or id(value) in seen:
         return True
-    if not isinstance(value, (list, tuple, dict)):
-        return (_is_ours(value) and not compared) or not _is_weak(value, compared)
-    if id(value) in seen:
-        return True
+    entries = _entries(value)
+    if entries is None:
+        return (_has_class_of_package(value) and not compared) or not _is_weak(value, compared)
     seen.add(id(value))
-    return all(_lasts(v, compared, seen) for v in (value.values() if isinstance(value, dict) else value))
+    return all(_lasts(v, compared, seen) for v in entries)
 
 
 def _is_weak(value: Any, compared: bool) -> bool:

@@ -14,7 +14,7 @@ from time import time
 from types import CodeType, FunctionType
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.frontend.diagnostics import error, nodes_of
 from quadrants_lab.frontend.names import recall
 from quadrants_lab.ir.deep_recursion import depth_of_source, syntax_tree
 from quadrants_lab.ir.source import Span
@@ -127,11 +127,11 @@ def value_of(expression: str | CodeType, *names: Mapping[str, Any]) -> Any:
 def function_source(fn: Callable[..., Any]) -> FunctionSource:
     """The source of a function or lambda that was defined in a file, a notebook cell or a text that linecache knows. It
     is cached in an attribute of the function. QuadrantsSyntaxError if there is no source."""
-    known = getattr(fn, _CACHE, None)
-    if isinstance(known, FunctionSource) and known.fn is fn:
-        return known
     if not isinstance(fn, FunctionType):
         raise error("QL1102", None, name=getattr(fn, "__name__", fn), file="not a Python function")
+    known: FunctionSource | None = getattr(fn, _CACHE, None)
+    if known is not None and known.fn is fn:  # a wrapper may have the attribute of the function that it wraps
+        return known
     code = fn.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, fn.__globals__)
@@ -173,7 +173,7 @@ def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
     except SyntaxError:
         return None
     code = fn.__code__
-    found: list[Any] = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    found: list[Any] = [n for n in nodes_of(ast.Lambda, tree) if n.lineno == code.co_firstlineno]
     if hasattr(code, "co_positions"):
         places = [p for p in code.co_positions() if p[3]]
         begin, end = min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)
@@ -202,9 +202,9 @@ def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | N
             tree = syntax_tree("if 1:\n" + text if indent else text)
         except SyntaxError:
             continue
-        body = tree.body[0].body if indent and isinstance(tree.body[0], ast.If) else tree.body
-        if body and isinstance(body[0], ast.FunctionDef) and body[0].name == name:
-            return body[0], first - (1 if indent else 0)
+        match tree.body:
+            case [ast.FunctionDef() as node, *_] | [ast.If(body=[ast.FunctionDef() as node, *_])] if node.name == name:
+                return node, first - (1 if indent else 0)
     return None, 0
 
 

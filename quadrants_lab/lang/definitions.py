@@ -178,7 +178,7 @@ class Definitions:
         while isinstance(first, StructField):
             first = first._first()
         struct = self.expression(x.struct_type, f"{name}_type")
-        grad = ", needs_grad=True" if first.has_grad() else ""
+        grad = ", needs_grad=True" if x.has_grad() else ""
         self.lines.append(f"{name} = {struct}.field(shape={first.shape}{grad})")
         self._members(name, x)
         return name

@@ -43,9 +43,15 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
         arms = [_arm(cx, before, run) for run in (then, orelse)]
     cx.frame.env = dict(before)
     live = [a for a in arms if not a.exited]
-    if isinstance(node, ast.stmt):
-        for arm in arms:
-            cx.end(arm.env, before, node, "if" if isinstance(node, ast.If) else "loop")
+    match node:
+        case ast.If():
+            ended = "if"
+        case ast.stmt():
+            ended = "loop"
+        case _:
+            ended = ""  # an expression, whose names stay
+    for arm in arms if ended else ():
+        cx.end(arm.env, before, node, ended)
     cx.at(node)
     results: list[N.Param] = []
     yields: list[list[int]] = [[] for _ in live]
@@ -73,7 +79,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     for k in range(len(live[0].values) if live else 0):
         ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
         given: list[Value] = [v.numbers(cx, node) if v.token is None else v for v in ends]
-        if isinstance(node, ast.IfExp):
+        if not ended:
             given = _broadcast(given)
         _check_same_shape(cx, given, node)
         chosen = given[0].with_leaves([joined(way) for way in zip(*(v.leaves() for v in given), strict=True)])

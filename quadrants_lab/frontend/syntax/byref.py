@@ -14,15 +14,13 @@ from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values.compound import computed
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Place, locate
+from quadrants_lab.frontend.values.lvalue import Place, place_of
 from quadrants_lab.frontend.values.number import id_of
-from quadrants_lab.frontend.values.steps import Elements
 from quadrants_lab.frontend.values.values import Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 
 References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
-_PLACES = (ast.Name, ast.Subscript, ast.Attribute)
 
 
 def templates(source: FunctionSource) -> dict[str, int]:
@@ -79,10 +77,10 @@ def _overlap(a: Place, b: Place) -> bool:
     elif a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
-        if isinstance(p, Elements):
-            return p.meets(q)
-        if p != q:
+        if not p.meets(q):
             return False
+        if p.cells:  # parts of these elements are not compared
+            return True
     return True
 
 
@@ -120,9 +118,9 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:
     """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be
     written back; an element of a field or ndarray stands for itself."""
-    if not isinstance(node, _PLACES):
+    place = place_of(cx, node)
+    if place is None:
         return cx.expr(node)
-    place = locate(cx, node)
     value: Value = place.held(cx, node)
     if value.token is not None or (place.is_variable and value.is_held and value.constant is None):
         if value.is_shared:

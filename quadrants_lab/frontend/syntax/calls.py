@@ -78,11 +78,11 @@ def _method(cx: Context, node: ast.Call, target: V.BoundMethod, procedure: bool)
         args, keywords = _arguments(cx, node, node.args)
         if keywords:
             raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
-        return call_method(cx, node, target.fn, target.self, args, target.text)
-    if isinstance(target.fn, str):
+        return call_method(cx, node, target.operation, target.self, args, target.text)
+    if target.func is None:
         whole = ast.Call(func, [func.value, *node.args], node.keywords)
-        return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
-    source = target.fn.source
+        return _operation(cx, ast.copy_location(whole, node), cx.operations[target.operation], target.self)
+    source = target.func.source
     own: References = {funcs.parameters(source)[0].arg: (target.place, func.value)}
     return _func(cx, node, source, (target.self,), procedure, own)
 

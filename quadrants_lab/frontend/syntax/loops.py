@@ -7,7 +7,7 @@ from itertools import count as count_from
 from math import prod
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count, entries_of
+from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, nodes_of
 from quadrants_lab.frontend.syntax.branch import emit_exit
 from quadrants_lab.frontend.syntax.changed import changed_locals, lower_until_stable, record_changes
 from quadrants_lab.frontend.syntax.returns import parameters, propagate_return
@@ -79,10 +79,9 @@ def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
     """The names of the loop variables, one for each axis; an error if one would hide a variable."""
-    nodes = entries_of(node.target)
-    names = [n for n in nodes if isinstance(n, ast.Name)]
+    names: list[Any] = entries_of(node.target)
     want = 1 if space.grouped else len(space.axes)
-    if len(names) != len(nodes):
+    if not all(map(id_of, names)):
         raise cx.fail("QL1201", node.target, what="a loop variable that is no plain name", cure="use a name")
     if len(names) != want:
         raise cx.fail(
@@ -101,9 +100,9 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
 def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
     """Lowers the body of the loop; the environment holds the indices."""
     if space.grouped:
-        assert isinstance(node.target, ast.Name)
-        indices = [cx.frame.env[f"{node.target.id}[{k}]"] for k in range(space.rank)]
-        cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(indices))
+        name = id_of(node.target)
+        indices = [cx.frame.env[f"{name}[{k}]"] for k in range(space.rank)]
+        cx.frame.env[name] = Matrix((len(indices),), tuple(indices))
     if space.active is None:
         cx.stmts(node.body)
         return
@@ -362,7 +361,7 @@ def _counted(
 def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
-    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)):
+    if any(nodes_of(ast.NamedExpr, node.test)):
         _move_test_into_body(node)
     config, cx.config = cx.config, LoopConfig()
     lower_until_stable(cx, node, lambda: _repeated(cx, node, config.checkpoint))
@@ -449,12 +448,11 @@ def _results(
     return tuple(results)
 
 
-def _exit(cx: Context, node: ast.Break | ast.Continue) -> None:
+def _exit(cx: Context, node: ast.Break | ast.Continue, word: str) -> None:
     """A break or continue. In an unrolled loop it must not depend on a run-time condition."""
-    loop, is_break = cx.frame.loop, isinstance(node, ast.Break)
+    loop, is_break = cx.frame.loop, word == "break"
     assert loop is not None
     if loop.kind == "static":
-        word = "break" if is_break else "continue"
         if cx.depth > loop.depth:
             raise cx.fail("QL1204", node, what=word)
         loop.left, cx.exited = word, True
@@ -466,5 +464,6 @@ def _exit(cx: Context, node: ast.Break | ast.Continue) -> None:
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {
-    ast.For: _for, ast.While: _while, ast.Break: _exit, ast.Continue: _exit,
+    ast.For: _for, ast.While: _while, ast.Break: partial(_exit, word="break"),
+    ast.Continue: partial(_exit, word="continue"),
 }  # fmt: skip

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import id_of, names_in
+from quadrants_lab.frontend.diagnostics import id_of, names_in, nodes_of
 from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.arith import tested, truth
 from quadrants_lab.frontend.values.containers import live
@@ -29,10 +29,10 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
     ends = {"sep": " ", "end": "\n"}
     for k in call.keywords:
         value = cx.expr(k.value)
-        if k.arg not in ends or not isinstance(value, Obj) or not isinstance(value.value, (str, type(None))):
+        text = ends.get(k.arg or "") if value.identity() is None else value.string  # None stands for the default
+        if k.arg not in ends or text is None:
             raise cx.fail("QL1611", k.value, name=k.arg or "**")
-        if value.value is not None:
-            ends[k.arg] = value.value
+        ends[k.arg] = text
     evaluated = [_argument(cx, node) for node in call.args]  # all of them, before a list among them is shown
     pieces = [p for show in evaluated for p in show()]
     parts = _merged([*_separated(pieces, ends["sep"]), Part(ends["end"])])
@@ -65,13 +65,14 @@ def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:
 def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
     """Evaluates an argument and returns what makes its parts, lists as they are then; for ``*x`` one list for each
     entry of x."""
-    if isinstance(node, ast.Starred):
-        values, shown = list(unpacked(cx, cx.expr(node.value), node.value)), node.value
-    elif isinstance(node, (ast.Name, ast.Subscript, ast.Attribute, ast.List, ast.Tuple, ast.Dict)):
-        values, shown = [cx.expr(node)], node
-    else:
-        parts = text_parts(cx, node)
-        return lambda: [parts]
+    match node:
+        case ast.Starred(value=shown):
+            values = list(unpacked(cx, cx.expr(shown), shown))
+        case ast.Name() | ast.Subscript() | ast.Attribute() | ast.List() | ast.Tuple() | ast.Dict():
+            values, shown = [cx.expr(node)], node
+        case _:
+            parts = text_parts(cx, node)
+            return lambda: [parts]
     if not any(v.holds for v in values):
         pieces = [_shown(cx, v, shown, "") for v in values]
         return lambda: pieces
@@ -98,7 +99,7 @@ def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]
     rows, frame, block = cx.exprs, cx.frame, cx.b.stmts
     found: dict[str, Value | None] = {}
     variables: dict[str, tuple[Any, Value]] = {}
-    targets = [part.target for part in ast.walk(test) if isinstance(part, ast.comprehension)]
+    targets = [part.target for part in nodes_of(ast.comprehension, test)]
     bound = {name.id for name in names_in(*targets)}
 
     def noting(cx: Context, node: ast.expr) -> Value:
@@ -141,11 +142,12 @@ def text_parts(cx: Context, node: ast.expr) -> list[Part]:
 
 
 def _specification(cx: Context, node: ast.expr | None) -> str:
-    """The text after the colon; expressions in it must be known at compile time."""
+    """The text after the colon, a format string; expressions in it must be known at compile time."""
     out = ""
-    for part in node.values if isinstance(node, ast.JoinedStr) else []:
-        inner = part.value if isinstance(part, ast.FormattedValue) else part
-        out += str(cx.known(cx.expr(inner), "QL1610", inner, op="a format specification"))
+    for part in getattr(node, "values", ()):
+        match part:
+            case ast.FormattedValue(value=inner) | inner:
+                out += str(cx.known(cx.expr(inner), "QL1610", inner, op="a format specification"))
     return out
 
 
@@ -155,8 +157,7 @@ def _template(cx: Context, node: ast.Call) -> str | None:
         case ast.Attribute(value=ast.Constant(value=str(text)), attr="format"):
             return text
         case ast.Attribute(value=ast.Name() | ast.Attribute() as named, attr="format"):
-            found = locate(cx, named).captured
-            return found if isinstance(found, str) else None
+            return locate(cx, named).string  # type: ignore[no-any-return]  # of a `Value`
     return None
 
 
@@ -186,9 +187,10 @@ def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:
 def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
     """The parts of a value: of a vector ``[a, b]``, a matrix ``[[a, b], [c, d]]``, a tuple ``(a, b)``, a struct
     ``{a: 1, b: 2}``. The specification applies to each number."""
-    if isinstance(value, Obj) and (value.value is None or isinstance(value.value, str)):
+    text = "None" if value.identity() is None else value.string
+    if text is not None:
         try:
-            return [Part(format(str(value.value), spec))]
+            return [Part(format(text, spec))]
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
     if value.brackets is not None:

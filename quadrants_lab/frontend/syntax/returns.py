@@ -83,12 +83,12 @@ def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
     frame = cx.frame
     if frame.returning is None or first_return(loop.body) is None:
         return
-    forever = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and bool(loop.test.value)
     hidden: Any = frame.env.get(RETURN)
-    if forever and not has_break(loop.body):
-        _leave(cx)
-    elif hidden is not None:
-        branch(cx, hidden.members[""].id, lambda: _leave(cx), lambda: None, loop)
+    match loop:
+        case ast.While(test=ast.Constant(value=forever)) if forever and not has_break(loop.body):
+            _leave(cx)
+        case _ if hidden is not None:
+            branch(cx, hidden.members[""].id, lambda: _leave(cx), lambda: None, loop)
 
 
 def _leave(cx: Context) -> None:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import id_of, names_in
+from quadrants_lab.frontend.diagnostics import id_of, names_in, nodes_of
 from quadrants_lab.frontend.source import FunctionSource
 
 RETURN = "return"  # the hidden local that early returns of a func assign; no program can use this name
@@ -60,8 +60,8 @@ def has_break(body: Sequence[ast.stmt]) -> bool:
 
 def has_read_element(body: Sequence[ast.stmt], name: str) -> bool:
     """Whether the body reads an element or a part of the vector or matrix ``name``."""
-    parts = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
-    return any(id_of(n.value) == name for n in parts)
+    parts = nodes_of(ast.Subscript, *body)
+    return any(id_of(n.value) == name and type(n.ctx) is ast.Load for n in parts)
 
 
 def first_return(body: Sequence[ast.stmt]) -> ast.Return | None:

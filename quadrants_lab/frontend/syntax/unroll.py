@@ -1,16 +1,18 @@
 """Iteration at compile time: loops over `qd.static(...)`, list comprehensions, and `*` in calls."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import count, name_of, names_in
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import MOST_ENTRIES, Context, Env, Loop, check_count
+
+T = TypeVar("T")
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
@@ -81,7 +83,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
         text = name_of(node)
         return tuple(cx.wrap(v, f"{text}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
-        later = value.fields or isinstance(value, (V.Obj, V.Grouped, V.Range, V.NdRange))
+        later = value.is_alias and value.tile is None
         raise cx.fail("QL1726" if later else "QL1701", node, what=value.describe()) from None
 
 
@@ -120,19 +122,32 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
         bind(cx, t, p)
 
 
-def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
-    """``[... for i in ... if ...]`` or ``{key: ... for ...}``; its ranges, conditions and keys must be known at compile
+def list_comprehension(cx: Context, node: ast.ListComp) -> V.Value:
+    """``[... for i in ... if ...]``."""
+    found = _comprehended(cx, node.generators, lambda: cx.expr(node.elt))
+    return live(cx, V.List(found, cx.depth))  # type: ignore[no-any-return]
+
+
+def dict_comprehension(cx: Context, node: ast.DictComp) -> V.Value:
+    """``{key: ... for i in ... if ...}``; keys must be known at compile time."""
+
+    def entry() -> tuple[Any, V.Value]:
+        return cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)
+
+    found = _comprehended(cx, node.generators, entry)
+    return live(cx, V.Dict(dict(found), cx.depth))  # type: ignore[no-any-return]
+
+
+def _comprehended(cx: Context, loops: Sequence[ast.comprehension], entry: Callable[[], T]) -> list[T]:
+    """What ``entry`` returns in each iteration of the loops, whose ranges and conditions must be known at compile
     time."""
-    found: list[Any] = []
+    found: list[T] = []
 
     def rest(k: int) -> None:
-        if k == len(node.generators):
-            if isinstance(node, ast.ListComp):
-                found.append(cx.expr(node.elt))
-            else:
-                found.append((cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)))
+        if k == len(loops):
+            found.append(entry())
             return
-        loop = node.generators[k]
+        loop = loops[k]
         for item in _live_entries(cx, cx.expr(loop.iter), loop.iter):
             with _own_names(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
                 bind(cx, loop.target, item)
@@ -140,8 +155,7 @@ def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
                     rest(k + 1)
 
     rest(0)
-    made = V.List(found, cx.depth) if isinstance(node, ast.ListComp) else V.Dict(dict(found), cx.depth)
-    return live(cx, made)  # type: ignore[no-any-return]
+    return found
 
 
 def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:

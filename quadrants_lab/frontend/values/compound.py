@@ -138,16 +138,16 @@ class Matrix(_Numbers):
 def temps_are_own(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
     """Whether the parallel loop that shares these numbers changes them by assignments at its own index alone, of which
     ``cell`` is one: then no other iteration reaches the element."""
-    if not temps[0].iteration <= {k.id for k in computed(cell)}:
+    if not temps[0].iteration <= {k.id for k in computed(cell).values()}:
         return False
     for temp in temps:
         temp.reduced = temp.reduced or (OWN, span)
     return all(temp.reduced[0] == OWN for temp in temps)
 
 
-def computed(cell: Cell) -> list[Num]:
-    """The parts of the index that are computed at run time."""
-    return [k for k in cell if isinstance(k, Num)]
+def computed(cell: Cell) -> dict[int, Num]:
+    """The parts of the index that are computed at run time, by their axes."""
+    return {axis: k for axis, k in enumerate(cell) if isinstance(k, Num)}
 
 
 def flat(where: Any, shape: tuple[int, ...]) -> int:
@@ -180,6 +180,7 @@ def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
 def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
     """The positions that the index may have, each with a function that emits the condition that it has this one."""
     known: dict[tuple[int, int], int] = {}
+    at = computed(cell)
 
     def is_at(axis: int, index: Num, k: int) -> int:
         if (axis, k) not in known:
@@ -187,10 +188,9 @@ def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tup
         return known[axis, k]
 
     def condition(where: tuple[int, ...]) -> int:
-        places = enumerate(zip(cell, where, strict=True))
-        return reduce(partial(cx.b.op, "and"), [is_at(axis, i, k) for axis, (i, k) in places if isinstance(i, Num)])
+        return reduce(partial(cx.b.op, "and"), [is_at(axis, i, where[axis]) for axis, i in at.items()])
 
-    axes = [range(n) if isinstance(k, Num) else (k,) for k, n in zip(cell, shape, strict=True)]
+    axes: list[Any] = [range(n) if axis in at else (cell[axis],) for axis, n in enumerate(shape)]
     for where in product(*axes):
         yield flat(where, shape), partial(condition, where)
 
@@ -251,9 +251,10 @@ class Tuple(Value, tuple[Any, ...]):
         return self
 
     def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
-        if isinstance(index, slice):
-            return self.made(self[index], cx.depth)
         return self[position(cx, index, shown, len(self), node)]  # type: ignore[no-any-return]
+
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        return self.made(self[part], cx.depth)
 
     def python(self, cx: Lowering) -> Any:
         return tuple(part.python(cx) for part in self)
@@ -268,9 +269,10 @@ class Tuple(Value, tuple[Any, ...]):
 
 def position(cx: Lowering, index: Any, shown: str, count: int, node: ast.Subscript) -> int:
     """The index, which must be one of as many entries; QL1506 otherwise."""
-    if not isinstance(index, int) or not -count <= index < count:
-        raise cx.fail("QL1506", node, index=shown, count=count)
-    return index % count
+    try:
+        return int(range(count)[index])
+    except (IndexError, TypeError):
+        raise cx.fail("QL1506", node, index=shown, count=count) from None
 
 
 class View(Tuple):

@@ -241,10 +241,15 @@ class Context:
         arrays, objects. Modules, types, funcs, functions and members of an `Enum` are no data; a constant, which has a
         name of capitals, is warned about."""
         array = getattr(value, "__qd_field__", False) or getattr(value, "__qd_ndarray__", False)
-        plain = isinstance(value, (bool, int, float, str, list, dict, set, tuple, np.generic, np.ndarray, type(None)))
-        mine = hasattr(type(value), "__dict__") and not type(value).__module__.startswith("quadrants_lab.")
-        obj = mine and not isinstance(value, (type, ModuleType)) and not callable(value)
-        if isinstance(value, Enum) or not (array or plain or obj):
+        match value:
+            case Enum() | type() | ModuleType():
+                return
+            case int() | float() | str() | list() | dict() | set() | tuple() | np.generic() | np.ndarray() | None:
+                is_data = True
+            case _:
+                own = hasattr(type(value), "__dict__") and not type(value).__module__.startswith("quadrants_lab.")
+                is_data = array or (own and not callable(value))
+        if not is_data:
             return
         what, kernel = f"of type {type(value).__name__}", self.inlining[0][0].name
         if array or not node.id.isupper():
@@ -258,8 +263,8 @@ class Context:
         not so numbers, which are constants of the kernel. A property that reads a field and is not checked is warned
         about: it is evaluated only now."""
         found, used = self._attribute(owner, name)
-        kind = getattr(type(owner), "__qd_data_oriented__", "")
-        if kind == "values" and type(found) in (int, float) and not self.static and not isinstance(owner, type):
+        kind = getattr(type(owner), "__qd_data_oriented__", "")  # of an object: a class has none
+        if kind == "values" and type(found) in (int, float) and not self.static:
             number = type(owner).__qd_number__(owner, name)
             if number is not None:
                 note_unknown()
@@ -267,7 +272,7 @@ class Context:
                 self.at(node)
                 mem: Any = self.wrap(number.field(found), text, node)
                 return V.Element(mem, ()).load(self, cast("ast.expr", node))
-        if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
+        if kind == "values" or (kind and not isinstance(found, (bool, int, float))):
             method = getattr(found, "__qd_bound__", None) is not None or callable(found)
             if not method or name in getattr(owner, "__dict__", ()):
                 self.reads[id(owner), name] = (owner, name)
@@ -290,14 +295,17 @@ class Context:
 
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> V.Value:
         """The value that stands for a Python object; ``text`` is the expression that names it."""
-        if isinstance(value, np.generic):
-            value = value.item()
-        for plain in (bool, int, float):  # subclasses become plain numbers
-            if isinstance(value, plain):
-                return V.Lit(plain(value), node, member=value if isinstance(value, Enum) else None)
-        # a dict's attributes may be its keys, and those of a class say what its objects are
-        if isinstance(value, (ModuleType, dict, type)):
-            return V.Obj(value, text)
+        match value:
+            case np.generic() if type(number := value.item()) is not type(value):  # a longdouble has no other form
+                return self.wrap(number, text, node)
+            case bool():
+                return V.Lit(value, node)
+            case int() | float():  # objects of subclasses become plain numbers
+                number = int(value) if hasattr(value, "__index__") else float(value)
+                return V.Lit(number, node, member=value if isinstance(value, Enum) else None)
+            # a dict's attributes may be its keys, and those of a class say what its objects are
+            case ModuleType() | dict() | type():
+                return V.Obj(value, text)
         if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
             self._check_placed(value, text, node)
             shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())

@@ -55,6 +55,12 @@ Place = Any  # a `Local` for a variable or a part of one; what lies in memory is
 
 def locate(cx: Context, node: ast.expr) -> Place:
     """The place that the expression refers to, not loaded from memory; a value if it refers to none."""
+    place = place_of(cx, node)
+    return cx.expr(node) if place is None else place
+
+
+def place_of(cx: Context, node: ast.expr) -> Place | None:
+    """What a name, subscript or attribute refers to, not loaded from memory; None for other expressions."""
     match node:
         case ast.Subscript():
             return _subscripted(cx, node)
@@ -63,7 +69,7 @@ def locate(cx: Context, node: ast.expr) -> Place:
         case ast.Name():
             value = cx.unread(node)
             return variable(node.id, value) if node.id in cx.frame.env and value.is_local else value
-    return cx.expr(node)
+    return None
 
 
 def variable(name: str, value: V.Value) -> Local:
@@ -172,7 +178,7 @@ def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
     """The entry of a tuple, shape or captured constant at an index that is known at compile time, or those in a
     slice."""
     if isinstance(node.slice, ast.Slice):
-        return base.item(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
+        return base.items(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
     code = "QL1508" if base.captured is None or isinstance(base.captured, dict) else "QL1513"
     index = cx.known(cx.expr(node.slice), code, node.slice, what=base.describe(), text=name_of(node.value))
     return base.item(cx, index, repr(index), node)
@@ -301,8 +307,15 @@ def _checked(cx: Context, index: V.Num, extent: int, text: str) -> None:
 
 def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
     """The method in ``x.append(v)`` or ``x[i].append(v)``, of a list of a dynamic node; None for anything else."""
-    inner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
-    if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
+    element: ast.Subscript | None = None
+    match node.value:
+        case ast.Subscript(value=ast.Name() | ast.Attribute() as inner) as element:
+            pass
+        case ast.Name() | ast.Attribute() as inner:
+            pass
+        case _:
+            return None
+    if node.attr not in ("append", "length", "deactivate"):
         return None
     mem = locate(cx, inner).held(cx, inner)
     if not mem.fields:
@@ -313,9 +326,9 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
         return None
     index: tuple[int, ...] = ()
     want = len(cell.parent().axes)
-    if isinstance(node.value, ast.Subscript):
+    if element is not None:
         holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])
-        index = element_index(cx, node.value, holder)
+        index = element_index(cx, element, holder)
     elif want:
         _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
     at = (V.Num(k, cx.b.types[k]) for k in index)
@@ -393,7 +406,7 @@ def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribut
         return V.Tuple((value.members["size"],))
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return V.BoundMethod(method, value.load(cx, node), name_of(node), base)
+        return V.BoundMethod("", value.load(cx, node), name_of(node), method, base)
     raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 

@@ -159,8 +159,9 @@ class Shape(Value):
         return Tuple(cx.extent(self.buffer, k) for k in range(self.count))
 
     def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
-        if isinstance(index, slice):
-            return Tuple(self.entries(cx)[index])
         axis = position(cx, index, shown, self.count, node)
         cx.at(node)
         return cx.extent(self.buffer, axis)  # type: ignore[no-any-return]
+
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        return Tuple(self.entries(cx)[part])

@@ -28,6 +28,10 @@ class Child:
         """A part that is this number everywhere."""
         return number
 
+    def meets(self, other: Any) -> bool:
+        """Whether this step and another one, from one value, lead to the same part."""
+        return bool(self == other)
+
     def take(self, cx: Context, value: Value, node: ast.expr) -> Any:
         """The part of a value that the step leads to."""
         return value.children()[self.position]

@@ -22,13 +22,13 @@ def type_of(cx: Context, declared: Any) -> Any:
 def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
     """The dtype or type that an annotation names, None if it names something else. ``evaluated`` is the object that
     Python evaluated it to: it may refer to locals around the function that the closure lacks."""
-    if evaluated is not None and not isinstance(evaluated, (str, tuple)):
-        return type_of(cx, evaluated)
-    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
-        return None
-    with cx.setting(static=cx.static + 1):
-        value = cx.expr(node)
-    return type_of(cx, value.captured)
+    match evaluated, node:
+        case None | str() | tuple(), ast.Name() | ast.Attribute() | ast.Call():
+            with cx.setting(static=cx.static + 1):
+                return type_of(cx, cx.expr(node).captured)
+        case None | str() | tuple(), _:
+            return None
+    return type_of(cx, evaluated)
 
 
 def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], keywords: dict[str, Value]) -> Value:

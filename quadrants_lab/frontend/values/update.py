@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
-from quadrants_lab.frontend.diagnostics import name_of, owner_of
+from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
 from quadrants_lab.frontend.values import containers, values as V
 from quadrants_lab.frontend.values.compound import candidates, temps_are_own
 from quadrants_lab.frontend.values.context import Context
@@ -134,20 +134,21 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> Place:
         return place
     if place.slab is not None:
         place.number(cx, node)
-    if place.holds and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-        raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
-    if isinstance(node, ast.Attribute) and place.id is None and not place.children():
-        raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
+    match node:
+        case ast.Subscript(slice=ast.Slice()) if place.holds:
+            raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
+        case ast.Attribute() if place.id is None and not place.children():
+            raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
     root = owner_of(node)
-    name = name_of(root)
-    if not isinstance(root, ast.Name):
-        raise cx.fail("QL1303", root, name=name, what="a value")
-    value = cx.frame.env.get(name)
+    name = id_of(root)
+    if not name:
+        raise cx.fail("QL1303", root, name=name_of(root), what="a value")
+    value: Any = cx.frame.env.get(name)
     if value is None:
         raise cx.fail("QL1305", node, name=name)
-    what = getattr(value, "fixed", "") or value.describe()
-    if isinstance(value, V.Obj) and value.text == name:
-        what = f"a {type(value.value).__name__} of Python"
+    what = value.fixed or value.describe()
+    if value.captured is not None and value.text == name:
+        what = f"a {type(value.captured).__name__} of Python"
     raise cx.fail("QL1303", node, name=name, what=what)
 
 
@@ -363,9 +364,10 @@ def name_values(cx: Context, value: V.Value, name: str) -> None:
     names = value.leaf_names(name)
     wanted = {leaf.id: name for leaf, name in zip(value.leaves(), names, strict=True) if leaf.id is not None}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
-        if isinstance(last, N.Value) and last.id in wanted and not last.name:
-            last.name = wanted[last.id]
-        elif isinstance(last, N.If):
-            for r in last.results:
-                if r.id in wanted and not r.name:
-                    r.name = wanted[r.id]
+        match last:
+            case N.Value() if last.id in wanted and not last.name:
+                last.name = wanted[last.id]
+            case N.If():
+                for r in last.results:
+                    if r.id in wanted and not r.name:
+                        r.name = wanted[r.id]

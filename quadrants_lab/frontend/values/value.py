@@ -36,13 +36,14 @@ class Value:
     view        the ndarray of which it is a view of consecutive elements
     parts       the entries of a list, dict or tuple
     length      what Python's ``len`` says of it
-    has_items   whether it has an `item`
+    has_items   whether it has an `item` and `items`
     holds       whether it is a list, dict or tuple, which holds values
     kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
     fields      the fields of a field or ndarray: one, or those of the members of structs
     names       of the members of a struct
     member      the member of an enumeration whose number it is
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
+    string      the text that it is, if it is a string of Python
     snode       the node of a layout that it is
     axes        of an ndrange, begin and end of each
     tile        the tile that it is, memory that a variable owns
@@ -78,6 +79,7 @@ class Value:
     holds = False
     fields: Any = ()
     captured: Any = None
+    string: Any = None
     names: Any = ()
     member: Any = None
     snode: Any = None
@@ -152,7 +154,11 @@ class Value:
         return None
 
     def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
-        """The entry at an index that is known at compile time, or those in a slice; ``shown`` is its text."""
+        """The entry at an index that is known at compile time; ``shown`` is the text of the index."""
+        raise NotImplementedError
+
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        """The entries in a slice that is known at compile time; ``shown`` is the text of the slice."""
         raise NotImplementedError
 
     def part(self, cx: Lowering, step: Any, node: ast.expr) -> Value:

@@ -102,8 +102,9 @@ class Specialised:
         """Installs a suspended fast path if nobody watches; returns whether it did. Hold the session's lock."""
         if self.path is None or self.awake or self.session is None:
             return False
-        self.session.awake = True  # an observer registers first, then looks at this flag and waits for the lock
-        if not W.watching():
+        # who observes or changes the session does so first, then looks at this flag, and waits for the lock
+        self.session.awake = True
+        if not W.watching() and S.default() is self.session:
             self.awake = True
             self.owner.call = self.path
         return self.awake
@@ -261,7 +262,8 @@ class Dispatcher:
     def enter(self, now: S.Session) -> None:
         """Switches to the specialisations of the session ``now``."""
         if self._session is not now:
-            self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
+            if now not in self._sessions or not (self._session is None or self._session.alive):
+                self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
             if now not in self._sessions:
                 self._sessions[now] = Specialised(self, now, tuple(self.of.make_slots()))
             self.here.awake = False
