@@ -46,6 +46,20 @@ def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]
     return kernel if body is kernel.body else replace(kernel, body=substitute(body, ids), next_id=b.next_id)
 
 
+def unrollable(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) -> set[int]:
+    """The loops that `unroll_loops` unrolls, and the wanted loops in them, unless copying shows one to be too long."""
+    constants: dict[int, _Ref] = {s.id: (s.value, N.NO_ID) for s in find(kernel.body, N.Const)}
+    types, found, todo = types_of(kernel.body), set[int](), [kernel.body]
+    while todo:
+        for s in todo.pop():
+            known = isinstance(s, N.For) and s.id in wanted and s.begin in constants and s.end in constants
+            if isinstance(s, N.For) and known and not _is_beyond(s, wanted, constants, types, most):
+                found |= {loop.id for loop in find((s,), N.For) if loop.id in wanted}
+            else:
+                todo += s.blocks()
+    return found
+
+
 class _NotUnrolled(Exception):
     """There are more statements than allowed, or a random draw. Draws of one call site are numbered in order, so a
     gradient that drops one of several copies would give the number of that draw to the next one."""

@@ -25,7 +25,7 @@ from quadrants_lab.ir.loop_carried import merges, tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
 from quadrants_lab.ir.walk import constants, end_of, find, free_values, rewrite, substitute, types_of, walk
-from quadrants_lab.passes.loops import narrowed
+from quadrants_lab.passes.host_loops import narrowed
 from quadrants_lab.passes.structure_exits import structure_exits
 
 _MOST = 12  # if a value needs more operations, it is spilled and not computed again

@@ -44,8 +44,8 @@ from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce, drop_unused_gradients
 from quadrants_lab.passes.distances import mark_distances
 from quadrants_lab.passes.fold import fold
+from quadrants_lab.passes.host_loops import thread_rows, unroll_whiles
 from quadrants_lab.passes.licm import licm
-from quadrants_lab.passes.loops import thread_rows, unroll_local_arrays, unroll_whiles
 from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells, spare_pages
@@ -53,6 +53,7 @@ from quadrants_lab.passes.peel_edges import peel_edges
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.trust_bounds import trust_bounds
+from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 from quadrants_lab.passes.watch_races import WatchRaces
 from quadrants_lab.pipelines.derivatives import (
     BOTH,

@@ -24,12 +24,12 @@ check_division = lazily("passes.check_bounds", "check_division")
 
 split_blocks = where(Offload, "passes.split_blocks", "split_blocks", lambda s: s.block_dim)
 structure_exits = where(Exit, "passes.structure_exits", "structure_exits")
-unroll_local_arrays = where(Op, "passes.loops", "unroll_local_arrays", lambda s: s.prim == "select")
+unroll_local_arrays = where(Op, "passes.unroll_local_arrays", "unroll_local_arrays", lambda s: s.prim == "select")
 over_cells = where(If, "passes.over_cells", "over_cells")
 spare_pages = where(Store, "passes.over_cells", "spare_pages")
 peel_edges = where(For, "passes.peel_edges", "peel_edges")
-unroll_whiles = where(While, "passes.loops", "unroll_whiles")
-thread_rows = where(For, "passes.loops", "thread_rows", lambda s: s.threads)
+unroll_whiles = where(While, "passes.host_loops", "unroll_whiles")
+thread_rows = where(For, "passes.host_loops", "thread_rows", lambda s: s.threads)
 
 
 def simplify(kernel: Kernel) -> Kernel:
