@@ -17,11 +17,11 @@ _LARGE = 1000  # statements
 
 
 class Price(NamedTuple):
-    """``alone``: the cycles of one iteration outside of lanes. The iterations of all lanes of a vector take ``vector``
+    """``scalar``: the cycles of one iteration outside of lanes. The iterations of all lanes of a vector take ``vector``
     cycles, or ``lane`` cycles for each lane, whichever is more. The price of an operation is multiplied by its
     `Primitive.cost`. ``measured``: where the figures come from."""
 
-    alone: float
+    scalar: float
     vector: float
     lane: float
     measured: str
@@ -71,7 +71,7 @@ def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, 
         if s.prim:
             total += PRIMS[s.prim].cost
         elif type(s) in _KINDS:
-            total += int(PRICES[_KINDS[type(s)]].alone)
+            total += int(PRICES[_KINDS[type(s)]].scalar)
         trips = 1
         if isinstance(s, N.For) and s.begin in known and s.end in known:
             trips = max(0, known[s.end] - known[s.begin])

@@ -78,12 +78,12 @@ def _loops(task: N.Offload) -> list[N.For]:
 def _fits(task: N.Offload) -> bool:
     """Whether groups may run the task. All effects must be in loops over threads that carry no values; no thread can
     leave such a loop early; and no thread depends on how many random numbers another thread has drawn."""
-    alone = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
+    excluded = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
     one = task.kind == "range_for" and len(task.indices) == 1  # the form that `split_blocks` makes
     loops = _loops(task) if one else []
     inside = {id(s) for loop in loops for s in walk(loop.body)}
     return bool(loops) and not any(loop.carried for loop in loops) and all(
-        not isinstance(s, alone) and (id(s) in inside or not isinstance(s, N.Effect)) for s in walk(task.body)
+        not isinstance(s, excluded) and (id(s) in inside or not isinstance(s, N.Effect)) for s in walk(task.body)
     )
 
 

@@ -54,7 +54,7 @@ def c() -> Passes:
 
     return (
         trust_asserts, LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
-        *clike(formulas=("isnan", "isinf")), LowerAtomics(alone=True),
+        *clike(formulas=("isnan", "isinf")), LowerAtomics(one_thread=True),
     )  # fmt: skip
 
 
@@ -136,6 +136,6 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
         trust_asserts, LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True),
         lower_random, LowerMath(MATH, near=options.fast_math),
         LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp", "cast")), LowerDivision(), lower_integers,
-        lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(alone=True),
+        lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(one_thread=True),
         LowerFormulas(("min", "max", "neg", "not", "lshr")),
     )  # fmt: skip

@@ -42,8 +42,9 @@ Cuts = dict[tuple[Place, Place], tuple[N.Load, N.Op | None]]
 class _Graph:
     """The dataflow of a kernel. ``next[v]`` lists pairs: a value that depends on v, and the statement that ends the
     derivative there, or None. Values also flow through launch temporaries and integer buffers. ``loads`` has the loads
-    of each place, and ``stored`` the writes of each value with their places. ``clear[v]`` lists the values without
-    such a statement, ``cut`` has each v with one, and ``known`` what `reachable` found along clear paths."""
+    of each place, and ``stored`` the writes of each value with their places. ``clear[v]`` lists the values of
+    ``next[v]`` that the derivative gets to, ``cut`` has each v where some statement ends it, and ``known`` caches what
+    `reachable` found along clear paths."""
 
     next: dict[int, list[tuple[int, N.Op | None]]] = field(default_factory=dict)
     loads: dict[Place, list[N.Load]] = field(default_factory=dict)

@@ -3,8 +3,9 @@ makes and `read_arguments` reads.
 
     lower-casts{calls=true short=false}    lower-tasks{group=((add, (f32))) subgroup=32}
 
-An argument is true or false, an integer, a dtype, another word, text in quotes, or a tuple of these in parentheses. An
-object with a method ``argument`` that returns such a tuple may be one, too; its pass makes the object of a tuple.
+An argument is true or false, an integer, a dtype, another word, text in quotes, or a tuple of these in parentheses. It
+may also be an object with a method ``argument`` that returns such a tuple. From text the pass then gets the tuple, of
+which it makes the object.
 """
 
 import re

@@ -46,7 +46,7 @@ def _distances(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
         info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
         places = [info.of[s.id] for s in sums if s.buffer == buffer]
         along = [r for axis in range(kernel.buffers[buffer].ndim) if (r := _along(places, axis, own)) is not None]
-        if along and min(along) <= _MOST and all(_apart(info, a, own) for a in places):
+        if along and min(along) <= _MOST and all(_all_or_none(info, a, own) for a in places):
             found[buffer] = min(along)
     return found
 
@@ -64,7 +64,7 @@ def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
     return max(offsets) - min(offsets)
 
 
-def _apart(info: Accesses, place: Access, own: list[str]) -> bool:
+def _all_or_none(info: Accesses, place: Access, own: list[str]) -> bool:
     """Whether the iterations of a row, which differ only in the last index, all go to different elements, or all to the
     same element. Vector lanes may then add at once."""
     if not all(_simple(f, own) for f in place.at):

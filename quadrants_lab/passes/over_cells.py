@@ -255,10 +255,10 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
     """A task that runs over the elements of a list of cells, after the tasks that make the list; nothing if there can
     be no such list. The list's buffers are added to ``buffers``."""
     ends = _ends(task)
-    alone = {type(s) for s in find(task.body, _PER_ITERATION)}
+    kinds = {type(s) for s in find(task.body, _PER_ITERATION)}
     if ends is None or any(p.type is not i32 for p in task.indices):
         return []
-    if alone != {N.AdStackAlloca} and (alone or not _in_vectors(task)):
+    if kinds != {N.AdStackAlloca} and (kinds or not _in_vectors(task)):
         return []
     b.span, b.adjoint_of = task.span, N.NO_ID
     nest = _Nest(kernel, task, b, [low for low, _ in ends])

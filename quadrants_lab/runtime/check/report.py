@@ -76,8 +76,8 @@ class Verdict:
     def telling(self) -> Move | None:
         """The differences at the step size that tells most: where they are nearest to the gradient. For a gradient that
         is not good, only steps count whose difference exceeds noise."""
-        apart = [] if self.good else [m for m in self.moves if m.error]
-        return min(apart or self.moves, key=lambda m: m.error, default=None)
+        unequal = [] if self.good else [m for m in self.moves if m.error]
+        return min(unequal or self.moves, key=lambda m: m.error, default=None)
 
     @property
     def error(self) -> float | None:

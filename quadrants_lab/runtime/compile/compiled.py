@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LARGE = 1000  # statements; machine code for a larger kernel takes a second or more
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
-BOTH = "both"  # values and gradients in one sweep
+BOTH = "both"  # values and gradients in one launch
 
 # called with "what: part of it" for what is being compiled, and with "" at its end; if set, compiled kernels keep a
 # trace

@@ -152,10 +152,10 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
         for other, of in others:
             if not isinstance(of, np.ndarray) or not np.may_share_memory(array, of) or other not in frame.exe.written:
                 continue
-            apart = array.ctypes.data - of.ctypes.data
-            if frame.buffer(name) - frame.buffer(other) == apart:
+            offset = array.ctypes.data - of.ctypes.data
+            if frame.buffer(name) - frame.buffer(other) == offset:
                 continue
-            if apart or array.nbytes != of.nbytes:
+            if offset or array.nbytes != of.nbytes:
                 raise A.ArgumentError(
                     f"arguments {name!r} and {other!r} of kernel {frame.exe.kernel.name} overlap, and it writes "
                     "to one of them: this device copies each array by itself",

@@ -79,7 +79,6 @@ class Memory:
 
     ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
     while another thread watched launches.
-
     ``recorded``: a function of a recording, which is called before anything but a launch writes to the memory. It gets
     the memory, the place as for `before_write`, and the values; with the place `PUT`, a Tape puts back a part
     (`tape.parts`). ``noted``: a function that may be called instead, with the note that a number was written.

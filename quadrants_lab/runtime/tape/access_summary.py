@@ -66,8 +66,8 @@ class AccessSummary:
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
         flows = (*plan.facts.of(value_flows), *plan.facts.of(integer_flows))
-        passing = {source.buffer for source, _ in flows} | plan.facts.of(overwritten)
-        self.constants = [places[name] for name in passing & places.keys() if not buffers[name].grad]
+        intermediate = {source.buffer for source, _ in flows} | plan.facts.of(overwritten)
+        self.constants = [places[name] for name in intermediate & places.keys() if not buffers[name].grad]
         self.prints = any(of_kind(stmts, N.Print))
         self.keeps = False
         self.reverse: Plan | None = None
@@ -76,10 +76,10 @@ class AccessSummary:
         self.used: list[Place] = []
         arrays = [a for s, a in zip(plan.slots, args, strict=True) if s.kind == "array"]
         ours = all(memory_of(a) is not None for a in arrays)
-        alone = not any(memory_at(p, args).foreign for p in places.values())
-        self.recomputable = ours and alone
+        owned = not any(memory_at(p, args).foreign for p in places.values())
+        self.recomputable = ours and owned
         wide = any(b.wide for b in plan.kernel.buffers.values())
-        alike = alone and not wide and plan.compiled.mode in (FORWARD, DUAL)
+        alike = owned and not wide and plan.compiled.mode in (FORWARD, DUAL)
         self.equal = alike and all(memory_of(a) is not None or a.__class__ is np.ndarray for a in arrays)
         self.ends_nothing = _ends_nothing(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if slot.kind == "array"]

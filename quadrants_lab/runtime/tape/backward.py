@@ -30,8 +30,9 @@ After = Callable[[Step], None] | None
 
 @contextmanager
 def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
-    """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients: from a copy, or
-    by making all steps again if the budget has no room for a copy. ``forget``: the sweep drops what steps keep."""
+    """Restores, when the with block ends, all memory that a reverse sweep in it changes, except for gradients: from a
+    copy, or by making all steps again if the budget has no room for a copy. ``forget``: the reverse sweep drops what
+    steps keep."""
     account, limit = launches.account, launches.account.limit
     if launches.memory is None:
         account.limit = None
@@ -77,7 +78,7 @@ def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | No
 
 
 def snapshot(items: Sequence[Item]) -> list[Part]:
-    """Copies of all memory that a sweep over the items restores."""
+    """Copies of all memory that a reverse sweep over the items restores."""
     return _copies(*restored(items), Account())
 
 
@@ -90,7 +91,7 @@ def _put(parts: Sequence[Part]) -> None:
         part.put()
 
 
-def sweep(launches: Keeper, items: list[Item], forget: bool, after: After = None) -> None:
+def reverse_sweep(launches: Keeper, items: list[Item], forget: bool, after: After = None) -> None:
     """Runs the gradients. Memory that gradients read ends up as it was before the first item. ``forget``: drop each
     item after its gradient. ``after`` is called after each step's gradient."""
     now = StandIns()
@@ -141,7 +142,7 @@ def _reverse(launches: Keeper, segment: Segment, after: After) -> None:
         if length < len(run):
             runs.append((run[:-length], start))
         start = []  # freed, if nothing else needs it
-        sweep(launches, _made_again(launches, run[-length:]), True, after)
+        reverse_sweep(launches, _made_again(launches, run[-length:]), True, after)
     _put(segment.changes)
 
 

@@ -36,8 +36,8 @@ class Expected:
     For a launch: ``same`` tells whether other arguments, equally many, are the same; ``objects``: weak references to
     its arrays, and to the objects that its template arguments name. ``changes``: the value of `session.changes` when
     `holds` found that the same plan would make another launch, if the plan reads no attributes. ``inner``: a function
-    with a custom gradient makes the launch; ``plain``: only the plan needs to be called; ``alone``: so does only the
-    entry of its gradient; ``draws``: its gradient repeats its random draws."""
+    with a custom gradient makes the launch; ``plain``: only the plan needs to be called; ``entry``: and only the entry
+    of its gradient; ``draws``: its gradient repeats its random draws."""
 
     summary: Callable[[], AccessSummary | None] = _nothing
     same: Callable[..., bool] = bool
@@ -45,7 +45,7 @@ class Expected:
     changes: int = -1
     inner: bool = False
     plain: bool = False
-    alone: bool = False
+    entry: bool = False
     draws: bool = False
     function: Callable[[], Any] = _nothing
     touched: frozenset[int] = frozenset()
@@ -91,7 +91,7 @@ def expected(step: Step) -> Expected:
         [*objects.values(), *map(ref, named)],
         inner=step.inner_launch is not None,
         plain=plain,
-        alone=plain and (reverse is None or (reverse.gradient is not None and reverse.gradient.entry_alone)),
+        entry=plain and (reverse is None or (reverse.gradient is not None and reverse.gradient.entry_alone)),
         draws=repeats,
     )
 

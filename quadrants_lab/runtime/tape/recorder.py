@@ -300,7 +300,7 @@ class Launches(Keeper):
             self.number()
         with backward.restored_afterwards(self, forget):
             self.rows = rows(self)
-            backward.sweep(self, self.steps, forget, after)
+            backward.reverse_sweep(self, self.steps, forget, after)
 
     def make_again(self, step: Step, keep: bool = False) -> Step:
         """Makes a step again. ``keep``: also keep what its gradient needs."""

@@ -290,7 +290,7 @@ class Rerun(Recording):
             self.way.append((then, step, *before, now.after(step.changes)))
             if summary is not None and summary.reverse is not None:
                 written |= {id(memory): memory for memory in summary.reverse.written(args)}
-        self.straight = self.capture is None and not self.calls and all(then.alone for then in self.then[:-1])
+        self.straight = self.capture is None and not self.calls and all(then.entry for then in self.then[:-1])
         self.written = [*written.values()]
 
     def _run_straight(self) -> None:
