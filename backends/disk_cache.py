@@ -50,7 +50,7 @@ def key(*parts: str) -> str:
     """The name of the entry for what is made from these texts."""
     digest = hashed()
     for part in parts:
-        raw = part.encode()
+        raw = part.encode(errors="surrogatepass")  # the path of a file may have bytes that are no text
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
     return digest.hexdigest()
