@@ -76,7 +76,7 @@ def _reduced(obj: Any) -> Any:
         case Dense() | SNode() | Tape() | Session():
             raise OfSession(f"{obj!r} belongs to the session of this process")
         case Kernel() | Func() | ExternalOp() if _importable(obj):
-            return _imported, (obj.__module__, obj.__qualname__)
+            return _imported, (obj.__module__, obj.__dict__["__qualname__"])
         case Launchable():
             return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
         case Func():
