@@ -53,9 +53,10 @@ class _Accesses:
                 self.loops[s.index.id] = {s.id}
                 if s.begin in self.known and s.end in self.known:
                     self.known.add(s.index.id)
-            elif not isinstance(s, N.Op):
                 continue
-            elif s.type.is_int:
+            if not isinstance(s, N.Op):
+                continue
+            if s.type.is_int:
                 if of := set().union(*(self.loops.get(a, ()) for a in s.args)):
                     self.loops[s.id] = of
                 if self.known.issuperset(s.args):
@@ -64,8 +65,8 @@ class _Accesses:
                 self.places.setdefault(s.args[0], set()).add(place)
                 self.tests[s.id] = s.args[:1], (place,)
             elif s.prim == "and" and all(a in self.tests for a in s.args):
-                (i, at), (j, then) = (self.tests[a] for a in s.args)
-                self.tests[s.id] = (*i, *j), (*at, *then)
+                (first, at), (second, then) = (self.tests[a] for a in s.args)
+                self.tests[s.id] = (*first, *second), (*at, *then)
             if s.prim == "select" and s.args[0] in self.tests:
                 self.selects[s.id] = s
                 for i in self.tests[s.args[0]][0]:
