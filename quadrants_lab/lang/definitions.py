@@ -41,7 +41,7 @@ from quadrants_lab.runtime.interop.tensors import torch_tensor
 
 MOST_INLINE = 32  # elements of an array that stand in the text
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
-_PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # modules of ours, in which a name is looked for
+_PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # public modules, in which a name is looked for
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 Uses = dict[str, Any]  # attribute -> uses of its value; "" where the value is used as a whole
@@ -417,9 +417,9 @@ def _decorators(source: FunctionSource, value: Any) -> list[ast.expr]:
     if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
         return given
     known = getattr(value, "__qd_kernel__", False) or getattr(value, "__qd_func__", False)
-    ours = [d for d in given if not known or _defined_in_package(_meaning(source.fn, _root(d), source))]
-    if ours or not known:
-        return ours
+    kept = [d for d in given if not known or _defined_in_package(_meaning(source.fn, _root(d), source))]
+    if kept or not known:
+        return kept
     kind = "kernel" if getattr(value, "__qd_kernel__", False) else "func"
     return [syntax_tree(f"qd.{kind}", "eval").body]
 

@@ -150,12 +150,12 @@ def _through_python(
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])
         _run(program, launches)
-        apart = abs(float(memory.values().reshape(-1)[0]) - was)
-        if not apart <= 1e-6 * abs(was):
+        drift = abs(float(memory.values().reshape(-1)[0]) - was)
+        if not drift <= 1e-6 * abs(was):
             return found  # the program is not deterministic
         rounded = any(before.dtype in (np.float16, np.float32) for _, before in launches.initial.values())
         close = 1e-3 if rounded else 1e-9  # relative: sums have no fixed order
-        noise = max(close * max(abs(was), 1e-6), 10 * apart)
+        noise = max(close * max(abs(was), 1e-6), 10 * drift)
         for name, x in fields.items():
             start = initial(launches, x._memory)
             moved = (start + 0.05 * (np.abs(start).max(initial=0.0) or 1.0)).astype(start.dtype)

@@ -96,7 +96,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             env[name] = _named(value)
         elif value.is_held or getattr(value, "value", 0) is None:
             cx.at(node)
-            env[name] = value.numbers(cx, source).map(lambda leaf: cx.own(leaf, source))
+            env[name] = value.numbers(cx, source).map(lambda leaf: cx.new_variable(leaf, source))
             U.name_values(cx, env[name], name)
         elif value.has_items or value.is_alias:
             env[name] = value

@@ -50,14 +50,14 @@ def _found(cx: Context, owner: ast.AST) -> dict[str, None]:
 
 def snapshot(cx: Context) -> Callable[[], None]:
     """Returns a function that undoes everything lowered since, all but `Context.found_changes` and
-    `Context.same_lists`. It can be called several times."""
-    b, frame, found, same_lists = cx.b, cx.frame, cx.found_changes, cx.same_lists
+    `Context.list_aliases`. It can be called several times."""
+    b, frame, found, list_aliases = cx.b, cx.frame, cx.found_changes, cx.list_aliases
     stmts, count, next_id, span, returned = b.stmts, len(b.stmts), b.next_id, b.span, len(frame.returning or ())
     state = _copied(vars(cx))
     scope = _copied({name: getattr(frame, name) for name in ("globals", "env", "out_of_scope", "loop", "hiding")})
 
     def undo() -> None:
-        vars(cx).update(_copied(state), found_changes=found, same_lists=same_lists)
+        vars(cx).update(_copied(state), found_changes=found, list_aliases=list_aliases)
         for name, value in _copied(scope).items():
             setattr(frame, name, value)
         del stmts[count:]

@@ -17,7 +17,7 @@ from quadrants_lab.frontend.syntax.branch import branch, emit_exit
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
 from quadrants_lab.frontend.values import Lit, Num, Struct, Value
-from quadrants_lab.frontend.values.containers import met, outside
+from quadrants_lab.frontend.values.containers import merged, outside
 from quadrants_lab.frontend.values.context import Context, Loop
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.show import unprinted
@@ -131,4 +131,4 @@ def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
     if type(a) is not type(b) or a.structure() != b.structure():
         raise cx.fail("QL1805", node, why=f"one way returns {a.describe()}, another {b.describe()}")
     numbers = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(a.leaves(), b.leaves(), strict=True)]
-    return met(cx, a.with_leaves(numbers), [a, b])  # type: ignore[no-any-return]
+    return merged(cx, a.with_leaves(numbers), [a, b])  # type: ignore[no-any-return]

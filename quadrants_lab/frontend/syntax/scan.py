@@ -81,7 +81,7 @@ def always_returns(body: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def is_own(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
+def is_private(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
     """Whether each iteration of the loop assigns the name before it reads it, and the function does not read afterwards
     what the loop has assigned: then nobody sees which iteration came last."""
     if _first_use(loop.body, name) == "read":

@@ -24,7 +24,7 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
         trips += 1
         cx.frame.loop = loop
         loop.left = ""
-        with _own_names(cx, node.target), cx.scope(node, "loop"):
+        with _shadowing(cx, node.target), cx.scope(node, "loop"):
             bind(cx, node.target, item)
             cx.stmts(node.body)
         if loop.left:
@@ -37,7 +37,7 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 
 @contextmanager
-def _own_names(cx: Context, target: ast.expr) -> Iterator[None]:
+def _shadowing(cx: Context, target: ast.expr) -> Iterator[None]:
     """The names of the target mean something of their own in the ``with``, and what they meant before after it."""
     frame, outer = cx.frame, cx.frame.hiding
     own = {n.id for n in names_in(target)}
@@ -149,7 +149,7 @@ def _comprehended(cx: Context, loops: Sequence[ast.comprehension], entry: Callab
             return
         loop = loops[k]
         for item in _live_entries(cx, cx.expr(loop.iter), loop.iter):
-            with _own_names(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
+            with _shadowing(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
                 bind(cx, loop.target, item)
                 if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
                     rest(k + 1)

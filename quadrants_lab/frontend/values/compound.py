@@ -18,7 +18,7 @@ from quadrants_lab.ir.record import dataclass
 
 PASSED = "a copy of the caller's list"  # `fixed` of a list that a func took by value
 STATIC_VARIABLE = "a static loop variable"
-OWN = "an assignment at the loop's index"
+PRIVATE = "an assignment at the loop's index"
 Cell = tuple[int | Num, ...]  # an index of a matrix, whose axes are known or computed at run time
 
 
@@ -101,8 +101,8 @@ class Matrix(_Numbers):
         """The element at an index: of those that it may be, the one that is selected at run time."""
         if not computed(cell):
             return self.elements[flat(cell, self.shape)]
-        if self.is_shared and self.elements[0].own and temps_are_own(self.elements, cell, cx.span(node)):
-            return cx.frame.env[self.elements[0].own]._at(cx, cell, node)
+        if self.is_shared and self.elements[0].private_copy and are_private(self.elements, cell, cx.span(node)):
+            return cx.frame.env[self.elements[0].private_copy]._at(cx, cell, node)
         in_place = self.is_memory
         among = self if in_place else self.load(cx, node)
         cx.at(node)
@@ -135,14 +135,14 @@ class Matrix(_Numbers):
         return tuple(e.python(cx) for e in self.elements)
 
 
-def temps_are_own(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
+def are_private(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
     """Whether the parallel loop that shares these numbers changes them by assignments at its own index alone, of which
     ``cell`` is one: then no other iteration reaches the element."""
     if not temps[0].iteration <= {k.id for k in computed(cell).values()}:
         return False
     for temp in temps:
-        temp.reduced = temp.reduced or (OWN, span)
-    return all(temp.reduced[0] == OWN for temp in temps)
+        temp.reduced = temp.reduced or (PRIVATE, span)
+    return all(temp.reduced[0] == PRIVATE for temp in temps)
 
 
 def computed(cell: Cell) -> dict[int, Num]:

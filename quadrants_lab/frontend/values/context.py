@@ -122,7 +122,7 @@ class Context:
         self.random_sites = 0  # number of calls of qd.random
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
-        self.same_lists: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
+        self.list_aliases: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
         self.chosen: list[V.List | V.Dict] = []  # by conditions of the statement that is being lowered
         self.lower_again = False  # what has been found in a loop changes how it has to be lowered
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
@@ -427,7 +427,7 @@ class Context:
         """The number as an SSA value, cast to ``dtype`` if that is given."""
         return value.num(self, dtype)
 
-    def own(self, value: V.Value, node: ast.expr) -> V.Num:
+    def new_variable(self, value: V.Value, node: ast.expr) -> V.Num:
         """A new variable that holds the value, which must be a number."""
         number = self.num(value.number(self, node))
         return V.Num(number.id, number.type)

@@ -139,15 +139,15 @@ class ArgRef(Leaf):
 class Temp(Leaf):
     """A number of a local of the kernel inside a parallel loop that accumulates into it or sets it to a constant.
     ``reduced`` holds the operation and the place of the first change; no other operation is allowed, because it would
-    not commute. ``iteration`` has the ids of the indices of the loop. ``own``: the hidden local that holds the vector
-    or matrix as the iteration has left it, of which the elements at the loop's index are right; "" if there is none.
+    not commute. ``iteration`` has the ids of the indices of the loop. ``private_copy``: a hidden local with this
+    iteration's copy of the vector or matrix, whose elements at the loop's index are right; "" if there is none.
     """
 
     buffer: N.Buffer
     name: str
     reduced: tuple[str, Span] | None = None
     iteration: frozenset[int] = frozenset()
-    own: str = ""
+    private_copy: str = ""
     words = "a shared local"
     is_local = is_shared = is_held = True
 

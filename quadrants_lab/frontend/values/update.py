@@ -9,7 +9,7 @@ from quadrants_lab.errors import Label
 from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
 from quadrants_lab.frontend.values import containers
-from quadrants_lab.frontend.values.compound import candidates, temps_are_own
+from quadrants_lab.frontend.values.compound import are_private, candidates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
 from quadrants_lab.frontend.values.sparse import activate_element
@@ -39,7 +39,7 @@ def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, sourc
         containers.change(cx, held, replaced, node, place.name)
         return
     whole = cx.frame.env[place.name]
-    if whole.is_shared and _store_own(cx, place, value, node, source, stmt):
+    if whole.is_shared and _store_private(cx, place, value, node, source, stmt):
         return
     check_not_shared(cx, whole, node, place.name)
     _check_not_copy(cx, place, node)
@@ -85,7 +85,7 @@ def _replaced(
     return step.put(cx, old, node, changed)  # type: ignore[no-any-return]
 
 
-def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
+def _store_private(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
     """Assigns an element of a local of the kernel at an index with all those of the loop: no other iteration reaches
     it. Returns whether the place is such an element, and the loop changes the local in no other way."""
     base: Any = place.base
@@ -93,7 +93,7 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
     if step is None or not step.is_dynamic:
         return False
     temps: Any = base.elements
-    if not temps_are_own(temps, step.cells[0], cx.span(stmt)):
+    if not are_private(temps, step.cells[0], cx.span(stmt)):
         return False
     t = temps[0].buffer.dtype
     numbers = []
@@ -108,9 +108,9 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
                 cx.b.store(temps[p].buffer, (), new)
                 cx.b.yield_()
             cx.b.add(N.If(cx.b.fresh(), here, tuple(then), cx.b.nothing(), ()))
-    if own := temps[0].own:
+    if copy := temps[0].private_copy:
         env = cx.frame.env
-        env[own] = step.put(cx, env[own], node, lambda part, suffix: part.with_leaves(numbers))
+        env[copy] = step.put(cx, env[copy], node, lambda part, suffix: part.with_leaves(numbers))
     return True
 
 
@@ -247,7 +247,7 @@ def reduce(
 ) -> V.Value:
     """Accumulates into a local of the kernel that all iterations share; returns the old value."""
     if place.whole.token is not None:
-        containers.check_one_name(cx, place.whole, node, shared=True)
+        containers.check_unaliased(cx, place.whole, node, shared=True)
     elif place.steps:
         _check_not_copy(cx, place, node)
     if place.value is not None:

@@ -190,7 +190,7 @@ class Value:
 
     def owned(self, cx: Lowering, node: ast.expr) -> Any:
         """The value as a new variable holds it, which nothing else changes."""
-        return self.map(lambda leaf: cx.own(leaf, node))
+        return self.map(lambda leaf: cx.new_variable(leaf, node))
 
     def load(self, cx: Lowering, node: ast.expr) -> Value:
         """The value with its arguments and its elements of fields and ndarrays loaded."""
