@@ -44,8 +44,8 @@ def kept(make: Callable[..., T], *args: Hashable) -> T:
 
 @dataclass
 class Part:
-    """Results of consecutive shards from number ``first`` on. ``gradients``: for each shard, or once for their sum, a
-    dict of arrays by the parameters' names. ``warned``: the texts of warnings."""
+    """Results of consecutive shards from number ``first`` on. ``gradients``: a dict of arrays by the parameters' names
+    for each shard, or one dict for their sum. ``warned``: the texts of warnings."""
 
     first: int
     losses: list[float]

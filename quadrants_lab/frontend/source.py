@@ -22,7 +22,7 @@ from quadrants_lab.ir.source import Span
 _IMPORTED = time()
 _FACTS = "co_name", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars"
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
-WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # what adds statements to each source
+WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # functions that add statements to each source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
 
@@ -120,7 +120,7 @@ def _means_now(fn: FunctionType, name: str) -> Any:
 
 
 def value_of(expression: str | CodeType, *names: Mapping[str, Any]) -> Any:
-    """The value of an expression of Python, with these names; later ones hide earlier ones."""
+    """The value of an expression of Python with these names; later mappings hide earlier ones."""
     return eval(expression, {name: value for space in names for name, value in space.items()})
 
 
@@ -151,7 +151,7 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
 
 
 def _made_of(lines: list[str], code: CodeType) -> bool:
-    """Whether Python made the code of this text, if the file was written since this module was imported."""
+    """Whether Python compiled the code from this text. A file that is older than this process is not checked."""
     known: Any = linecache.cache.get(code.co_filename, ())
     written = known[1] if len(known) > 1 else None  # a cell has no time
     if written is None or written < _IMPORTED:

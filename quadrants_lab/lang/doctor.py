@@ -145,7 +145,7 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
 def _through_python(
     program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
 ) -> dict[str, Cause]:
-    """By input, the place where Python, rather than a launch, copies it or passes on a number."""
+    """For each input whose value goes through Python, rather than a launch, the place where it does."""
     memory, found = loss._memory, dict[str, Cause]()
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])

@@ -94,7 +94,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
 
 def _is_one(a: Any, b: Any) -> bool:
-    """Whether two numbers are one constant or one value of the IR."""
+    """Whether two numbers are the same constant or the same value of the IR."""
     return a is b or (a.id is not None and a.id == b.id)
 
 

@@ -1,8 +1,8 @@
 """Which locals a loop changes, and so has to carry or to share; lowering code and undoing it.
 
 Assignments are visible in the text of a loop. But an atomic on a local, a func that takes a local by reference and a
-method change locals too, and what is called may have any name or come out of a table. So a loop whose body turned out
-to change more locals than were known is lowered once more, with this knowledge; so is one that makes two lists one.
+method change locals too, and a callee may have any name or come out of a table. So a loop is lowered once more if its
+body turned out to change further locals, or if it made lists alias.
 """
 
 import ast
@@ -74,9 +74,8 @@ def _copied(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def speculate(cx: Context, lower: Callable[[], list[Value]]) -> list[Value]:
-    """The result of ``lower``, whose code is discarded; nothing if it is an error. Attributes that it read stay in
-    `Context.reads`. Funcs in it do not speculate again, because a recursion that a static condition ends would not
-    end."""
+    """The result of ``lower``, whose code is discarded; [] if it raises an error. Attributes that it read stay in
+    `Context.reads`. Funcs in it do not speculate again: a recursion that a static condition ends would not end."""
     undo = snapshot(cx)
     cx.speculating = cx.frame
     try:

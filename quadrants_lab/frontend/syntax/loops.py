@@ -154,7 +154,7 @@ def _far_trips(cx: Context, first: int, last: int, by: int) -> int:
     low, high = op("select", up, first, last), op("select", up, last, first)
     one, distance, size = cx.const(1, u64), cast(op("sub", high, low), u64), cast(op("abs", by), u64)
     trips = op("add", op("floordiv", op("sub", distance, one), size), one)
-    trips = cast(op("min", trips, cx.const(i64.limits[1], u64)), i64)  # a loop of more never ends
+    trips = cast(op("min", trips, cx.const(i64.limits[1], u64)), i64)  # a loop of more trips never ends
     return op("select", op("and", op("lt", low, high), op("ne", by, zero)), trips, zero)
 
 
@@ -227,8 +227,8 @@ def _read(cx: Context, temp: Temp) -> Num:
 
 
 def _share(cx: Context, node: ast.For, env: Env) -> Env:
-    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp", but for those of
-    the iteration's own. Returns them, and changes ``env`` alike."""
+    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp", unless each
+    iteration can have a private one. Returns them, and puts them into ``env``."""
     shared: Env = {}
     for name in changed_locals(cx, node, node.body):
         value = env.get(name)
@@ -251,7 +251,7 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
 
 
 def _is_private(cx: Context, node: ast.For, name: str, value: Value) -> bool:
-    """Whether every iteration of the loop may have a local of its own in place of this one."""
+    """Whether every iteration of the loop may have a private local in place of this one."""
     return value.token is None and name not in cx.frame.references and is_private(cx.frame.source.node, node, name)
 
 

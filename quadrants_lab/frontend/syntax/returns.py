@@ -1,9 +1,9 @@
 """Early returns of a func: inside loops, and where neither arm of an `if` always returns.
 
-The statements from the first one with such a return on become the body of a loop that runs once. A return is then a
-`continue` of that loop. Inside another loop it is a `break` of this one, with a test behind it whether to go on. The
-pass `structure_exits` makes flags of these, and `fold` removes the loop. One hidden local, `RETURN`, carries whether
-the func has returned, and the values.
+The first statement with such a return and all later ones become the body of a loop that runs once. A return is then a
+`continue` of that loop. A return inside an inner loop is a `break` of the inner loop, and a test after the inner loop
+leaves the next one. The pass `structure_exits` makes flags of these exits, and `fold` removes the loop. A hidden local,
+`RETURN`, carries whether the func has returned, and the values.
 """
 
 import ast

@@ -38,7 +38,7 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 @contextmanager
 def _shadowing(cx: Context, target: ast.expr) -> Iterator[None]:
-    """The names of the target mean something of their own in the ``with``, and what they meant before after it."""
+    """Within the with, the names of the target shadow those outside of it."""
     frame, outer = cx.frame, cx.frame.hiding
     own = {n.id for n in names_in(target)}
     hidden = {n: v for n, v in frame.env.items() if n in own}
@@ -67,7 +67,7 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
 
 
 def _held(cx: Context) -> list[V.Value]:
-    """What the locals hold of lists: they are immutable, so where these are the same no list has changed."""
+    """The lists, dicts and tuples in locals. They are immutable, so no list has changed while these are the same."""
     return [v for v in cx.frame.env.values() if v.holds]
 
 
@@ -88,7 +88,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
 
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
-    """What `Context.python` returns for a space that is small enough to be unrolled."""
+    """The Python object that the value stands for, if it is small enough to be unrolled; QL1212 otherwise."""
     n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in value.axes)
     known = value.python(cx) if n <= MOST_ENTRIES else range(n)
     if isinstance(known, range):  # which may be longer than `len` can say

@@ -78,7 +78,7 @@ def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str
     if cx.depth != old.depth and (old.structure() != new.structure() or any(map(any, held.values()))):
         raise cx.fail("QL1422", node, name=name, kind=kind)
     if any(v.token is not old.token and _may_alias(cx, v.token, old.token) for v in cx.chosen):
-        who = f"'{name}' and a {kind} that a condition chose before it in this statement may be one"
+        who = f"'{name}' and a {kind} that a condition chose before it in this statement may be the same"
         raise cx.fail("QL1423", node, who=who, kind=kind)
     if any(_may_alias(cx, part.token, old.token) for part in _lists(Tuple(new.parts))):
         raise cx.fail("QL1427", node, name=name, kind=kind)
