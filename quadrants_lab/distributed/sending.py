@@ -6,7 +6,6 @@ If a part cannot be sent, the error names it and the path to it, before anything
 
 import io
 import linecache
-import sys
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
@@ -16,7 +15,9 @@ from typing import Any
 from quadrants_lab.ad import Tape
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.lang.classes import is_named
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.external_op import ExternalOp
 from quadrants_lab.lang.kernel import Func, Kernel, Launchable, make_kernel
 from quadrants_lab.lang.snode import SNode
 from quadrants_lab.runtime.session import Session
@@ -74,24 +75,24 @@ def _reduced(obj: Any) -> Any:
     match obj:
         case Dense() | SNode() | Tape() | Session():
             raise OfSession(f"{obj!r} belongs to the session of this process")
-        case Kernel() | Func() if _importable(obj, fn := obj.__dict__["__wrapped__"]):
-            return _imported, (fn.__module__, fn.__qualname__)
+        case Kernel() | Func() | ExternalOp() if _importable(obj):
+            return _imported, (obj.__module__, obj.__qualname__)
         case Launchable():
             return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
         case Func():
             return type(obj), (obj.__dict__["__wrapped__"],)
+        case ExternalOp():
+            return type(obj), obj.made_of()
         case FunctionSource():
             return function_source, (obj.fn,)
     return None
 
 
-def _importable(obj: Any, fn: Callable[..., Any]) -> bool:
+def _importable(obj: Kernel | Func | ExternalOp) -> bool:
     import cloudpickle
 
-    module: Any = sys.modules.get(fn.__module__)
-    if module is None or fn.__module__ == "__main__" or module.__name__ in cloudpickle.list_registry_pickle_by_value():
-        return False
-    return reduce(lambda at, name: getattr(at, name, None), fn.__qualname__.split("."), module) is obj
+    by_value = "__main__", *cloudpickle.list_registry_pickle_by_value()
+    return obj.__module__ not in by_value and is_named(obj)
 
 
 def _imported(module: str, qualname: str) -> Any:

@@ -146,8 +146,8 @@ TABLE: dict[str, Row] = {
     "QL1508": Row(_T, "this index must be known at compile time", "computed at run time", "unroll the loop around it: "
                   "qd.static(range(...))"),
     "QL1513": Row(_T, "an entry of {what} is read at an index of the run time",
-                  "{text} is read when the kernel is compiled", "pass the array as an argument, qd.types.ndarray(), or copy it to a field; or unroll the loop, "
-                  "qd.static(range(...))"),
+                  "{text} is read when the kernel is compiled", "pass the array as an argument, qd.types.ndarray(), or "
+                  "copy it to a field; or unroll the loop, qd.static(range(...))"),
     "QL1509": Row(_S, "a slice needs a step that is not 0"),
     # --- calls
     "QL1601": Row(_T, "'{text}' is a Python function and cannot run inside a kernel", "{what}", "{cure}"),

@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from copy import copy
@@ -21,6 +22,7 @@ from quadrants_lab.ir.source import Span
 
 _IMPORTED = time()
 _FACTS = "co_name", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars"
+_EXECUTED = "<string>"  # the file of what `python -c` and exec run
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
 WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # functions that add statements to each source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
@@ -134,7 +136,7 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
         return known
     code = fn.__code__
     linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    lines = linecache.getlines(code.co_filename, fn.__globals__) or _command(code)
     if not lines:
         raise error("QL1102", None, name=fn.__name__, file=code.co_filename)
     is_lambda = code.co_name == "<lambda>"
@@ -151,11 +153,28 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
 
 
 def _made_of(lines: list[str], code: CodeType) -> bool:
-    """Whether Python compiled the code from this text. A file that is older than this process is not checked."""
+    """Whether Python compiled the code from this text. This is checked if the file was written since this module was
+    imported, or if other texts have the same name."""
     known: Any = linecache.cache.get(code.co_filename, ())
     written = known[1] if len(known) > 1 else None  # a cell has no time
-    if written is None or written < _IMPORTED:
-        return True
+    sure = code.co_filename != _EXECUTED and (written is None or written < _IMPORTED)
+    return sure or _compiles_to(lines, code)
+
+
+def _command(code: CodeType) -> list[str]:
+    """The lines of the text that `python -c` runs, which linecache knows by itself from Python 3.13 on; none for other
+    code."""
+    if code.co_filename != _EXECUTED or sys.argv[:1] != ["-c"]:
+        return []
+    text = sys.orig_argv[-len(sys.argv)]
+    lines = text.splitlines(keepends=True)
+    if not _compiles_to(lines, code):
+        return []
+    linecache.cache[_EXECUTED] = len(text), None, lines, _EXECUTED
+    return lines
+
+
+def _compiles_to(lines: list[str], code: CodeType) -> bool:
     try:
         found = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
     except SyntaxError:

@@ -1,9 +1,11 @@
-"""`@qd.data_oriented`: classes whose methods are kernels and funcs."""
+"""`@qd.data_oriented`: classes whose methods are kernels and funcs, and such methods bound to objects."""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
@@ -96,6 +98,13 @@ def is_method(fn: Callable[..., Any]) -> bool:
     return fn.__qualname__.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
 
 
+def is_named(made: Any) -> bool:
+    """Whether its module has what a decorator made of a function under the name of that function."""
+    module: Any = sys.modules.get(made.__module__)
+    names = getattr(made, "__qualname__", "").split(".")  # a functools.partial has no name
+    return reduce(lambda at, name: getattr(at, name, None), names, module) is made
+
+
 class BoundFunc:
     """A func that is a method, bound to an object; kernels call it."""
 
@@ -143,6 +152,9 @@ class BoundKernel:
         """The parameters but for the object, for `inspect.signature`."""
         whole = inspect.signature(self.kernel._variants.source.fn)
         return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    def __reduce__(self) -> Any:
+        return BoundKernel, (self.kernel, self.__self__)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.kernel, name)

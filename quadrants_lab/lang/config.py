@@ -94,6 +94,7 @@ def _level(name: str, value: Any) -> str:
 
 # values of ``check``: each has the checks of those before it, and adds the one that it names
 CHECKS = ("", "bounds", "races", "nan", "gradients")
+_SEES_LAUNCHES = CHECKS[CHECKS.index("nan") :]  # the checks that look at each launch
 _OFF_AND_ON = {"0": "", "off": "", "false": "", "none": "", "1": CHECKS[-1], "on": CHECKS[-1], "true": CHECKS[-1]}
 
 
@@ -192,6 +193,7 @@ INSTEAD = (
 
 
 _observing = ExitStack()  # holds the profiler and the checks of the default session, if it has them
+_observes = False  # whether it holds any
 
 
 def _is_on(name: str, given: Any = None) -> bool:
@@ -237,14 +239,18 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
 
 def _observe_default() -> None:
     """From now on the profiler and the checks see launches of the default session alone, if that has them."""
-    _observing.close()
+    global _observes
     now = session.default()
-    if now is None:
+    options = {} if now is None else now.settings.options
+    checked, profiled = options.get("check", "") in _SEES_LAUNCHES, options.get("kernel_profiler", False)
+    if not (_observes or checked or profiled):  # a `with` of a session around each launch takes no time for this
         return
-    if CHECKS.index(now.settings.options.get("check", "")) >= CHECKS.index("nan"):
+    _observing.close()
+    _observes = checked or profiled
+    if checked:
         checks = import_module("quadrants_lab.runtime.check.checked_session")
         _observing.enter_context(checks.checking_session(now))
-    if now.settings.options["kernel_profiler"]:
+    if profiled:
         _observing.enter_context(import_module("quadrants_lab.profiler").profiling(now))
 
 
@@ -270,7 +276,8 @@ class AnotherSession:
             raise QuadrantsRuntimeError(
                 "the session is closed", code="QL2001", help="make another with qd.another_session"
             )
-        if {t.ident for t in threads()} & set(self._within) - {get_ident()}:
+        others = set(self._within) - {get_ident()}
+        if others and others & {t.ident for t in threads()}:
             raise QuadrantsRuntimeError(
                 "another thread is within the `with` of a session, which is the session of all threads until it ends",
                 code="QL2004",
@@ -479,7 +486,7 @@ def _arch(asked: Any) -> A.Arch:
 @cache
 def _load_compiler() -> None:
     """Imports in the background what the first kernel of a process needs, while the caller waits for a device."""
-    modules = "quadrants_lab.runtime.gradient.plan", "quadrants_lab.runtime.compile.compile"
+    modules = "quadrants_lab.runtime.launch.gradient_plan", "quadrants_lab.runtime.compile.compile"
     forks.start(lambda: [import_module(name) for name in modules], name="imports")
 
 

@@ -176,7 +176,7 @@ class Definitions:
     def _struct_field(self, x: StructField, hint: str) -> str:
         name, first = self.unique(hint), next(x.leaf_fields())
         struct = self.expression(x.struct_type, f"{name}_type")
-        grad = ", needs_grad=True" if first.has_grad() else ""
+        grad = ", needs_grad=True" if x.has_grad() else ""
         self.lines.append(f"{name} = {struct}.field(shape={first.shape}{grad})")
         self._members(name, x)
         return name

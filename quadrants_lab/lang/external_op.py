@@ -6,6 +6,7 @@ from inspect import BoundArguments, Signature, signature
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.lang.classes import is_named
 from quadrants_lab.runtime.observe.observers import differentiating
 
 
@@ -54,6 +55,20 @@ class ExternalOp:
 
     def __repr__(self) -> str:
         return f"<qd.{self.title}{self.parameters} -> {', '.join(self.outputs)}>"
+
+    def __reduce__(self) -> Any:
+        """A decorated function is pickled by its name, any other operation by what it was made of."""
+        return self.__qualname__ if is_named(self) else (type(self), self.made_of())
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def made_of(self) -> tuple[Any, ...]:
+        """What its class makes it of."""
+        return self.fn, self.outputs
 
     def check_context(self) -> None:
         """Raises an error under a Tape or FwdMode, because derivatives would not flow through the operation."""

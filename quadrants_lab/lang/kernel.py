@@ -124,6 +124,10 @@ class Launchable:
     def dispatcher(self) -> Dispatcher:
         return self._dispatch
 
+    def __reduce__(self) -> str:
+        """As with a function, copies are the same object, and a pickle has its name."""
+        return self._variants.source.fn.__qualname__ + ("", ".grad", ".value_and_grad")[self._side]
+
 
 class Gradient(Launchable):
     """The reverse-mode derivative of a kernel. It adds to the gradients of what the kernel reads, and does not run the
@@ -361,6 +365,9 @@ class Func:
             code="QL2063",
             help="wrap it in a kernel that returns its value",
         )
+
+    def __reduce__(self) -> str:
+        return self.source.fn.__qualname__
 
     def __get__(self, instance: object, owner: type | None = None) -> Func | BoundFunc:
         return self if instance is None or not self.method else BoundFunc(self, instance)

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.backends.interface import Capabilities
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends.pages import MOST_BYTES, PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.ir.cell_order import SLOT, Order, order_of

@@ -76,12 +76,16 @@ class StructField:
         return StructField(kind, kept, self.name and f"{self.name}.{which}")
 
     def has_grad(self) -> bool:
-        """Whether every member has a gradient."""
-        return all(m.has_grad() for m in self.members.values())
+        """Whether every member that can have a gradient has one."""
+        return self._all_have("grad")
 
     def has_dual(self) -> bool:
-        """Whether every member has a dual."""
-        return all(m.has_dual() for m in self.members.values())
+        """Whether every member that can have a dual has one."""
+        return self._all_have("dual")
+
+    def _all_have(self, which: str) -> bool:
+        reals = [m for m in self.members.values() if getattr(m, which) is not None]
+        return bool(reals) and all(getattr(m, f"has_{which}")() for m in reals)
 
     def get_member_field(self, key: str) -> Field | StructField:
         """The field of a member; KeyError if there is none."""
@@ -174,16 +178,27 @@ class _Entries(UserDict[str, Any]):
         self.data[name][self.key] = value
 
 
+def _has_reals(declared: Any) -> bool:
+    """Whether a value of this type has a floating-point number in it."""
+    if isinstance(declared, StructType):
+        return any(map(_has_reals, declared.members.values()))
+    dtype = declared if isinstance(declared, DType) else declared.given
+    return isinstance(dtype, DType) and dtype.is_float
+
+
 def make_struct_field(
     struct_type: StructType, shape: Shape | None = None, name: str = "", **options: Any
 ) -> StructField:
-    """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`. MemberError without members."""
+    """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`. MemberError without members.
+    Members that are integers get no gradient and no dual, unless all are."""
     if not struct_type.members:
         raise MemberError("a struct without members has no field", code="QL2029", help="give it a member")
+    constant = {k: v for k, v in options.items() if k not in ("needs_grad", "needs_dual")}
     members: dict[str, Field | StructField] = {}
     for member, declared in struct_type.members.items():
         make: Any = partial(field, declared) if isinstance(declared, DType) else declared.field
-        members[member] = make(shape=shape, name=name and f"{name}.{member}", **options)
+        given = options if _has_reals(declared) or not _has_reals(struct_type) else constant
+        members[member] = make(shape=shape, name=name and f"{name}.{member}", **given)
     return StructField(struct_type, members, name)
 
 

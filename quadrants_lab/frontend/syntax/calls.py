@@ -186,6 +186,8 @@ def _python(
     if getattr(fn, "__qd_kernel__", False) is True:
         raise cx.fail("QL1618", node, text=text)
     values = (*args, *keywords.values())
+    if fn is super and not values:
+        return _super(cx, node)
     known = all(_is_known(cx, a) for a in values)
     if getattr(fn, "__qd_compile_time__", False) is True and known:
         with cx.setting(static=cx.static + 1):
@@ -236,6 +238,19 @@ def _python(
         cure = "call it inside qd.static(...) with constants, or from Python and pass the result in"
     what = "called with values that exist only at run time"
     raise cx.fail("QL1601", node, text=text, what=what, cure=cure)
+
+
+def _super(cx: Context, node: ast.Call) -> V.Value:
+    """``super()`` in a method: Python finds the class and the object in the frame of the call."""
+    source = cx.frame.source
+    parameters = source.node.args.args
+    note_unknown()
+    try:
+        cls, owner = source.lookup("__class__"), cx.frame.env[parameters[0].arg].python(cx)
+        return cx.wrap(super(cls, owner), "super()", node)
+    except (KeyError, IndexError, TypeError):
+        what = "it is used outside of a method of a class of Python"
+        raise cx.fail("QL1604", node, text="super", what=what) from None
 
 
 def _at_compile_time(

@@ -8,7 +8,7 @@ from time import perf_counter
 
 from quadrants_lab.analysis.dependence import may_lose_reads
 from quadrants_lab.analysis.races import check_races
-from quadrants_lab.backends.interface import Capabilities
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.errors import WARNED, QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
