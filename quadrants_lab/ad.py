@@ -218,13 +218,13 @@ class Tape:
     def __repr__(self) -> str:
         """The loss, how many launches there were, the most bytes that were kept, the budget."""
         if self._open is not None:
-            said = f"recording, {_launches(sum(1 for _ in self._launches.leaves()))} so far"
+            state = f"recording, {_launches(sum(1 for _ in self._launches.leaves()))} so far"
         elif not (report := self.report).steps:
-            said = "no launches"
+            state = "no launches"
         else:
             budget = "no budget" if report.budget is None else f"a budget of {report.budget:,} bytes"
-            said = f"{_launches(len(report.steps))} under {budget}, {report.kept()}"
-        return f"<qd.ad.Tape of {self.loss!r}: {said}>"
+            state = f"{_launches(len(report.steps))} under {budget}, {report.kept()}"
+        return f"<qd.ad.Tape of {self.loss!r}: {state}>"
 
     def graph(self) -> Drawing:
         """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a

@@ -1,4 +1,4 @@
-"""Fingerprints: what the IR of a kernel depends on beside its source text.
+"""Fingerprints: what the IR of a kernel depends on besides its source text.
 
 While the front end lowers a kernel, it reads names from Python: globals, closure cells, attributes. A `Fingerprint`
 records each read together with a text that describes the value. When another process, or the compile of the kernel's
@@ -31,7 +31,7 @@ from quadrants_lab.ir.types import DType
 
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
 _ABSENT = object()
-_OF_PACKAGE = object()  # stands for a function or operation of this package that is found under its own name
+_OF_PACKAGE = object()  # in place of a function or operation of this package that is read by its own name
 
 
 class IndescribableError(Exception):
@@ -310,7 +310,7 @@ def is_pure(fn: Any) -> bool:
 
 
 def _stands_for_more(value: Any, kind: type) -> bool:
-    """Whether the attributes of an object that are read do not say all that the front end knows of it."""
+    """Whether the front end knows more of an object than the attributes that it reads."""
     return (
         isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
         or kind.__module__ in ("typing", "functools")  # their objects stand for others
@@ -384,7 +384,8 @@ def _means_now(owner: Any, name: str) -> Any:
 
 
 def _lookupin_package(owner: types.ModuleType, name: str) -> Any:
-    """`_OF_PACKAGE` for operations of this package, some of which a module makes when they are first asked for."""
+    """A name of a module of this package; `_OF_PACKAGE` for an operation, which the module may make when it is asked
+    for."""
     if type(owner) is not types.ModuleType:
         raise IndescribableError
     space = vars(owner)

@@ -1,4 +1,5 @@
-"""What names and attributes of Python meant when a kernel was first compiled: its other modes mean the same."""
+"""What names and attributes of Python meant when a kernel was first compiled, for the compilation of its other
+modes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,20 +20,20 @@ _Key = tuple[int, str]  # the id of a function or another object, and the free n
 
 
 class Names:
-    """What the front end has read. It keeps numbers and functions, and copies of what the program may change in place:
-    lists, dicts, vectors, matrices, structs, and arrays that are not large. It keeps no other object of the program
-    alive, so it forgets a list that holds one. Of the attributes of data-oriented objects, which launches compare, it
-    keeps no functions and no fields either."""
+    """The values that the front end has read. It keeps numbers and functions alive, and copies of what the program may
+    change in place: lists, dicts, vectors, matrices, structs, and arrays that are not large. It keeps no other object
+    of the program alive, so it forgets a list that holds one. It does not keep functions and fields that are attributes
+    of data-oriented objects, either, because launches compare these attributes."""
 
     def __init__(self) -> None:
         self.known: dict[_Key, tuple[Callable[[], Any], Callable[[], Any]]] = {}
-        # within one compile: what has been read, with its owner, and copies with what they were made of, by its id
+        # within one compilation: values with their owners; copies, by id of the original, with the original
         self.read: dict[_Key, tuple[Any, Any]] = {}
         self.copies: dict[int, tuple[Any, Any]] = {}
 
     def recall(self, owner: Any, name: str, read: Callable[[], Any]) -> Any:
-        """What the free name of a function, or the attribute of anything else, meant at its first read, for which
-        ``read`` is called. Within one compile it is one object."""
+        """The value that the free name of a function, or the attribute of another object, had when it was first read;
+        ``read`` reads it now. Within one compilation the result is always the same object."""
         key = id(owner), name
         if key in self.read:
             return self.read[key][1]
@@ -77,7 +78,7 @@ NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None
 
 @contextmanager
 def recalling(names: Names) -> Iterator[None]:
-    """Within the with, one kernel is compiled whose names mean what they meant to ``names`` at first."""
+    """Within the with, one kernel is compiled, for which names mean what ``names`` has read first."""
     try:
         with holding(NAMES, names):
             yield
@@ -92,6 +93,7 @@ def recall(owner: Any, name: str, read: Callable[[], Any]) -> Any:
 
 
 def _has_class_of_package(value: Any) -> bool:
+    """Whether this package, its kernels/ included, defines the class of the object."""
     return type(value).__module__.partition(".")[0] == "quadrants_lab"
 
 

@@ -24,7 +24,7 @@ _IMPORTED = time()
 _FACTS = "co_name", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars"
 _EXECUTED = "<string>"  # the file of what `python -c` and exec run
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
-WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # what adds statements to each source
+WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # functions that add statements to each source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
 
@@ -122,7 +122,7 @@ def _means_now(fn: FunctionType, name: str) -> Any:
 
 
 def value_of(expression: str | CodeType, *names: Mapping[str, Any]) -> Any:
-    """The value of an expression of Python, with these names; later ones hide earlier ones."""
+    """The value of an expression of Python with these names; later mappings hide earlier ones."""
     return eval(expression, {name: value for space in names for name, value in space.items()})
 
 
@@ -153,8 +153,8 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
 
 
 def _made_of(lines: list[str], code: CodeType) -> bool:
-    """Whether Python made the code of this text, if the file was written since this module was imported, or if other
-    texts have the same name."""
+    """Whether Python compiled the code from this text. This is checked if the file was written since this module was
+    imported, or if other texts have the same name."""
     known: Any = linecache.cache.get(code.co_filename, ())
     written = known[1] if len(known) > 1 else None  # a cell has no time
     sure = code.co_filename != _EXECUTED and (written is None or written < _IMPORTED)

@@ -438,8 +438,11 @@ class Kernel:
 
     @property
     def tasks(self) -> tuple[Offload, ...]:
-        """The tasks of a kernel: after the pass `offload` its body has nothing else."""
-        return self.body  # type: ignore[return-value]  # the verifier checks that
+        """The tasks of a kernel: after the pass `offload` its body has nothing else. TypeError before the pass."""
+        for s in self.body:
+            if not isinstance(s, Offload):
+                raise TypeError(f"kernel {self.name} is not offloaded: {type(s).__name__} at top level")
+        return self.body  # type: ignore[return-value]  # these are tasks
 
 
 Pass = Callable[[Kernel], Kernel]

@@ -1,4 +1,4 @@
-"""Python source text that defines objects again: kernels, functions, fields, arrays, and all that their names refer to.
+"""Python source text that defines objects again: kernels, functions, fields, arrays, and everything that they refer to.
 
     made = Definitions(values)
     made.expression(kernel, "kernel")      the name of the kernel in the text
@@ -41,15 +41,15 @@ from quadrants_lab.runtime.interop.tensors import torch_tensor
 
 MOST_INLINE = 32  # elements of an array that stand in the text
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
-_PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # modules of ours, in which a name is looked for
+_PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # public modules, in which a name is looked for
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 Uses = dict[str, Any]  # attribute -> uses of its value; "" where the value is used as a whole
 
 
 class Definitions:
-    """``values``: the data of a field or ndarray. ``fields``: those defined so far, by name; ``functions``: the kernels
-    and functions defined so far; ``reads_gradients``: one of them has ``.grad`` in its source."""
+    """``values`` returns the data of a field or ndarray. ``fields``: the fields defined so far, by name; ``functions``:
+    the kernels and functions defined so far; ``reads_gradients``: whether one of them has ``.grad`` in its source."""
 
     def __init__(self, values: Callable[[Dense], npt.NDArray[Any]]) -> None:
         self.values = values
@@ -301,7 +301,7 @@ class Definitions:
         return self._instance(value, hint, uses)
 
     def _instance(self, value: Any, hint: str, uses: Uses) -> str:
-        """An object of a class that has the methods, and the object the attributes, that are read of it."""
+        """An object of a new class, with those methods and attributes that are read."""
         cls, methods, attributes = type(value), dict[str, FunctionSource](), dict[str, Uses]()
         of: dict[str, Any] = {}  # by name: the kernel, func or function that the method is
         wanted = dict(uses)
@@ -411,15 +411,15 @@ def _function_of(value: Any) -> FunctionType | None:
 
 
 def _decorators(source: FunctionSource, value: Any) -> list[ast.expr]:
-    """The decorators that make the kernel, func or function what it is. Those of a kernel or func that are not of this
-    package, for instance one that registers it, are left out; one that was made without a decorator gets one."""
+    """The decorators for the text. A kernel or func keeps only decorators of this package, since another may register
+    it somewhere, and gets one if it was made without."""
     given = source.node.decorator_list
     if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
         return given
     known = getattr(value, "__qd_kernel__", False) or getattr(value, "__qd_func__", False)
-    ours = [d for d in given if not known or _defined_in_package(_meaning(source.fn, _root(d), source))]
-    if ours or not known:
-        return ours
+    kept = [d for d in given if not known or _defined_in_package(_meaning(source.fn, _root(d), source))]
+    if kept or not known:
+        return kept
     kind = "kernel" if getattr(value, "__qd_kernel__", False) else "func"
     return [syntax_tree(f"qd.{kind}", "eval").body]
 

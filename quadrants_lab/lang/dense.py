@@ -268,7 +268,7 @@ class Dense(Exchanged):
         return str(self.to_numpy()) if self.placed else repr(self)
 
     def _live(self) -> Memory:
-        """Its memory, for Python's reads and writes; an error if it has none, or its session has ended."""
+        """Its memory, for reads and writes in Python; an error if it has none, or if its session has ended."""
         memory = self._memory
         if not memory.session.unobserved:
             if not memory.session.alive:

@@ -11,8 +11,8 @@ NAMES = {"grad": "gradient", "dual": "dual"}  # of the attributes, in messages
 
 
 class NoDerivative:
-    """The `grad` (or `dual`) of a field of floating point without one. It is false; whatever else is asked of it is the
-    error that says what is missing."""
+    """The `grad` (or `dual`) of a field of floating point without one. It is false; any other use of it is an error
+    that says what is missing."""
 
     __slots__ = ("_of", "_which")
     __qd_absent__ = True

@@ -145,17 +145,17 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
 def _through_python(
     program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
 ) -> dict[str, Cause]:
-    """By input, the place where Python, rather than a launch, copies it or passes on a number."""
+    """For each input whose value goes through Python, rather than a launch, the place where it does."""
     memory, found = loss._memory, dict[str, Cause]()
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])
         _run(program, launches)
-        apart = abs(float(memory.values().reshape(-1)[0]) - was)
-        if not apart <= 1e-6 * abs(was):
+        drift = abs(float(memory.values().reshape(-1)[0]) - was)
+        if not drift <= 1e-6 * abs(was):
             return found  # the program is not deterministic
         rounded = any(before.dtype in (np.float16, np.float32) for _, before in launches.initial.values())
         close = 1e-3 if rounded else 1e-9  # relative: sums have no fixed order
-        noise = max(close * max(abs(was), 1e-6), 10 * apart)
+        noise = max(close * max(abs(was), 1e-6), 10 * drift)
         for name, x in fields.items():
             start = initial(launches, x._memory)
             moved = (start + 0.05 * (np.abs(start).max(initial=0.0) or 1.0)).astype(start.dtype)

@@ -94,9 +94,9 @@ def to_cupy(memory: Memory, shape: tuple[int, ...]) -> Any:
     if memory.order or not dlpack.can_import(memory.session):
         return cupy.asarray(memory.copy()).reshape(shape)
     array = cupy.empty(memory.operand.shape, memory.dtype.numpy)
-    theirs: Any = dlpack.of_array(array, memory.session, "the copy")
-    theirs.fill_from(memory)
-    dlpack.signal_stream(theirs)
+    imported: Any = dlpack.of_array(array, memory.session, "the copy")
+    imported.fill_from(memory)
+    dlpack.signal_stream(imported)
     return array.reshape(shape)
 
 
@@ -105,9 +105,9 @@ def from_cupy(memory: Memory, array: Any, shapes: Sequence[tuple[int, ...]]) -> 
     same = dlpack.can_import(memory.session) and dlpack.is_on_device(array) and tuple(array.shape) in shapes
     if not same or np.dtype(array.dtype) != memory.dtype.numpy or not array.flags.c_contiguous:
         return False
-    theirs = dlpack.of_array(array, memory.session, "from_cupy")
-    done = memory.take(theirs)
-    dlpack.signal_stream(theirs)
+    imported = dlpack.of_array(array, memory.session, "from_cupy")
+    done = memory.take(imported)
+    dlpack.signal_stream(imported)
     return done
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class _UsedFields(Writes):
-    """An observer of the fields with duals that launches use. If Python overwrites elements of such a field, these
-    become constants: their tangents are set to 0 before the next launch. ``clears``: duals that another thread has used
-    are 0 when they are used first."""
+    """An observer of the fields with duals that launches use. Elements that Python overwrites become constants: their
+    tangents are set to 0 before the next launch. ``clears``: a dual that another thread has used is set to 0 before its
+    first use."""
 
     def __init__(self, clears: bool) -> None:
         self.clears = clears
@@ -149,8 +149,8 @@ def clear_all(which: str, now: session.Session, thread: int | None = None) -> No
     """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of a session to 0. ``thread``: only
     those whose owner has this number.
 
-    Those that nobody has written since they were last set to 0 are left alone. Their versions say so, unless other
-    libraries have memory of fields, or somebody wants to know which fields Python writes."""
+    Memory that was not written since it was last set to 0 is skipped. Versions tell this, unless other libraries have
+    memory of fields, or an observer wants to know which fields Python writes."""
     found, watched = now.differentiable.known, now.exported or now.field_observers
     known: list[Memory] | None = None if watched else found.get(which)
     if known is None:

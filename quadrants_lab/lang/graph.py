@@ -128,7 +128,7 @@ def _opening_call(source: FunctionSource, node: ast.stmt) -> tuple[Any, ast.Call
 
 
 class _Cut:
-    """Cuts a body into steps. ``constants``: the assignments so far that read no memory; later pieces repeat them.
+    """Cuts a body into steps. ``constants``: the assignments so far that do not read memory, which later pieces repeat.
     ``locals``: the names of all other variables so far."""
 
     def __init__(self, source: FunctionSource) -> None:

@@ -26,7 +26,7 @@ _OPTIONS = {Backend.FIELD: {"needs_grad", "needs_dual", "name", "offset"}, Backe
 
 
 class _Kind(type):
-    """Metaclass whose isinstance() compares the number of axes of an element; ``axes`` None allows any."""
+    """Metaclass of `Tensor`: isinstance() compares the number of axes of an element with ``axes``; None allows any."""
 
     axes: ClassVar[int | None]
 

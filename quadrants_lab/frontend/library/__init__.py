@@ -107,8 +107,8 @@ def real(x: Any, dt: Any) -> Any:
 
 @helper
 def greatest(a: Any) -> Any:
-    """The greatest absolute value of the entries; 1 if all are 0. Beyond 1 it is a quarter of that, whose reciprocal is
-    a normal number."""
+    """A scale for the entries: their greatest absolute value if that is at most 1; a quarter of it if it is greater,
+    whose reciprocal is a normal number; 1 if all are 0."""
     size = 0.0 * a[0, 0]
     for i in static(range(a.n)):
         for j in static(range(a.n)):

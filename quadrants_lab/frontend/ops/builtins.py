@@ -156,7 +156,7 @@ def _clock(cx: Context, call: ast.Call) -> Value:
 
 
 def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
-    """The address of the first element, which memory keeps for as long as it is there, and the bytes up to this one."""
+    """The address of the first element, which is fixed as long as the memory exists, plus the bytes up to this one."""
     mem: Any = f.fields[0] if f.fields else None
     found = None if mem is None else cx.bindings.get(mem.buffer.name)
     node = getattr(found, "snode", None)
@@ -235,7 +235,7 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
 
 
 def _volatile_load(cx: Context, call: ast.Call, x: Value) -> Value:
-    """An atomic that changes nothing: no load that was made before can stand for it."""
+    """An atomic that changes nothing: the compiler cannot replace it by an earlier load."""
     node = argument_node(call, 0)
     place = _target(cx, node, "qd.volatile_load")
     if place.is_variable:

@@ -96,7 +96,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             env[name] = _named(value)
         elif value.is_held or getattr(value, "value", 0) is None:
             cx.at(node)
-            env[name] = value.numbers(cx, source).map(lambda leaf: cx.own(leaf, source))
+            env[name] = value.numbers(cx, source).map(lambda leaf: cx.new_variable(leaf, source))
             U.name_values(cx, env[name], name)
         elif value.has_items or value.is_alias:
             env[name] = value
@@ -120,14 +120,14 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
 
 
 def _named(value: V.Value) -> Any:
-    """The list as the value of a variable of its own, which it is not as that of a static loop."""
+    """The list as the value of an ordinary variable, even if it was that of a static loop's variable."""
     kept = value.fixed if value.fixed == V.PASSED else ""
     return value.with_parts(value.parts, fixed=kept)
 
 
 def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.expr, node: ast.stmt) -> None:
-    """Gives a name that stands for a list another one: any list, but under a condition and in a loop only one with as
-    many entries."""
+    """Assigns another list to a name that stands for one. Under a condition and in a loop it must have as many
+    entries."""
     reference = target.id in cx.frame.references
     if reference or old.fixed == V.STATIC_VARIABLE or value.kind != old.kind:
         what = f"a {old.kind} by reference" if reference else old.fixed or old.describe()

@@ -1,7 +1,7 @@
 """Arguments by reference: parameters of funcs that are annotated `qd.template()`.
 
-A func gets the value of a local, and `funcs.inline` writes the value that the func leaves back to the place of the
-argument. Here it is found out whether two arguments share a place, so that one would overwrite the other.
+A func gets the value of a local, and `funcs.inline` writes the final value back to the place of the argument. This
+module finds out whether two arguments share a place, so that one would overwrite the other.
 """
 
 import ast
@@ -47,7 +47,7 @@ def is_template(source: FunctionSource, given: Any) -> bool:
 
 
 def _named(source: FunctionSource, node: ast.expr) -> Any:
-    """The object that a name or an attribute stands for; for a call of one the object that is called."""
+    """The object that a name or attribute stands for; for a call, the object that is called."""
     match node:
         case ast.Attribute():
             return attribute(_named(source, node.value), node.attr)
@@ -59,8 +59,8 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
 
 
 def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:
-    """Raises QL1617 where the parameter ``name``, which the func has changed, shares its place with another reference:
-    the other parameter does not see the change, and would overwrite it. ``aliases`` are exempt: those do see it."""
+    """Raises QL1617 if the parameter ``name``, which the func has changed, shares its place with another parameter by
+    reference: that one does not see the change, and would overwrite it. ``aliases``: parameters that do see it."""
     place, _ = references[name]
     for other, (second, at) in references.items():
         if other != name and other not in aliases and _overlap(place, second):
@@ -85,8 +85,8 @@ def _overlap(a: Place, b: Place) -> bool:
 
 
 def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str, int]]:
-    """For each parameter the others that are the same variable of the caller if indices are equal at run time, with the
-    id of that condition."""
+    """For each parameter the other parameters that are the same variable of the caller if indices are equal at run
+    time, with the id of this condition."""
     found: dict[str, dict[str, int]] = {}
     for (one, (a, node)), (other, (b, _)) in combinations(references.items(), 2):
         cx.at(node)

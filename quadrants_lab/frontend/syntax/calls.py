@@ -104,7 +104,7 @@ def _func(
     cx: Context, node: ast.Call, source: FunctionSource, first: tuple[V.Value, ...], procedure: bool,
     references: References,
 ) -> V.Value:  # fmt: skip
-    """A call of a func whose ``first`` arguments are values already; template parameters take theirs by reference."""
+    """A call of a func; ``first``: its first arguments, already evaluated. Template parameters are by reference."""
     by_name = templates(source)
     names: dict[int | str, str] = {k: name for name, k in by_name.items()} | {name: name for name in by_name}
 
@@ -256,8 +256,8 @@ def _super(cx: Context, node: ast.Call) -> V.Value:
 def _at_compile_time(
     cx: Context, node: ast.Call, fn: Any, args: list[V.Value], keywords: Keywords, text: str
 ) -> V.Value:
-    """The result of the Python function. A warning says that it runs only once, except where that cannot matter: inside
-    qd.static, and for ``math`` and ``round`` of numbers."""
+    """The result of the Python function. A warning says that it runs only once, but not inside qd.static, nor for
+    ``math`` and ``round`` of numbers, where it does not matter."""
     if not is_pure(fn):
         note_unknown()
     numbers = not keywords and all(a.constant is not None for a in args)

@@ -207,12 +207,12 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
 def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
     """The value of the arm that a compile-time condition takes, cast to the dtype that it would have at run time: the
     common one of both arms. It stays as it is if the other arm is an error, or if both arms are literals."""
-    mine = list(value.leaves())
-    if cx.speculating not in (None, cx.frame) or not all(leaf.is_number for leaf in mine):
+    leaves = list(value.leaves())
+    if cx.speculating not in (None, cx.frame) or not all(leaf.is_number for leaf in leaves):
         return value
-    theirs = speculate(cx, lambda: list(cx.expr(other).leaves()))
-    both = [*mine, *theirs]
-    if not theirs or not all(leaf.is_number for leaf in theirs) or all(leaf.constant is not None for leaf in both):
+    others = speculate(cx, lambda: list(cx.expr(other).leaves()))
+    both = [*leaves, *others]
+    if not others or not all(leaf.is_number for leaf in others) or all(leaf.constant is not None for leaf in both):
         return value
     t = cx.common_dtype(*both)
     cx.at(node)

@@ -192,7 +192,7 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
     if cx.frame.call is not None and cx.frame.returns is None and value.is_alias:
         return value
     if isinstance(value, Container if cx.frame.returns is None else Tuple):
-        return value  # the numbers of a list are cast to what is declared, by `_as_declared`
+        return value  # `_as_declared` casts the numbers of a list
     if value.holds and value.token is None:
         if only and any(v.shape for v in value.parts):
             return Tuple(_returned(cx, v, node, only) for v in value.parts)
@@ -201,8 +201,8 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:
-    """The values of one return cast to the types of the signature, if it has any: each from its own dtype, and not from
-    the one that it has in common with those of other returns."""
+    """The values of one return cast to the types of the signature, if it has any: directly, and not by way of the
+    common dtype of all returns."""
     want = cx.frame.returns
     if want is None or not values:
         return values

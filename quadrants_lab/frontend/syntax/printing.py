@@ -24,8 +24,8 @@ class Part:
 
 
 def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because format strings are no
-    values."""
+    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because a format string has no
+    value."""
     ends = {"sep": " ", "end": "\n"}
     for k in call.keywords:
         value = cx.expr(k.value)
@@ -46,7 +46,7 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 def lower_assert(cx: Context, node: ast.Assert) -> None:
     """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
     that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
-    value, reads = telling(cx, node.test)
+    value, reads = evaluated_for_message(cx, node.test)
     cond = truth(cx, tested(cx, value, node.test), node.test)
     parts = [Part(ast.unparse(node.test))] if node.msg is None else text_parts(cx, node.msg)
     if not cx.options.asserting and "__qd_asserts__" not in cx.frame.source.fn.__globals__:
@@ -63,8 +63,8 @@ def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:
 
 
 def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
-    """Evaluates an argument and returns what makes its parts, lists as they are then; for ``*x`` one list for each
-    entry of x."""
+    """Evaluates an argument. Returns a function that makes its parts, with lists as they are at its call; for ``*x`` a
+    list of parts for each entry of x."""
     match node:
         case ast.Starred(value=shown):
             values = list(unpacked(cx, cx.expr(shown), shown))
@@ -91,11 +91,13 @@ def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
     return text, tuple(ids)
 
 
-def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]]]:
-    """Evaluates the condition of an assert. Returns its value, and what makes the text of the numbers that it has read,
-    for the message: `` (with v = 3.0, x[i] = 2.0)``. Nothing is evaluated again for that: an element that stands behind
-    a condition has no value if the condition does not hold, and a call may have changed what was read. Only a variable
-    is told from where it stands, in any part of the condition, if it still has the value that it had there."""
+def evaluated_for_message(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]]]:
+    """Evaluates the condition of an assert. Returns its value, and a function that makes the text of the numbers that
+    it has read, for the message: `` (with v = 3.0, x[i] = 2.0)``.
+
+    The text has values that are always computed. Nothing is evaluated again: an element in an operand that was skipped
+    has no value, and a call may have changed what was read. Only a variable in such an operand is shown, too, if it
+    still has the value that it had there."""
     rows, frame, block = cx.exprs, cx.frame, cx.b.stmts
     found: dict[str, Value | None] = {}
     variables: dict[str, tuple[Any, Value]] = {}

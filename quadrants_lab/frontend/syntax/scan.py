@@ -81,9 +81,9 @@ def always_returns(body: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def is_own(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
-    """Whether each iteration of the loop assigns the name before it reads it, and the function does not read afterwards
-    what the loop has assigned: then nobody sees which iteration came last."""
+def is_private(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
+    """Whether the local can be private to each iteration of the loop: the iteration assigns it before it reads it, and
+    the function does not read what the loop has assigned."""
     if _first_use(loop.body, name) == "read":
         return False
     around: list[Any] = []
@@ -108,8 +108,8 @@ def _find(block: list[Any], loop: ast.For, around: list[Any]) -> bool:
 
 
 def _first_use(body: Sequence[Any], name: str) -> str:
-    """What the statements do with the name first: "read" if some way through them may read it before it is assigned,
-    "assigned" if every way assigns it, else ""."""
+    """What the statements do with the name first: "read" if some path may read it before it is assigned, "assigned" if
+    every path assigns it, else ""."""
     for s in body:
         match s:
             case ast.If():

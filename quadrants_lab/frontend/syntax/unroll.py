@@ -24,7 +24,7 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
         trips += 1
         cx.frame.loop = loop
         loop.left = ""
-        with _own_names(cx, node.target), cx.scope(node, "loop"):
+        with _shadowing(cx, node.target), cx.scope(node, "loop"):
             bind(cx, node.target, item)
             cx.stmts(node.body)
         if loop.left:
@@ -37,8 +37,8 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 
 @contextmanager
-def _own_names(cx: Context, target: ast.expr) -> Iterator[None]:
-    """The names of the target mean something of their own in the ``with``, and what they meant before after it."""
+def _shadowing(cx: Context, target: ast.expr) -> Iterator[None]:
+    """Within the with, the names of the target shadow those outside of it."""
     frame, outer = cx.frame, cx.frame.hiding
     own = {n.id for n in names_in(target)}
     hidden = {n: v for n, v in frame.env.items() if n in own}
@@ -67,7 +67,7 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
 
 
 def _held(cx: Context) -> list[V.Value]:
-    """What the locals hold of lists: they are immutable, so where these are the same no list has changed."""
+    """The lists, dicts and tuples in locals. They are immutable, so no list has changed while these are the same."""
     return [v for v in cx.frame.env.values() if v.holds]
 
 
@@ -88,7 +88,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
 
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
-    """What `Context.python` returns for a space that is small enough to be unrolled."""
+    """The Python object that the value stands for, if it is small enough to be unrolled; QL1212 otherwise."""
     n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in value.axes)
     known = value.python(cx) if n <= MOST_ENTRIES else range(n)
     if isinstance(known, range):  # which may be longer than `len` can say
@@ -149,7 +149,7 @@ def _comprehended(cx: Context, loops: Sequence[ast.comprehension], entry: Callab
             return
         loop = loops[k]
         for item in _live_entries(cx, cx.expr(loop.iter), loop.iter):
-            with _own_names(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
+            with _shadowing(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
                 bind(cx, loop.target, item)
                 if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
                     rest(k + 1)

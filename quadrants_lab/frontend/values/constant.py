@@ -19,8 +19,8 @@ from quadrants_lab.ir.record import dataclass
 class Obj(Value):
     """Any other Python object: dtype, function, module, string, None, container of constants.
 
-    Use ``raw`` to read an attribute of the object or to call it. Any other use reads `value`, which
-    records that the kernel may depend on more than the object's attributes."""
+    Code that reads an attribute of the object or calls it uses ``raw``. All other code uses `value`, which records that
+    the kernel may depend on more than the object's attributes."""
 
     raw: Any
     text: str = ""

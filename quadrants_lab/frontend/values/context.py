@@ -41,8 +41,8 @@ MOST_ENTRIES = 1_000_000  # that the kernel makes at compile time by one express
 
 @dataclass(slots=True)
 class Loop:
-    """The innermost loop around a statement. ``names`` are the locals that it carries, in order. ``kind`` is "serial",
-    "task" (parallel), "static" (unrolled), or "once" for the loop around early returns, see `syntax.returns`."""
+    """A loop around the statements that are being lowered. ``names``: the locals that it carries, in order. ``kind``:
+    "serial", "task" (parallel), "static" (unrolled), or "once", the loop around early returns (`syntax.returns`)."""
 
     kind: str
     names: tuple[str, ...]
@@ -119,10 +119,10 @@ class Context:
         self.block_threads = 0  # threads of a block of the parallel loop around; 0 outside of parallel loops
         self.uses_blocks = False  # the parallel loop around uses qd.simt
         self.speculating: Frame | None = None  # the frame in which `changed.speculate` lowers an expression
-        self.random_sites = 0  # number of calls of qd.random
+        self.random_sites = 0  # number of calls of qd.random so far
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
-        self.same_lists: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
+        self.list_aliases: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
         self.chosen: list[V.List | V.Dict] = []  # by conditions of the statement that is being lowered
         self.lower_again = False  # what has been found in a loop changes how it has to be lowered
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
@@ -237,9 +237,9 @@ class Context:
         return wrapped
 
     def _check_purity(self, value: Any, node: ast.Name) -> None:
-        """An error if a kernel with ``fastcache`` knows data that are no arguments: numbers, containers, fields,
-        arrays, objects. Modules, types, funcs, functions and members of an `Enum` are no data; a constant, which has a
-        name of capitals, is warned about."""
+        """Raises an error if a kernel with ``fastcache`` uses data that are not arguments: numbers, containers, fields,
+        arrays, objects. Modules, types, funcs, functions and members of an `Enum` are not data. A name in capitals
+        stands for a constant, and is a warning."""
         array = getattr(value, "__qd_field__", False) or getattr(value, "__qd_ndarray__", False)
         match value:
             case Enum() | type() | ModuleType():
@@ -259,9 +259,9 @@ class Context:
     def captured(self, owner: Any, name: str, text: str, node: ast.AST) -> V.Value:
         """The value of an attribute of a Python object; AttributeError if there is none.
 
-        Attributes of data-oriented objects are put into ``reads``, because launches must check that they are unchanged;
-        not so numbers, which are constants of the kernel. A property that reads a field and is not checked is warned
-        about: it is evaluated only now."""
+        Attributes of data-oriented objects are put into ``reads``, because launches must check that they are unchanged.
+        Numbers are not, since they are constants of the kernel. A property that reads a field and is not checked is a
+        warning, because it is evaluated only once, now."""
         found, used = self._attribute(owner, name)
         kind = getattr(type(owner), "__qd_data_oriented__", "")  # of an object: a class has none
         if kind == "values" and type(found) in (int, float) and not self.static:
@@ -282,8 +282,7 @@ class Context:
         return self.wrap(found, text, node)
 
     def _attribute(self, owner: Any, name: str) -> tuple[Any, bool]:
-        """The attribute, and whether it is a property, outside of qd.static, whose getter accessed a field when it was
-        called."""
+        """The attribute, and whether it is a property that accessed a field, read outside of qd.static."""
         if self.field_access_hook is None or not isinstance(getattr(type(owner), name, None), property):
             return attribute(owner, name), False
         here, used = get_ident(), set[int]()
@@ -303,7 +302,7 @@ class Context:
             case int() | float():  # objects of subclasses become plain numbers
                 number = int(value) if hasattr(value, "__index__") else float(value)
                 return V.Lit(number, node, member=value if isinstance(value, Enum) else None)
-            # a dict's attributes may be its keys, and those of a class say what its objects are
+            # these are tested first: a dict may have attributes for its keys, and a class has those of its objects
             case ModuleType() | dict() | type():
                 return V.Obj(value, text)
         if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
@@ -370,7 +369,7 @@ class Context:
 
     @contextmanager
     def scope(self, node: ast.stmt, what: str) -> Iterator[None]:
-        """A block: names first assigned in the ``with`` end with it; assignments to older names stay."""
+        """Within the with, a block: names that it assigns first end with it, and assignments to other names stay."""
         before = self.frame.env
         self.frame.env = dict(before)
         yield
@@ -411,7 +410,7 @@ class Context:
         return value.to(self, dtype)
 
     def fit(self, lit: V.Number, dtype: DType, asked: bool = False) -> Any:
-        """The literal's value in a dtype that the program ``asked`` for, or that is its default; error QL1402 if an
+        """The literal's value in ``dtype``: the default dtype, or one that the program ``asked`` for. QL1402 if an
         integer is out of range."""
         value = lit.constant
         if dtype.is_int and not dtype.holds(value):
@@ -427,7 +426,7 @@ class Context:
         """The number as an SSA value, cast to ``dtype`` if that is given."""
         return value.num(self, dtype)
 
-    def own(self, value: V.Value, node: ast.expr) -> V.Num:
+    def new_variable(self, value: V.Value, node: ast.expr) -> V.Num:
         """A new variable that holds the value, which must be a number."""
         number = self.num(value.number(self, node))
         return V.Num(number.id, number.type)
@@ -456,7 +455,7 @@ class Context:
 
 
 def check_count(cx: Context, n: int, node: ast.AST) -> None:
-    """Raises QL1212 if so many entries, which are about to be made, would fill the memory."""
+    """Raises QL1212 if ``n`` entries, which are about to be made, are too many for memory."""
     if n > MOST_ENTRIES:
         raise cx.fail("QL1212", node, n=f"{n:,}", most=f"{MOST_ENTRIES:,}")
 

@@ -25,9 +25,9 @@ from quadrants_lab.ir.types import i32, i64
 
 @dataclass(slots=True, eq=False)
 class Local(V.Value):
-    """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
-    lead to its entries. The last step is taken from the value ``base``, and leads to ``value``. That is None after a
-    step at an index that is computed at run time: to one number, or to several where iterations share the local."""
+    """A local variable, or the part of it that ``steps`` lead to. ``whole``: the value of the variable, or the list or
+    dict, named or not, to whose entry the steps lead. The last step leads from ``base`` to ``value``, which is None if
+    the step has an index that is computed at run time."""
 
     name: str
     whole: Any
@@ -51,7 +51,7 @@ class Local(V.Value):
         return after  # type: ignore[no-any-return]
 
 
-Place = Any  # a `Local` for a variable or a part of one; what lies in memory is a value that is not loaded
+Place = Any  # a `Local` for a variable or a part of one; for memory a value that is not loaded
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
@@ -192,7 +192,8 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
 
 
 def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, ...]:
-    """The ids of the indices, counted from 0, in a subscript of a field or ndarray. A vector counts as several."""
+    """The ids of the indices, counted from 0, in a subscript of a field or ndarray. A vector stands for several
+    indices."""
     parts = enumerate(_spread(cx, node, (V.Matrix, V.Tuple)))
     values = [(_index(cx, p, k, base.text, value), p) for k, (value, p) in parts]
     _check_axes(cx, node, base.text, len(values), base.ndim)
@@ -217,14 +218,14 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
 
 
 def _clamped(cx: Context, at: V.Number, extent: V.Number) -> int:
-    """The id of the index, or of the nearest one that there is."""
+    """The id of the index, clamped to the extent."""
     t = cx.common_dtype(at, extent)
     last = cx.b.op("sub", cx.to(extent, t), cx.const(1, t))
     return cx.b.op("max", cx.b.op("min", cx.to(at, t), last), cx.const(0, t))
 
 
 def _spread(cx: Context, node: ast.Subscript, several: Any) -> Iterator[tuple[V.Value | None, ast.expr]]:
-    """The values between the brackets, None for a slice. Of values of the types ``several`` their entries."""
+    """The values between the brackets, None for a slice; in place of a value of the classes ``several`` its entries."""
     for p in indices(node):
         value: Any = None if isinstance(p, ast.Slice) else cx.expr(p)
         parts = (value,) if not isinstance(value, several) else getattr(value, "elements", value)
@@ -462,7 +463,7 @@ _MEMBERS: dict[str, Callable[[Context, Any, ast.Attribute], V.Value]] = {
     "get_scalar_field": _method,
     "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }  # fmt: skip
-_OF_STRUCTS = ("shape", "grad", "dual", "fill", "parent")  # those that a field of structs has, too
+_OF_STRUCTS = ("shape", "grad", "dual", "fill", "parent")  # rows of `_MEMBERS` that fields of structs have, too
 _OWNERS: dict[type, Callable[[Context, Place, Any, ast.Attribute], Place | None]] = {
     V.Mem: _mem_member, V.StructMem: _struct_mem_member, V.Struct: _struct_member, V.Matrix: _matrix_member,
     V.Element: _matrix_member, V.List: _container_member, V.Dict: _container_member, V.Obj: _attribute,

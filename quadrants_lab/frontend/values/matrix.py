@@ -13,8 +13,9 @@ from quadrants_lab.ir.types import DType
 
 
 def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype: DType | None = None) -> Matrix:
-    """The matrix of these elements, cast to ``dtype``, each from its own, since -1 as the u32 of its neighbours is
-    4294967295. Without ``dtype`` they are cast to their common one; if all are literals they stay literals."""
+    """The matrix of these elements. Each is cast to ``dtype`` directly, and not by way of a common dtype: a -1 among
+    u32 would become 4294967295. Without ``dtype`` the elements are cast to their common dtype, and literals that are
+    alone stay literals."""
     if dtype is not None:
         return Matrix(shape, tuple(cx.num(e, dtype) for e in elements))
     known = [e.constant for e in elements]
@@ -39,7 +40,7 @@ def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = N
 
 def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = False) -> Number | Matrix:
     """``value`` as a number or as a matrix; an error if it is neither. ``uncast``: each number of a list keeps its own
-    dtype, for what is cast to given dtypes next."""
+    dtype, because the caller casts it."""
     found = None if value.is_number else matrix_of(cx, value, node) if uncast else as_matrix(cx, value, node)
     return value.number(cx, node) if found is None else found
 
@@ -60,7 +61,7 @@ def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr]
 
 
 def cast(cx: Context, value: Matrix, dtype: DType | None) -> Matrix:
-    """The matrix with every element cast to ``dtype``, or to what they have in common."""
+    """The matrix with every element cast to ``dtype``, or to the common dtype of the elements."""
     return build(cx, value.shape, value.elements, dtype)
 
 

@@ -52,7 +52,8 @@ def bound(
     optional: Container[str] = (), positional: int | None = None, noun: str = "parameter", text: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """The arguments of a call by the names of its parameters, of which the first ``positional`` (None: all) can be
-    given by position. Error QL1602 where they do not fit; ``text`` names what is called if the call does not."""
+    given by position. QL1602 if they do not fit; ``text``: the name of what is called, if it is not that in the
+    call."""
     most = len(names) if positional is None else positional
     given = dict(zip(names[:most], args, strict=False))
     unknown = next((k for k in keywords if k not in names or k in given), None)
@@ -95,8 +96,8 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
 
 
 def as_annotated(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
-    """What a func takes or returns, or a local gets, cast to its annotation: a dtype is that of each element of a
-    matrix."""
+    """A parameter, returned value or local cast to its annotation. A matrix is cast element by element if that is a
+    dtype."""
     if not value.shape or not isinstance(declared, DType):
         return as_type(cx, value, declared, node)
     cx.at(node)
