@@ -182,8 +182,7 @@ def _has_reals(declared: Any) -> bool:
     """Whether a value of this type has a floating-point number in it."""
     if isinstance(declared, StructType):
         return any(map(_has_reals, declared.members.values()))
-    dtype = declared if isinstance(declared, DType) else declared.given
-    return isinstance(dtype, DType) and dtype.is_float
+    return (declared if isinstance(declared, DType) else declared.value_dtype()).is_float
 
 
 def make_struct_field(
