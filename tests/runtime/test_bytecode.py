@@ -41,9 +41,9 @@ print(len(taken) > 60, "quadrants_lab.backends.cpu.tasks" in taken)
 SAME = "[0.5, 1.5, 2.5, 3.5] True True\nTrue False\n"
 TAKEN, IMPORTED = f"{SAME}True True\n", f"{SAME}False False\n"
 CHANGED = """
-from quadrants_lab.backends import sources
-stamp = sources.stamp
-sources.stamp = lambda folder: stamp(folder) + ("changed" if folder.name == "passes" else "")
+from quadrants_lab.backends import disk_cache
+stamp = disk_cache.stamp
+disk_cache.stamp = lambda folder: stamp(folder) + ("changed" if folder.name == "passes" else "")
 """
 
 
@@ -78,7 +78,14 @@ def test_a_file_of_other_sources_or_a_damaged_one_is_replaced(tmp_path: Path) ->
     assert (ran(tmp_path), ran(tmp_path)) == (IMPORTED, TAKEN)
 
 
+def test_a_folder_that_is_gone_has_changed(tmp_path: Path) -> None:
+    ran(tmp_path)
+    gone = 'disk_cache.stamp = lambda folder: stamp(folder / "gone" if folder.name == "passes" else folder)'
+    assert ran(tmp_path, CHANGED.rpartition("disk_cache.stamp =")[0] + gone) == IMPORTED
+
+
 def test_no_file_is_written_where_a_source_has_changed(tmp_path: Path) -> None:
     """The process may have imported the old ones."""
-    assert ran(tmp_path, "from quadrants_lab.backends import sources\nsources.stamp = lambda folder: ''") == IMPORTED
+    head = CHANGED.rpartition("disk_cache.stamp =")[0] + "disk_cache.stamp = lambda folder: ''"
+    assert ran(tmp_path, head) == IMPORTED
     assert not files(tmp_path)
