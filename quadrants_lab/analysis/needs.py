@@ -38,9 +38,8 @@ class Needs:
                 needs[s.id] = (*s.operands(), owner)
             elif isinstance(s, N.If):
                 needs[s.id] = (*s.deciding(), owner)
-                for n, r in enumerate(s.results):
-                    ends = [arm[-1].operands()[n] for arm in s.blocks() if type(arm[-1]) is N.Yield]
-                    needs[r.id] = (*ends, s.id)
+                ends = [arm[-1].operands() for arm in s.blocks() if type(arm[-1]) is N.Yield]
+                needs.update((r.id, (*[e[n] for e in ends], s.id)) for n, r in enumerate(s.results))
                 self.collect(s.then, s.id, target)
                 self.collect(s.orelse, s.id, target)
             elif isinstance(s, N.Loop):

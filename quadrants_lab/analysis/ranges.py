@@ -24,11 +24,12 @@ class Ranges:
         self.known: dict[int, Range | None] = {}
         exits = any(find(kernel.body, N.Exit))  # with exits, values merge at more places than the yields
         for s in walk(kernel.body):
-            for source, target in () if exits else merges(s):
-                self.merged.setdefault(target, []).append(source)
             if isinstance(s, N.Value):
                 self.defs[s.id] = s
-            elif isinstance(s, N.For):
+                continue
+            for source, target in () if exits else merges(s):
+                self.merged.setdefault(target, []).append(source)
+            if isinstance(s, N.For):
                 begin = s.begin if s.step == N.NO_ID else N.NO_ID  # at 0 or above
                 self.indices[s.index.id] = (begin, s.end, s.index.type)
             elif isinstance(s, N.Offload) and s.kind == "threads":

@@ -1,6 +1,8 @@
 """Activity analysis: which values carry a derivative. Such a value varies (it depends on a buffer with a gradient)
 and is useful (a buffer with a gradient depends on it)."""
 
+from functools import cache
+
 from quadrants_lab.autodiff.derivative_expressions import share
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
@@ -9,14 +11,20 @@ from quadrants_lab.ir.walk import reached, types_of, walk
 
 def flows(stmt: N.Op) -> tuple[int, ...]:
     """The operands of an op that a derivative can reach."""
-    return tuple(a for n, a in enumerate(stmt.args) if share(stmt.prim, n) is not None)
+    return tuple([stmt.args[n] for n in _open(stmt.prim, len(stmt.args))])
+
+
+@cache
+def _open(prim: str, arity: int) -> tuple[int, ...]:
+    """The positions of these operands."""
+    return tuple(n for n in range(arity) if share(prim, n) is not None)
 
 
 def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
     """Ids of the floating-point values of an offloaded kernel through which a derivative flows between the buffers
     ``with_derivative`` (by default the buffers with an adjoint). No derivative begins or ends in a launch temporary:
     there the derivative flows on, from the values written to the values read."""
-    types = types_of(kernel.body)
+    floats = {v for v, t in types_of(kernel.body).items() if t.is_float}
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
     steps: list[tuple[int | str, int | str]] = []  # a derivative goes from a value, or a buffer by name, to another
     for stmt in walk(kernel.body):
@@ -29,7 +37,7 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
     forward: dict[int | str, list[int | str]] = {}
     backward: dict[int | str, list[int | str]] = {}
     for a, b in steps:
-        if all(isinstance(v, str) or types[v].is_float for v in (a, b)):
+        if (a in floats or isinstance(a, str)) and (b in floats or isinstance(b, str)):
             forward.setdefault(a, []).append(b)
             backward.setdefault(b, []).append(a)
     ends: set[int | str] = {name for name in carriers if name in kernel.buffers and not kernel.buffers[name].transient}
