@@ -260,6 +260,39 @@ def k():
     assert y.to_numpy().tolist() == expected
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if u > 3: v[u] += 1\nelse: v[u] += 2\nv[u] *= 3",
+        "v[w] = 0 if u > 3 else v[u]\nv[u] += v[w]",
+        "if u > 2 and v[u] > 3 or v[w] > 5: v[w] += 7\nv[u] += v[w]",
+        "while v[u] < 9 and v[w] < 7:\n    v[u] += 2\n    v[w] += 1\nv[w] *= 2",
+        "for k in range(u):\n    v[u] += v[w]\n    v[k] += 1\nv[w] += v[u]",
+        "for k in range(u):\n    if v[w] > 9: break\n    v[w] += v[u]\nv[u] += v[w]",
+        "n = 1\nfor k in range(u):\n    n = v[k] * n + v[u]\n    if n > 50: n = v[w]\nv[u] = n + v[w]",
+    ],
+)
+def test_accesses_at_one_index_in_several_blocks(body) -> None:
+    x, y = (qd.field(qd.i32, shape=N) for _ in range(2))
+    x.from_numpy(np.arange(N, dtype=np.int32))
+    inside = "".join(f"        {line}\n" for line in body.splitlines())
+    text = f"""def k():
+    for i in range({N}):
+        u, w = x[i] % 9, (x[i] * 3) % 9
+        v = Vector([3, 1, 4, 1, 5, 9, 2, 6, 5])
+{inside}        y[i] = v[0] + 2 * v[1] + 3 * v[2] + 5 * v[3] + 7 * v[4] + 11 * v[5] + 13 * v[6] + 17 * v[7] + 19 * v[8]
+"""
+    expected = {"x": list(range(N)), "y": [0] * N, "Vector": list}
+    exec(text, expected)
+    expected["k"]()
+    file = f"several_blocks_{abs(hash(body))}.py"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    space = {"x": x, "y": y, "Vector": qd.Vector}
+    exec(compile(text, file, "exec"), space)
+    qd.kernel(space["k"])()
+    assert y.to_numpy().tolist() == expected["y"]
+
+
 def test_a_gradient_that_needs_some_of_the_draws_of_a_loop_has_the_same_numbers() -> None:
     x, y = (qd.field(qd.f32, shape=N, needs_grad=True) for _ in range(2))
 
