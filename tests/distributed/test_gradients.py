@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -420,6 +421,23 @@ def test_shards_in_the_background_can_be_stopped(client: Any) -> None:
     assert 0 < len(run.losses) < 4000
     assert "the shards were stopped" in run._picture.value
     same(map_gradients(programs.asserts, SQUARES, [1], client), map_gradients(programs.asserts, SQUARES, [1], False))
+
+
+def test_shards_can_be_stopped_while_results_are_on_their_way(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopping:
+        def begin(self, stop: Any) -> None:
+            self.stop = stop
+
+        def __call__(self, shard: int, loss: float) -> None: ...
+
+    def gather(futures: Any) -> Any:
+        stopping.stop()
+        raise CancelledError
+
+    stopping = Stopping()
+    monkeypatch.setattr(client, "gather", gather)
+    with pytest.raises(ShardError, match="QL2211.*the shards were stopped"):
+        map_gradients(programs.waits, SQUARES, [0.0], client, progress=stopping)
 
 
 def test_nothing_is_left_of_a_client_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
