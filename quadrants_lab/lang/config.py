@@ -15,12 +15,7 @@ from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, default_path
-from quadrants_lab.errors import (
-    QuadrantsError,
-    QuadrantsRuntimeError,
-    QuadrantsRuntimeTypeError,
-    QuadrantsWarning,
-)
+from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsWarning
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
@@ -320,9 +315,7 @@ class AnotherSession:
             self.close()
 
 
-def another_session(
-    arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any
-) -> AnotherSession:
+def another_session(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> AnotherSession:
     """A session beside the default one, with the options of `init`: for a second GPU, or another arch.
 
     Fields that are made and kernels that are launched in a ``with`` of it belong to it. Launches on GPUs return at
