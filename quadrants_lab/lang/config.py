@@ -15,7 +15,12 @@ from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, default_path
-from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsWarning
+from quadrants_lab.errors import (
+    QuadrantsError,
+    QuadrantsRuntimeError,
+    QuadrantsRuntimeTypeError,
+    QuadrantsWarning,
+)
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
@@ -450,7 +455,7 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     """The first of the archs in ``asked``, one or a list, that can run here; the CPU for None."""
     if asked is None:
         return A.cpu
-    wanted = [_arch(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
+    wanted = [A.find(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
     reasons = []
     for candidate in wanted:
         reason = why_not(candidate, simulate)
@@ -462,18 +467,6 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
         raise QuadrantsRuntimeError(f"no arch that was asked for can be used: {message}", code="QL2032")
     warnings.warn(f"{message.rstrip('.')}; falling back to the CPU", QuadrantsWarning, stacklevel=4)
     return A.cpu
-
-
-def _arch(asked: Any) -> A.Arch:
-    names = {a.name: a for a in A.Arch} | {"cpu": A.cpu, "x86_64": A.x64}
-    match asked:
-        case A.Arch():
-            return asked
-        case str() if asked.lower() in names:
-            return names[asked.lower()]
-    close = closest(str(asked), names)
-    hint = f"did you mean qd.{close}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
-    raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
 
 
 @cache
