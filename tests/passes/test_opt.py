@@ -154,7 +154,7 @@ WRONG = {
     "the stage": (
         "lower_tasks", SERIAL,
         "k.qlir: pass 'lower tasks' does not take this kernel (TypeError: kernel k is not offloaded",
-    ),  # fmt: skip
+    ),
 }
 
 
