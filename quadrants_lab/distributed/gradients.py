@@ -16,7 +16,7 @@ from quadrants_lab.distributed import worker
 from quadrants_lab.distributed.cluster import dask_client
 from quadrants_lab.distributed.sending import packed
 from quadrants_lab.distributed.shards import (
-    ALONE,
+    UNNAMED,
     Array,
     Part,
     ShardError,
@@ -94,7 +94,7 @@ def map_gradients(
         warnings.warn(message, QuadrantsWarning, stacklevel=2)
     if summed:
         found.gradients = found.gradients or [{name: np.zeros_like(array) for name, array in arrays.items()}]
-    gradients = [g[ALONE] if ALONE in arrays else g for g in found.gradients]
+    gradients = [g[UNNAMED] if UNNAMED in arrays else g for g in found.gradients]
     return Gradients(np.array(found.losses, np.float64), gradients[0] if summed else gradients)
 
 

@@ -42,6 +42,11 @@ class StructField:
     def _first(self) -> Field | StructField:
         return next(iter(self.members.values()))
 
+    def leaf_fields(self) -> Iterator[Field]:
+        """The fields of numbers, vectors and matrices that it consists of."""
+        for member in self.members.values():
+            yield from member.leaf_fields()
+
     shape = _of_first("shape", "Of all members.")
     offset = _of_first("offset", "Of all members.")
     dtype = _of_first("dtype", "The dtype of the first member, as in Quadrants; each member has its own.")
@@ -98,7 +103,7 @@ class StructField:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         given = as_mapping(value)
-        if not isinstance(given, Mapping) or set(given) != set(self.members):
+        if given is None or set(given) != set(self.members):
             what = f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2016")
         made = self.struct_type(**given)  # raises the errors for wrong values before anything is written
@@ -108,9 +113,8 @@ class StructField:
     def fill(self, val: Any) -> None:
         """Writes a number to every entry, or a struct or dict to every element."""
         given = as_mapping(val)
-        if isinstance(given, Mapping):
-            given = {name: given[name] for name in self.members}
-        made = as_member(self.struct_type, given, self.name)
+        whole = val if given is None else {name: given[name] for name in self.members}
+        made = as_member(self.struct_type, whole, self.name)
         for name, member in self.members.items():
             member.fill(made[name])
 
@@ -139,13 +143,13 @@ class StructField:
 
     def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
         """Each field, of members of members too, with its array."""
-        if not isinstance(arrays, Mapping) or not set(self.members) <= set(arrays):
-            given = list(arrays) if isinstance(arrays, Mapping) else f"an object of type {type(arrays).__name__}"
-            what = f"{self!r} takes a dict with an array for each of {', '.join(self.members)}, not {given}"
+        given = as_mapping(arrays)
+        if given is None or not set(self.members) <= set(given):
+            shown = f"an object of type {type(arrays).__name__}" if given is None else list(given)
+            what = f"{self!r} takes a dict with an array for each of {', '.join(self.members)}, not {shown}"
             raise QuadrantsKeyError(what, code="QL2012")
         for name, member in self.members.items():
-            array = arrays[name]
-            yield from member._pairs(array) if isinstance(member, StructField) else [(member, array)]
+            yield from member._pairs(given[name])
 
     def copy_from(self, other: StructField) -> None:
         """Copies the data of a field of structs with the same members and shape."""
@@ -178,8 +182,7 @@ def _has_reals(declared: Any) -> bool:
     """Whether a value of this type has a floating-point number in it."""
     if isinstance(declared, StructType):
         return any(map(_has_reals, declared.members.values()))
-    dtype = declared if isinstance(declared, DType) else declared.given
-    return isinstance(dtype, DType) and dtype.is_float
+    return (declared if isinstance(declared, DType) else declared.value_dtype()).is_float
 
 
 def make_struct_field(

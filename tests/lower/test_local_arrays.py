@@ -224,6 +224,42 @@ def test_a_stack_and_an_elimination_carry_no_elements() -> None:
         assert max(len(s.carried) for s in walk(kernel.body) if hasattr(s, "carried")) <= 1
 
 
+@pytest.mark.parametrize(
+    ("size", "trips", "at", "loops"),
+    [
+        (20, 20, "k", 0),  # each index is known once the loops are unrolled
+        (20, 2, "(k * x[i]) % size", 2),  # the vector lies in memory: both loops stay
+        (12, 2, "(k * x[i]) % size", 0),  # a short vector
+        (20, "x[i]", "k % 20", 2),
+        (20, 20, "(k + short[k % 3]) % size", 1),  # the loop over the short vector does not stay
+        (20, 3, "(k + short[k] * x[i]) % size", 1),
+    ],
+)  # fmt: skip
+def test_loops_over_long_vectors_in_memory_are_not_unrolled(size, trips, at, loops) -> None:
+    x, y = (qd.field(qd.i32, shape=N) for _ in range(2))
+    x.from_numpy(np.arange(N, dtype=np.int32))
+    lines = f"""@qd.kernel
+def k():
+    for i in x:
+        v, short = qd.Vector([0 for _ in range(size)]), qd.Vector([i, 1, 2])
+        for j in range(size):
+            v[j] = j * j + i
+        for k in range({trips}):
+            y[i] += v[{at}]
+""".splitlines(keepends=True)
+    file = f"long_vector_{size}_{trips}_{at}.py"
+    linecache.cache[file] = len(lines), None, lines, file
+    space = {"qd": qd, "x": x, "y": y, "size": size}
+    exec(compile("".join(lines), file, "exec"), space)
+    space["k"]()
+    assert sum(isinstance(s, Loop) for s in walk(compiled_plan(space["k"].dispatcher).kernel.body)) == loops
+    expected = []
+    for i in range(N):
+        v, own = [j * j + i for j in range(size)], {"i": i, "x": range(N), "size": size, "short": [i, 1, 2]}
+        expected.append(sum(v[eval(at, own, {"k": k})] for k in range(eval(str(trips), own))))
+    assert y.to_numpy().tolist() == expected
+
+
 def test_a_gradient_that_needs_some_of_the_draws_of_a_loop_has_the_same_numbers() -> None:
     x, y = (qd.field(qd.f32, shape=N, needs_grad=True) for _ in range(2))
 

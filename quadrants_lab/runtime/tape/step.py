@@ -14,6 +14,7 @@ from quadrants_lab.analysis.regions import Region, add, common, contains, minus,
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, Part, box, bytes_of
@@ -49,10 +50,10 @@ class Step:
     launch within a function with a custom gradient, whose own step follows; ``call`` of that: the function, and the
     serials of the memory that its Python code touched; ``ends``: see `ends`. ``write``: the memory that Python wrote
     to, and (index into the array, values) of each write. ``summary``: set for a launch that can be repeated on the
-    same memory; ``known``: for any launch. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes. ``cost``: bytes of the
-    ``changes``, if it is in no segment. ``number``: position in the program, set when there are segments. ``what``:
-    what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what it
-    used.
+    same memory; ``known``: for any launch. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
+    ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program, set when there are
+    segments. ``what``: what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what
+    it used.
     """
 
     gradient: Callable[[], None] | None = None
@@ -344,7 +345,7 @@ def restored(items: Sequence[Item], gradients: AbstractSet[int] = frozenset()) -
                 others.append(part)
             else:
                 add(found.setdefault(id(part.memory), (part.memory, []))[1], part.region)
-    for item in items if any(isinstance(item, Segment) for item in items) else ():
+    for item in items if any(of_kind(items, Segment)) else ():
         for step in item.leaves():
             for memory, region in step.overwrites():
                 before = once.setdefault(id(memory), [])
