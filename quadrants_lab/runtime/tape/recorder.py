@@ -30,7 +30,7 @@ from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of
 from quadrants_lab.runtime.tape.python_writes import record_python_writes, write_elements
 from quadrants_lab.runtime.tape.report import rows
 from quadrants_lab.runtime.tape.rerun import Rerun
-from quadrants_lab.runtime.tape.step import Item, Pending, Segment, Step, again, called, ends, launch_gradient
+from quadrants_lab.runtime.tape.step import Item, Pending, Segment, Step, again, called, launch_gradient
 from quadrants_lab.runtime.tape.tracing import FORWARD
 from quadrants_lab.runtime.tape.tracked import PendingWrite
 
@@ -119,18 +119,8 @@ class Launches(Keeper):
         else:
             step = Step(call=(function, frozenset([field._memory.serial for field in touched])))
             called(step, function, args, kwargs)
-            step.ends = ends(self._inner_launches()[::-1], step.call[1])
+            step.find_ends(self.steps)
             self.add(step)
-
-    def _inner_launches(self) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
-        """The launches of the function with a custom gradient that has just returned, the last one first."""
-        found = []
-        for step in reversed(self.steps):
-            if not isinstance(step, Step) or step.launch or step.call or step.write:
-                break
-            if step.inner_launch is not None and step.known is not None:
-                found.append((step.known, step.inner_launch[1]))
-        return found
 
     @contextmanager
     def segment(self) -> Iterator[None]:

@@ -97,6 +97,11 @@ class Step:
     def leaves(self) -> Iterator[Step]:
         yield self
 
+    def find_ends(self, before: Sequence[Item]) -> None:
+        """Sets ``ends`` of a call; ``before``: the items up to the last launch of its function."""
+        assert self.call is not None
+        self.ends = ends(inner_launches(before), self.call[1])
+
     def bare(self) -> Step:
         """The step without saved values."""
         written = self.write is not None
@@ -142,6 +147,17 @@ def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: Abstract
             if grad is not None:
                 found.append(grad)
         seen |= {memory.serial for memory in memories.values()}
+    return found
+
+
+def inner_launches(items: Sequence[Item]) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
+    """The launches of the function with a custom gradient that has just returned, at the end of the items."""
+    found: list[tuple[AccessSummary, tuple[Any, ...]]] = []
+    for step in reversed(items):
+        if not isinstance(step, Step) or step.launch or step.call or step.write:
+            break
+        if step.inner_launch is not None and step.known is not None:
+            found.insert(0, (step.known, step.inner_launch[1]))
     return found
 
 
