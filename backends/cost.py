@@ -1,25 +1,27 @@
-"""What statements cost: rough cycles, by which devices schedule their tasks, and the size of blocks.
+"""What tasks cost: rough cycles of their statements, by which devices schedule them, and how many iterations they have.
 
 `PRICES` has a row for each kind of statement. A sentence with figures says what an AMD EPYC of 2022 (Zen 4, AVX-512)
 took on one thread, in loops of 32 trips. A price above that figure is an older estimate, for slower processors. Rows
 without figures are estimates that no benchmark has measured separately.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import constants, walk
+from quadrants_lab.ir.walk import all_are, constants, walk
 
 _LARGE = 1000  # statements
 
 
 class Price(NamedTuple):
-    """``alone``: the cycles of one iteration outside of lanes. The iterations of all lanes of a vector take ``vector``
+    """``scalar``: the cycles of one iteration outside of lanes. The iterations of all lanes of a vector take ``vector``
     cycles, or ``lane`` cycles for each lane, whichever is more. The price of an operation is multiplied by its
     `Primitive.cost`. ``measured``: where the figures come from."""
 
-    alone: float
+    scalar: float
     vector: float
     lane: float
     measured: str
@@ -69,7 +71,7 @@ def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, 
         if s.prim:
             total += PRIMS[s.prim].cost
         elif type(s) in _KINDS:
-            total += int(PRICES[_KINDS[type(s)]].alone)
+            total += int(PRICES[_KINDS[type(s)]].scalar)
         trips = 1
         if isinstance(s, N.For) and s.begin in known and s.end in known:
             trips = max(0, known[s.end] - known[s.begin])
@@ -86,3 +88,50 @@ def large(block: N.Block) -> bool:
     """Whether a loop over the block would take LLVM too long. The time of its vectoriser grows with the square of the
     statements; so does the time to allocate registers for all constants that LLVM hoists out of the loop."""
     return sum(1 for _ in walk(block)) > _LARGE
+
+
+# --- how many iterations a parallel task has, as far as the host can compute it ---------------------------------
+
+GROUP = 64  # a GPU's number of threads is a multiple of this; so many threads access neighbouring elements
+MOST = (1 << 63) - 1  # iterations of a task: their number and its multiples by short strides fit in 64 bits
+_INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
+
+
+def inline(task: N.Offload) -> bool:
+    """Whether the task's bounds read no memory, so that every thread may compute them for itself."""
+    return all_are(task.bounds, _INLINE)
+
+
+def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
+    """How many iterations a task with `inline` bounds has. ``arg`` returns a scalar argument, ``shape`` an extent.
+
+    Raises:
+        QuadrantsRuntimeError: there are more than `MOST`, which no device could count or would finish.
+    """
+    values: dict[int, Any] = {}
+    for s in task.bounds:
+        if isinstance(s, N.Const):
+            values[s.id] = s.type.numpy(s.value)
+        elif isinstance(s, N.ArgLoad):
+            values[s.id] = s.type.numpy(arg(s.arg))
+        elif isinstance(s, N.ShapeOf):
+            values[s.id] = s.type.numpy(shape(s.buffer, s.axis))
+        elif isinstance(s, N.Op):
+            values[s.id] = PRIMS[s.prim].evaluate(s.type, *(values[i] for i in s.args))
+    total = 1
+    for _, begin, end in task.box():
+        total *= max(0, int(values[end]) - int(values[begin]))
+    if total > MOST:
+        raise QuadrantsRuntimeError(
+            f"a loop of {total:,} iterations never ends",
+            code="QL2077",
+            labels=(Label(task.span, "more than 2**63 - 1 iterations"),),
+            help="make its range smaller",
+        )
+    return total
+
+
+def fixed_total(task: N.Offload) -> int | None:
+    """How many iterations the task has, if all launches have the same number; 1 for a serial task."""
+    fixed = all_are(task.bounds, (N.Const, N.Op, N.Yield))
+    return inline_total(task, lambda name: 0, lambda name, axis: 0) if fixed else None

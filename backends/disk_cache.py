@@ -15,9 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from importlib.util import cache_from_source
+from pathlib import Path
 
+from quadrants_lab import errors
 from quadrants_lab.errors import render, warn
 from quadrants_lab.ir.importing import blake2b
 
@@ -36,6 +38,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # with these flags a FIFO or a device does not block
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_unlooked: dict[tuple[str, str, int], int] = {}  # of a folder: bytes that this process writes before it looks again
 
 
 def hashed(data: bytes = b"") -> "blake2b":
@@ -47,7 +50,7 @@ def key(*parts: str) -> str:
     """The name of the entry for what is made from these texts."""
     digest = hashed()
     for part in parts:
-        raw = part.encode()
+        raw = part.encode(errors="surrogatepass")  # the path of a file may have bytes that are no text
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
     return digest.hexdigest()
@@ -124,7 +127,7 @@ class DiskCache:
         try:
             with self._opened(make=True) as folder, suppress(FileNotFoundError):  # another process removed the folder
                 self._write(folder, name, entry(name, content))
-                self._trim(folder)
+                self._trim(folder, BEGIN + len(content))
         except _NotOurs as e:
             e.warn()
         except (OSError, ValueError) as e:
@@ -190,9 +193,14 @@ class DiskCache:
                 os.unlink(new, dir_fd=folder)
             raise
 
-    def _trim(self, folder: int) -> None:
+    def _trim(self, folder: int, written: int) -> None:
         """Removes abandoned temporary files. If the other files take too much room, removes the least recently used
-        ones until a quarter of the room is free."""
+        ones until a quarter of the room is free. A look at thousands of files takes longer than to compile a kernel, so
+        this process looks again when it has written an eighth of the room that was left: other processes write, too."""
+        place = str(self.folder), self.below, self.max_bytes
+        if written < (left := _unlooked.get(place, 0)):
+            _unlooked[place] = left - written
+            return
         abandoned = time.time() - ABANDONED
         total, entries = 0, []
         with os.scandir(folder) as found:
@@ -207,13 +215,13 @@ class DiskCache:
                             total += status.st_size
                             if not temporary:
                                 entries.append((status.st_mtime_ns, status.st_size, e.name))
-        if total <= self.max_bytes:
-            return
-        for _, size, name in sorted(entries):
+        most = self.max_bytes if total <= self.max_bytes else self.max_bytes * 3 // 4
+        for _, size, name in sorted(entries) if total > most else ():
             if _removed(folder, name):
                 total -= size
-            if total <= self.max_bytes * 3 // 4:
-                return
+            if total <= most:
+                break
+        _unlooked[place] = (self.max_bytes - total) // 8
 
 
 def entry(name: str, content: bytes) -> bytes:
@@ -293,3 +301,47 @@ def _warn_once(text: str, code: str, help: str) -> None:
     me = object()
     if _warned.setdefault(code, me) is me:  # only the thread whose entry this is warns
         warn(render(code, text, help=help, kind="warning"))
+
+
+# --- keys for the sources of the compiler: compiled code depends on them, besides its kernel --------------------
+
+_HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
+_LOWER = tuple(_HERE / "lower" / name for name in ("", "adstacks", "local_arrays"))
+# the folders of the package whose code handles a kernel before a backend gets it
+_OF_IR = (
+    "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
+    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
+)  # fmt: skip
+
+
+def digest(*folders: str, also: bytes = b"") -> str:
+    """A hash for the sources of this folder, its ``folders``, the lowerings, and the analyses and tables of the IR that
+    they use, and for ``also``. A folder counts by its `_stamp`, or by its text if it has none."""
+    made = hashed(also)
+    for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", _PACKAGE / "ir", *(_HERE / name for name in folders)):
+        made.update((_stamp(folder) or _text(folder)).encode())
+    return made.hexdigest()
+
+
+def _text(folder: Path) -> str:
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    return "".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def _stamp(folder: Path) -> str:
+    """The size and times of each source in the folder, because reading the texts takes longer. "" if there are no
+    sources, or if they changed while this process runs: it may have imported the old ones."""
+    found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
+    if any(status.st_mtime_ns >= STARTED for _, status in found):
+        return ""
+    return "\n".join(f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found)
+
+
+@cache
+def of_ir() -> str:
+    """A text that changes with Python, numpy or the sources that make the IR; "" if one of their folders has no
+    `_stamp`. """
+    stamps = [_stamp(folder) for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR))]
+    parts = (sys.version, sys.modules["numpy"].__version__, str(_PACKAGE), *stamps)
+    return "\n".join(parts) if all(stamps) else ""

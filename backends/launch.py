@@ -240,14 +240,14 @@ class Frame(ABC):
         return form.unpack_from(self.view, at)[0]
 
     @abstractmethod
-    def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
+    def set_stacks(self, caps: list[int], budget: int = 0, pushing: Mapping[int, int] | None = None) -> None:
         """Sets the capacities of adstacks, in slots, and grows the device's heap as needed, or raises MemoryError.
         ``budget``: bytes that the heap must not exceed unless `least_heap` needs more (0: the device chooses).
-        ``passing``: by the number of a task, how many of its iterations push at all."""
+        ``pushing``: by the number of a task, how many of its iterations push at all."""
 
     @abstractmethod
     def heap_bytes(self, caps: list[int]) -> int:
-        """The bytes of the heap that a launch with these capacities takes without a ``budget`` or ``passing``."""
+        """The bytes of the heap that a launch with these capacities takes without a ``budget`` or ``pushing``."""
 
     @abstractmethod
     def least_heap(self, caps: list[int]) -> tuple[int, int]:

@@ -78,9 +78,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     for a in kernel.args:
         if a.name not in words:
             out.args[a.name] = take(1)
-    for number, task in enumerate(kernel.body):
-        if not isinstance(task, N.Offload):
-            raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
+    for number, task in enumerate(kernel.tasks):
         out.bounds.append(take(box_words(kernel, number)))
         for s in walk((task,)):
             if isinstance(s, N.AdStackAlloca):

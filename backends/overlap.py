@@ -28,8 +28,8 @@ def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[i
     for space, begin, end, n in sorted(spans):
         kind = kinds[n]
         for k in _MUST_DIFFER[kind]:
-            other, reaches, m = last[k]
-            if other == space and begin < reaches:
+            other, stop, m = last[k]
+            if other == space and begin < stop:
                 yield m, n
                 break
         if last[kind][:2] < (space, end):

@@ -28,8 +28,7 @@ from rich.console import Console
 
 from benchmarks import document, engine, race as R
 from benchmarks.relaunch import WASM_LIMITS
-from quadrants_lab.backends import wasm
-from quadrants_lab.backends.interface import Capabilities
+from quadrants_lab.backends import Capabilities, wasm
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.record.inspect import compiled_plan
 

@@ -1,4 +1,4 @@
-"""Many rods of one material, measured apart: their diffusivity, found by three optimisers from the same program.
+"""Many rods of one material, measured one by one: their diffusivity, found by three optimisers from the same program.
 
 The misfit of `diffusivity` is summed over rods, each of which is a shard of `map_gradients`. The program is a function
 from the diffusivity (n - 1,) to that sum and its derivative. scipy, torch and optax each take it through a few lines:

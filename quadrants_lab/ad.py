@@ -21,7 +21,8 @@ from quadrants_lab.ir.types import f64
 from quadrants_lab.ir.weak import Table
 from quadrants_lab.lang import hessian
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad, primals
-from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
+from quadrants_lab.lang.dense import Dense, ScalarNdarray
+from quadrants_lab.lang.derivatives import check_has_derivative
 from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unreached
 from quadrants_lab.runtime import session
@@ -217,13 +218,13 @@ class Tape:
     def __repr__(self) -> str:
         """The loss, how many launches there were, the most bytes that were kept, the budget."""
         if self._open is not None:
-            said = f"recording, {_launches(sum(1 for _ in self._launches.leaves()))} so far"
+            state = f"recording, {_launches(sum(1 for _ in self._launches.leaves()))} so far"
         elif not (report := self.report).steps:
-            said = "no launches"
+            state = "no launches"
         else:
             budget = "no budget" if report.budget is None else f"a budget of {report.budget:,} bytes"
-            said = f"{_launches(len(report.steps))} under {budget}, {report.kept()}"
-        return f"<qd.ad.Tape of {self.loss!r}: {said}>"
+            state = f"{_launches(len(report.steps))} under {budget}, {report.kept()}"
+        return f"<qd.ad.Tape of {self.loss!r}: {state}>"
 
     def graph(self) -> Drawing:
         """The program as a graph, which a notebook draws: fields and launches, what was kept of a field because a
@@ -441,9 +442,7 @@ def export(program: Callable[..., object], loss: Any, path: str | Path, *, args:
 
 
 def _check_grad_check(x: Any) -> None:
-    if not isinstance(x, Dense) or not x.has_grad():
-        what = f"grad_check takes fields that have a gradient, not {x!r}"
-        raise QuadrantsRuntimeError(what, code="QL2099", help="make them with needs_grad=True")
+    check_has_derivative(x, "a field of grad_check", "QL2099")
     if x.dtype is not f64:
         raise QuadrantsAssertionError(
             f"Only f64 is supported when checking grad: {x!r}",
@@ -467,20 +466,14 @@ def __dir__() -> list[str]:
 
 def _checked_loss(loss: Any) -> Dense:
     """The loss of a Tape as a field or ndarray; an error for what is none."""
-    loss = loss if isinstance(loss, Dense) else _as_dense(loss)
-    if not isinstance(loss, Dense):
-        what = f"a loss must be a 0-d field or ndarray, not {loss!r}"
-        help = "the program comes before its loss: qd.ad.check(program, loss)" if callable(loss) else ""
-        raise QuadrantsRuntimeTypeError(what, code="QL2090", help=help)
-    if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
-        raise QuadrantsRuntimeError(f"a loss must be 0-d, it is {loss!r}", code="QL2090")
-    if not loss.has_grad():
-        raise QuadrantsRuntimeError(
-            f"a loss must have a gradient, it is {loss!r}",
-            code="QL2090",
-            help="make it with needs_grad=True; a tensor, with requires_grad=True",
-        )
-    return loss
+    checked: Dense = _as_dense(loss)
+    help = "make it with needs_grad=True; a tensor, with requires_grad=True"
+    if callable(loss):
+        help = "the program comes before its loss: qd.ad.check(program, loss)"
+    check_has_derivative(checked, "a loss", "QL2090", help=help)
+    if checked.element_shape or (set(checked.shape) - {1} if checked.kind == "ndarray" else checked.shape):
+        raise QuadrantsRuntimeError(f"a loss must be 0-d, it is {checked!r}", code="QL2090")
+    return checked
 
 
 def _as_dense(loss: Any) -> Any:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
-from quadrants_lab.frontend.library.core import ops
+from quadrants_lab.frontend.library import ops
 from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
 from quadrants_lab.lang import block_algorithms as blocks
 from quadrants_lab.lang.annotations import Template

@@ -33,15 +33,15 @@ def usage(x: Any) -> float:
 
 
 def nbytes(x: Any) -> int:
-    """The bytes of memory that a field, or a field of structs, takes now, with those that say which of its cells are
-    active, and without those of gradients. In a sparse layout on the CPU and in C they are whole pages of memory."""
+    """The bytes of memory that a field, or a field of structs, takes now. The memory that says which cells are active
+    counts, gradients do not. In a sparse layout on the CPU and in C these are whole pages of memory."""
     return sum(memory.operand.nbytes for memory in _memories(_fields(x)))
 
 
 def trim(x: Any) -> None:
-    """Gives memory back that holds nothing but zeros, of a field, or of a field of structs, and of its gradients:
-    cells that kernels deactivated keep theirs until then. No other thread may launch kernels over it meanwhile. Without
-    effect on Vulkan, Metal and AMDGPU."""
+    """Frees the memory of a field, or of a field of structs, and of its gradients, that holds only zeros: cells that
+    kernels deactivated keep their memory until then. No other thread may launch kernels over the field meanwhile.
+    Without effect on Vulkan, Metal and AMDGPU."""
     fields = list(_fields(x))
     relatives = [relative for f in fields for relative in (f.grad, f.dual) if relative]
     for memory in _memories([*fields, *relatives]):
@@ -58,13 +58,9 @@ def _memories(fields: Iterable[Field]) -> list[Memory]:
 
 
 def _fields(x: Any) -> Iterator[Field]:
-    if isinstance(x, StructField):
-        for member in x.members.values():
-            yield from _fields(member)
-    elif isinstance(x, Field):
-        yield x
-    else:
+    if not isinstance(x, (Field, StructField)):
         raise QuadrantsRuntimeTypeError(f"{x!r} is not a field", code="QL2012")
+    return x.leaf_fields()
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 PRODUCT = ("quadrants_lab", "backends", "widgets", "kernels")
-LAUNCH = ("launch", "call", "gradient", "arguments")  # of quadrants_lab/runtime
+LAUNCH = ("launch", "arguments")  # of quadrants_lab/runtime
 CRUMB = 60  # lines
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 

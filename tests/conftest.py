@@ -187,11 +187,11 @@ def valid_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def compiled_each_time(pytestconfig: pytest.Config) -> Iterator[None]:
     """Kernels are not loaded from disk as IR, except in tests and runs about just that."""
-    from quadrants_lab.backends import sources
+    from quadrants_lab.backends import disk_cache
 
     with pytest.MonkeyPatch.context() as patch:
         if not pytestconfig.pluginmanager.has_plugin("plugins.compare_cached"):
-            patch.setattr(sources, "of_ir", str)
+            patch.setattr(disk_cache, "of_ir", str)
         yield
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from quadrants_lab.runtime.check.looks import LEVELS
+from quadrants_lab.runtime.check import LEVELS
 from quadrants_lab.widgets.graph import STANDALONE
 from quadrants_lab.widgets.live import esc, write
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady

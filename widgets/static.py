@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.runtime.check.looks import LEVELS
+from quadrants_lab.runtime.check import LEVELS
 from quadrants_lab.widgets import code, graph, run, stacks, steps, timeline, verdict
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.highlight import highlight

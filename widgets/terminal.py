@@ -10,7 +10,7 @@ from rich.syntax import Syntax
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from quadrants_lab.runtime.check.looks import LEVELS
+from quadrants_lab.runtime.check import LEVELS
 from quadrants_lab.widgets import code, run, stacks, static
 from quadrants_lab.widgets.model import CellView, KernelView, SizeView
 from quadrants_lab.widgets.tree import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends.boxes import GROUP
+from quadrants_lab.backends.cost import GROUP
 from quadrants_lab.backends.launch import Device, Memory
 
 PRINT_WORDS = 1 << 17

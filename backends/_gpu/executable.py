@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order
-from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import fixed_total
 from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Executable
 from quadrants_lab.backends.lower.sums import reductions

@@ -20,7 +20,7 @@ from quadrants_lab.backends._gpu.device import Cost
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
-from quadrants_lab.backends.boxes import GROUP, inline_total
+from quadrants_lab.backends.cost import GROUP, inline_total
 from quadrants_lab.backends.launch import ArrayParam, Frame, Memory, Param, ScalarParam
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir.record import function
@@ -92,10 +92,10 @@ class GpuFrame(Frame):
         form, at = self._args[name]
         return form.pack_into, at
 
-    def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
-        key = tuple(caps), budget, tuple((passing or {}).items())
+    def set_stacks(self, caps: list[int], budget: int = 0, pushing: Mapping[int, int] | None = None) -> None:
+        key = tuple(caps), budget, tuple((pushing or {}).items())
         if key != self._stacks_key:
-            self._set_plan(caps, self._heap_plan(caps, budget, passing or {}))
+            self._set_plan(caps, self._heap_plan(caps, budget, pushing or {}))
             self._stacks_key = key
         self.device.need_heap(self._heap_bytes, budget)
 
@@ -106,7 +106,7 @@ class GpuFrame(Frame):
         plan = self._heap_plan(caps, 1, {})
         return plan.threads, plan.heap_bytes
 
-    def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
+    def _heap_plan(self, caps: Sequence[int], budget: int, pushing: Mapping[int, int]) -> HeapPlan:
         layout, device = self.exe.layout.frame, self.device
         by_id = {s.id: cap for s, cap in zip(layout.stacks, caps, strict=True)}
         tasks = self.exe.stacks
@@ -114,7 +114,7 @@ class GpuFrame(Frame):
         for n, (task, stacks, total) in enumerate(zip(self.exe.tasks, tasks, self.exe.totals, strict=True)):
             if stacks and task.kind != "serial":
                 iterations = device.threads if total is None else total
-                iterations = min(iterations, passing.get(n, iterations))
+                iterations = min(iterations, pushing.get(n, iterations))
                 wanted = max(wanted, min(iterations, device.stack_threads))
                 depth = max(by_id[s.id] for s in stacks)  # about the trips of the loop that pushes and of its reverse
                 fewest = max(fewest, device.least_threads(iterations, 2 * depth + 4))

@@ -9,7 +9,7 @@ of groups to the frame.
 
 from dataclasses import dataclass
 
-from quadrants_lab.backends.boxes import GROUP, inline
+from quadrants_lab.backends.cost import GROUP, inline
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find
 
@@ -40,9 +40,7 @@ def programs(kernel: N.Kernel) -> tuple[Program, ...]:
     """The programs of an offloaded kernel, in the order in which they run."""
     out: list[Program] = []
     checked = False
-    for number, task in enumerate(kernel.body):
-        if not isinstance(task, N.Offload):
-            raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
+    for number, task in enumerate(kernel.tasks):
         name = f"task{number}"
         if task.kind == "serial":
             out.append(Program(name, "serial", number, task, 1, True, checked))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from quadrants_lab.backends.boxes import GROUP
+from quadrants_lab.backends.cost import GROUP
 from quadrants_lab.backends.layout import elements, slab
 from quadrants_lab.backends.lower.adstacks import lockstep
 from quadrants_lab.ir import nodes as N

@@ -4,7 +4,7 @@ number is the statement's id. The IR or assembly that comes out is shown without
 import re
 from dataclasses import dataclass
 
-from quadrants_lab.backends.interface import Stage
+from quadrants_lab.backends import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
 FIRST = 100_000  # the emitter uses only smaller metadata numbers

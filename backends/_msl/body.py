@@ -9,8 +9,7 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu.stacks import chunks
 from quadrants_lab.backends._msl import expr as X, ops
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends._msl.frame import FrameStruct, stored
-from quadrants_lab.backends._msl.helpers import Library
+from quadrants_lab.backends._msl.frame import FrameStruct, Library, stored
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 

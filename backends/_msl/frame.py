@@ -4,6 +4,7 @@ Addresses are members of pointer type, to which the host writes the gpuAddress o
 """
 
 import re
+from collections.abc import Callable
 
 from quadrants_lab.backends import layout as words
 from quadrants_lab.backends._clike.source import struct
@@ -107,3 +108,51 @@ log max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh tr
 _VECTORS = (f"{t}{n}" for t in X.NAMES.values() for n in (2, 3, 4))
 # the patterns at the end match the emitter's own names
 AVOID = re.compile("|".join((*WORDS.split(), *_KEYWORDS.split(), *_VECTORS, r"qd_.*|(slots|[a-z])\d+")))
+
+
+# --- helper functions, of which a module has those that it needs in front of its kernels ------------------------
+
+_RELAXED = "memory_order_relaxed"
+
+# the source of a helper, and the offset of the member of the frame's head that it reads
+HELPERS: dict[str, tuple[str, int]] = {
+    # a pointer to the thread's first slot of an adstack
+    "qd_slots": ("""\
+template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint lane) {
+  return (device T*)(f.heap + s.at) + lane;
+}""", L.HEAP),
+    # the lock that 64-bit atomics take
+    "qd_lock": (f"""\
+bool qd_lock(device Frame& f) {{
+  uint open = 0;
+  bool mine = atomic_compare_exchange_weak_explicit(&f.lock, &open, 1u, {_RELAXED}, {_RELAXED});
+#if __METAL_VERSION__ >= 320
+  atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
+#endif
+  return mine;
+}}
+void qd_unlock(device Frame& f) {{
+#if __METAL_VERSION__ >= 320
+  atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);
+#endif
+  atomic_store_explicit(&f.lock, 0u, {_RELAXED});
+}}""", LOCK),
+}  # fmt: skip
+
+
+class Library:
+    """The helpers of a module. ``frame`` is called with the offset of each member of the frame that a helper reads."""
+
+    def __init__(self, frame: Callable[[int], None]) -> None:
+        self.texts: dict[str, str] = {}
+        self._frame = frame
+
+    def add(self, name: str, text: str = "") -> str:
+        """Adds a helper, once; returns its name. By default the helper is a row of `HELPERS`. Add the functions that it
+        calls first."""
+        if name not in self.texts:
+            if not text:
+                text, offset = HELPERS[name]
+                self._frame(offset)
+            self.texts[name] = text
+        return name

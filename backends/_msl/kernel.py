@@ -10,8 +10,7 @@ from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._msl import expr as X, memory, ops, stacks
 from quadrants_lab.backends._msl.body import Body
-from quadrants_lab.backends._msl.frame import FrameStruct
-from quadrants_lab.backends._msl.helpers import Library
+from quadrants_lab.backends._msl.frame import FrameStruct, Library
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.errors import Label, QuadrantsTypeError
 from quadrants_lab.ir import nodes as N

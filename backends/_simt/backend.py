@@ -12,9 +12,9 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from quadrants_lab.backends import Stage
     from quadrants_lab.backends._simt.device import SimtDevice
     from quadrants_lab.backends._simt.executable import SimtExecutable
-    from quadrants_lab.backends.interface import Stage
     from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 
@@ -75,8 +75,8 @@ class SimtBackend:
 
     def key(self, also: bytes = b"") -> str:
         """What code depends on besides kernel and options: the chip, LLVM, our own sources, and ``also``."""
+        from quadrants_lab.backends.disk_cache import digest
         from quadrants_lab.backends.llvm_binding import version
-        from quadrants_lab.backends.sources import digest
 
         sources = digest("_gpu", "_llvm", "_simt", self._name, also=also)
         chip = self._module(self._driver).current().code_name

@@ -300,14 +300,14 @@ class SimtFrame(GpuFrame):
                 self._launches.append(driver.call(function, groups, self._state, frame, self._bytes))
         self._grid_is_old = False
 
-    def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
-        plan = super()._heap_plan(caps, budget, passing)
+    def _heap_plan(self, caps: Sequence[int], budget: int, pushing: Mapping[int, int]) -> HeapPlan:
+        plan = super()._heap_plan(caps, budget, pushing)
         # Steady threads wait for the arithmetic of f64, so more threads help. Threads with different depths, or with
         # f32, wait for memory.
         few = self.device.few_threads * (1 + self.exe.steady)
         if plan.heap_bytes <= self.device.large_heap or plan.threads <= few:
             return plan
-        return super()._heap_plan(caps, few * plan.lane_bytes, passing)
+        return super()._heap_plan(caps, few * plan.lane_bytes, pushing)
 
     def _most_groups(self, program: Program, function: Any) -> int:
         if self.exe.stacked[program.number]:

@@ -71,5 +71,5 @@ class Opened:
 
 
 def _number(asked: int | None) -> int:
-    said = os.environ.get("QD_VISIBLE_DEVICE", "")
-    return asked if asked is not None else int(said) if said.isdigit() else 0
+    named = os.environ.get("QD_VISIBLE_DEVICE", "")
+    return asked if asked is not None else int(named) if named.isdigit() else 0

@@ -305,14 +305,14 @@ class Function:
         self.start(label)
 
     def branch(self, cond: int, then: int, orelse: int, merge: int = 0) -> None:
-        """Ends the block by a branch. ``merge``: the block where both ways meet again, 0 for a branch that leaves a
+        """Ends the block by a branch. ``merge``: the block where both arms meet again, 0 for a branch that leaves a
         loop."""
         if merge:
             self.put("SelectionMerge", merge, 0)
         self.put("BranchConditional", cond, then, orelse)
 
-    def phi(self, type: int, *ways: tuple[int, int]) -> int:
-        return self.let("Phi", type, *(x for way in ways for x in way))
+    def phi(self, type: int, *incoming: tuple[int, int]) -> int:
+        return self.let("Phi", type, *(x for pair in incoming for x in pair))
 
     def end(self, value: int = 0) -> int:
         """Returns the value, or none, and ends the function."""

@@ -1,9 +1,10 @@
 """The state that the handlers of statements share while they emit instructions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from quadrants_lab.backends._spirv import ops, outline
+from quadrants_lab.backends._gpu.stacks import Chunk
+from quadrants_lab.backends._spirv import ops
 from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.ir import nodes as N
@@ -14,8 +15,8 @@ from quadrants_lab.ir.walk import end_of, find
 class Body:
     """Emits blocks into ``fn``.
 
-    ``frame`` reads the launch frame, and ``plan`` is what the programs of a kernel share; both are None in a function
-    of the kernel that only computes. ``exact``: products and sums are not contracted. ``parallel``: other iterations of
+    ``frame`` reads the launch frame; it is None in a function of the kernel that only computes. ``chunks``: see
+    `_gpu.stacks.chunks`. ``exact``: products and sums are not contracted. ``parallel``: other iterations of
     the task may run at the same time. ``values``, ``types`` and ``known`` map the ids of the IR to SPIR-V ids, dtypes
     and constant values.
     """
@@ -23,25 +24,22 @@ class Body:
     handlers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {}
 
     def __init__(
-        self, fn: Function, frame: FrameReader | None, plan: outline.Plan | None, exact: bool, parallel: bool = False
+        self, fn: Function, frame: FrameReader | None, chunks: Mapping[str, Chunk], exact: bool, parallel: bool = False
     ) -> None:
         self.fn = fn
         self.m = fn.module
         self._frame = frame
-        self.plan = plan
         self.exact = exact
         self.parallel = parallel
         self.values: dict[int, int] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[int, Any] = {}
         self.offsets: dict[tuple[Any, ...], int] = {}  # pointers to elements that dominate the current block
-        self.chunks = plan.chunks if plan else {}
-        self.runs = plan.runs if plan else {}
+        self.chunks = chunks
         self.pending: list[int] = []  # values of a chunk that is not stored yet
         self.loaded: dict[tuple[str, int], int] = {}  # (first buffer of a chunk, slot) -> the chunk, in this block
         self.counts: dict[str, int] = {}  # the current values of locals, where they are known
         self.locals: dict[str, int] = {}  # the variables of locals
-        self.slots: dict[tuple[str, ...], int] = {}  # parameters of a function that point to a chunk's first slot
 
     @property
     def frame(self) -> FrameReader:
@@ -79,17 +77,9 @@ class Body:
         outer = self.offsets, self.counts, self.loaded
         self.offsets, self.counts, self.loaded = dict(self.offsets), dict(self.counts), {}
         owner, span = fn.stmt, fn.span
-        left = 0
         for stmt in block[:-1]:
-            if left:
-                left -= 1
-                continue
             if self._frame is not None:  # the code of a kernel's function belongs to the statement that calls it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
-            if stmt.id in self.runs:
-                self.handlers[outline.Run](self, self.runs[stmt.id])
-                left = len(self.runs[stmt.id].stmts) - 1
-                continue
             stored = self._stored(stmt) if self.counts and stmt.blocks() else []
             if isinstance(stmt, N.Loop):
                 self._forget(stored)
@@ -98,11 +88,6 @@ class Body:
         self.offsets, self.counts, self.loaded = outer
         fn.stmt, fn.span = owner, span
         return tuple(self.values[i] for i in end_of(block).values)
-
-    def run(self, stmts: Iterable[N.Stmt]) -> None:
-        """Emits statements without opening a scope."""
-        for s in stmts:
-            self.handlers[type(s)](self, s)
 
     def _stored(self, s: N.Stmt) -> list[str]:
         """The locals to which the blocks of a statement store."""

@@ -14,19 +14,19 @@ def if_(b: Body, s: N.If) -> None:
     then, orelse = (x if len(arm) > 1 or s.results else join for x, arm in ((then, s.then), (orelse, s.orelse)))
     before = fn.block
     fn.branch(b.values[s.cond], then, orelse, join)
-    ways: list[tuple[tuple[int, ...], int]] = []
+    incoming: list[tuple[tuple[int, ...], int]] = []
     for label, block in ((then, s.then), (orelse, s.orelse)):
         if label == join:
-            ways.append(((), before))
+            incoming.append(((), before))
             continue
         fn.start(label)
-        ways.append((b.block(block), fn.block))
+        incoming.append((b.block(block), fn.block))
         if isinstance(block[-2:][0], N.ThreadExit):
             fn.put("Return")
         else:
             fn.jump(join)
     fn.start(join)
-    (v0, from0), (v1, from1) = ways
+    (v0, from0), (v1, from1) = incoming
     for k, r in enumerate(s.results):
         b.define(r.id, r.type, fn.phi(b.m.type(r.type), (v0[k], from0), (v1[k], from1)))
 

@@ -5,13 +5,10 @@ A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector 
 the last value is known, and a load reads all values.
 """
 
-
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import Chunk
 from quadrants_lab.backends._spirv import opcodes as C
-from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.body import Body
-from quadrants_lab.backends._spirv.outline import Run
 from quadrants_lab.backends.layout import STACK_AT, STACK_LAST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32, u64
@@ -55,8 +52,6 @@ def pointer(b: Body, chunk: Chunk, t: DType) -> int:
 def first(b: Body, chunk: Chunk, t: DType) -> int:
     """A pointer to the chunk in this thread's first slot, computed once, at the function's start."""
     fn, m, width = b.fn, b.m, len(chunk.buffers)
-    if chunk.buffers in b.slots:
-        return b.slots[chunk.buffers]
 
     def make() -> int:
         at = b.frame.word(b.frame.layout.frame.buffers[chunk.first])
@@ -89,49 +84,3 @@ def _before(b: Body, chunk: Chunk) -> int:
         return fn.let("IAdd", word, before, within)
 
     return frame.kept(("before", slots, chunk.count), make)
-
-
-# --- outlined runs ----------------------------------------------------------------------------------------------
-
-
-def call(b: Body, run: Run) -> None:
-    """Emits the run as a call of a function. The first run of each shape emits that function."""
-    m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
-    b.run(s for s in run.stmts if s.constant is not None)
-    args: list[tuple[int, int]] = []
-    if local:
-        buffer = kernel.buffers[local]
-        args.append((m.pointer("Function", m.type(buffer.dtype)), b.local(buffer)))
-    if chunk:
-        t = kernel.buffers[chunk.buffers[0]].dtype
-        args.append((pointer(b, chunk, t), first(b, chunk, t)))
-    args += [(m.type(b.types[i]), b.values[i]) for i in run.takes]
-    given = next((s for s in run.stmts if s.id == run.gives and isinstance(s, N.Value)), None)
-    result = m.type(given.type) if given else m.void
-    if run.key not in m.helpers:
-        m.helpers[run.key] = _made(b, run, [t for t, _ in args], result)
-    made = b.fn.let("FunctionCall", result, m.helpers[run.key], *(v for _, v in args))
-    if given:
-        b.define(given.id, given.type, made)
-    b.counts.pop(local, None)
-    b.loaded = {}
-
-
-def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
-    m = caller.m
-    what = "push" if any(isinstance(s, N.Store) and s.buffer != run.local for s in run.stmts) else "top"
-    fn = Function(m, result, tuple(types), what if run.chunk else "count", caller.fn.stmt, caller.fn.span)
-    body = type(caller)(fn, caller.frame, caller.plan, caller.exact)
-    params = iter(fn.params)
-    if run.local:
-        body.locals[run.local] = next(params)
-    if run.chunk:
-        body.slots[run.chunk.buffers] = slots = next(params)
-        m.decorate(slots, "Aliased")
-    for i in run.takes:
-        body.define(i, caller.types[i], next(params))
-    for i in {i for s in run.work() for i in s.operands()} & caller.known.keys():
-        body.define(i, caller.types[i], caller.values[i])
-        body.known[i] = caller.known[i]
-    body.run(run.work())
-    return fn.end(body.values.get(run.gives, 0))

@@ -3,13 +3,13 @@ the handlers of statements."""
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
-from quadrants_lab.backends._spirv import control, heap, memory, opcodes as C, ops
+from quadrants_lab.backends._gpu.stacks import chunks
+from quadrants_lab.backends._spirv import control, memory, opcodes as C, ops
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader
-from quadrants_lab.backends._spirv.outline import Plan, Run
 from quadrants_lab.backends._spirv.target import Target
-from quadrants_lab.backends.boxes import GROUP
+from quadrants_lab.backends.cost import GROUP
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -25,10 +25,10 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
     kernel = lower(kernel, target.lowering(options), options)
     m = Module(kernel.functions, target, lines)
     m.calls.update(s.function for s in find(kernel.body, N.Call))
-    layout, plan = L.gpu_layout(kernel), Plan(kernel)
+    layout, found = L.gpu_layout(kernel), chunks(kernel)
     for program in programs(kernel):
         fn = Function(m, m.void, (), program.name, span=program.task.span)
-        body = Body(fn, FrameReader(fn, kernel, layout), plan, not options.fast_math, program.kind == "range")
+        body = Body(fn, FrameReader(fn, kernel, layout), found, not options.fast_math, program.kind == "range")
         _emit(body, program)
     if not m.entries:  # SPIR-V demands at least one entry point
         fn = Function(m, m.void, (), NOTHING)
@@ -125,7 +125,7 @@ def _function(caller: Body, f: N.Function) -> int:
     control = C.DONT_INLINE if m.calls[f.name] > _MOST_INLINE else 0
     params, name = tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_")
     fn = Function(m, m.type(f.type), params, name, caller.fn.stmt, caller.fn.span, control)
-    body = type(caller)(fn, None, None, True)
+    body = type(caller)(fn, None, {}, True)
     body.bind(f.params, fn.params)
     (value,) = body.block(f.body)
     return fn.end(value)
@@ -148,6 +148,5 @@ Body.handlers = {
     N.GroupReduce: _group_reduce,
     N.GroupSame: memory.group_same,
     N.Barrier: _barrier,
-    Run: heap.call,
     N.ThreadExit: lambda b, s: None,  # the enclosing If emits the return
 }

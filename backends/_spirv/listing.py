@@ -2,9 +2,9 @@
 
 import struct
 
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Instruction, Module
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
 _OPS = {number: (name, form) for name, (number, form) in C.OPS.items()}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
-from quadrants_lab.backends.boxes import GROUP
+from quadrants_lab.backends.cost import GROUP
 from quadrants_lab.backends.lower import devices
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions

@@ -4,14 +4,27 @@ Assembly can be made on any machine with LLVM alone; a code object needs LLVM's 
 (`lower.functions`). No kernel has run on a real AMD GPU yet; everything that can be tested without one is.
 """
 
+import os
 from functools import cache
 
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends._simt.backend import SimtBackend
-from quadrants_lab.backends.interface import Capabilities
+from quadrants_lab.backends._simt.shape import Shape
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
 CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True, blocks=True)
+
+# chip -> threads of a wave. Tests check the code of the first three.
+WAVES = {
+    "gfx90a": 64, "gfx942": 64, "gfx1100": 32,
+    "gfx906": 64, "gfx908": 64, "gfx950": 64, "gfx1030": 32, "gfx1101": 32, "gfx1102": 32, "gfx1200": 32, "gfx1201": 32,
+}  # fmt: skip
+DEFAULT_CHIP = "gfx942"
+# A group has four waves, or eight. Kernels set no flags in host memory: whether the host sees a flag before the launch
+# ends depends on the kind of the memory.
+SHAPE = Shape(group=256, block=(256, 64), waves=4, signals=False)
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
@@ -25,6 +38,24 @@ def devices() -> list[str]:
 
     d = hip.current()
     return [f"{d.name}, {d.total_bytes / 2**30:.0f} GiB"]
+
+
+def known_chip(chip: str) -> str:
+    """The key of `WAVES` for a chip or a device's full name: "gfx90a" for "gfx90a:sramecc+:xnack-".
+
+    Raises QuadrantsRuntimeError where no code can be made for it.
+    """
+    base = chip.partition(":")[0]
+    if base not in WAVES:
+        raise QuadrantsRuntimeError(f"the amdgpu backend makes no code for {chip!r}, but for {', '.join(WAVES)}",
+                                    code="QL3010")  # fmt: skip
+    return base
+
+
+def asked_chip() -> str:
+    """The chip that QL_AMDGPU_CHIP names, "" where it names none."""
+    name = os.environ.get("QL_AMDGPU_CHIP")
+    return known_chip(name) if name else ""
 
 
 @cache

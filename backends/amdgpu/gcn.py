@@ -9,7 +9,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
+from quadrants_lab.backends.amdgpu import SHAPE, WAVES
 from quadrants_lab.backends.llvm_binding import Machine, Module as Compiled
 from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir.nodes import Kernel, Pass
@@ -39,7 +39,7 @@ def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
 
 
 class Gcn(Target):
-    """``chip``: a key of `chips.WAVES`."""
+    """``chip``: a key of `amdgpu.WAVES`."""
 
     shape = SHAPE
     global_space = 1

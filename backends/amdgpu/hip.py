@@ -6,12 +6,12 @@ import re
 from functools import cache
 from typing import Any
 
+from quadrants_lab.backends import amdgpu
 from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.device import SimtDevice
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
-from quadrants_lab.backends.amdgpu import chips, toolkit
-from quadrants_lab.backends.amdgpu.chips import SHAPE
+from quadrants_lab.backends.amdgpu import SHAPE, toolkit
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -25,7 +25,7 @@ def _library() -> Any:
 
 
 class Driver(simt.Driver):
-    """``chip``: a key of `chips.WAVES`. ``version``: of HIP. Raises OSError where there is no runtime."""
+    """``chip``: a key of `amdgpu.WAVES`. ``version``: of HIP. Raises OSError where there is no runtime."""
 
     api = "HIP"
     prefix = "hip"
@@ -49,7 +49,7 @@ class Driver(simt.Driver):
 
     def __init__(self, ordinal: int) -> None:
         super().__init__(_library(), ordinal)
-        self.chip = chips.known(self._chip_name())
+        self.chip = amdgpu.known_chip(self._chip_name())
         self.name = f"{self.name} ({self.chip})"
 
     def open(self) -> int:
@@ -95,7 +95,7 @@ current, register, stand_in = _driver.current, _driver.register, _driver.stand_i
 
 def shown() -> str:
     """The chip whose code is shown: the one that QL_AMDGPU_CHIP names, the device's, or the default one."""
-    return chips.asked() or (chips.DEFAULT if probe() else str(current().chip))
+    return amdgpu.asked_chip() or (amdgpu.DEFAULT_CHIP if probe() else str(current().chip))
 
 
 def probe() -> str:

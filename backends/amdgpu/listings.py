@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
 from quadrants_lab.backends.amdgpu import gcn, hsaco
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.ir.nodes import NO_ID, Kernel
 from quadrants_lab.ir.options import CompileOptions
 
 
 def object_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
-    """The relocatable object for a chip, a key of `chips.WAVES`."""
+    """The relocatable object for a chip, a key of `amdgpu.WAVES`."""
     return gcn.compiled("\n".join(gcn.emitted(kernel, options, chip).lines()[0]), chip)
 
 

@@ -8,12 +8,10 @@ import platform
 from collections.abc import Callable
 from functools import cache
 
-from quadrants_lab.backends import cpu
+from quadrants_lab.backends import Capabilities, Stage, cpu
 from quadrants_lab.backends.c import compiler, emitter
-from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget
-from quadrants_lab.backends.interface import Capabilities, Stage
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, digest, forget
 from quadrants_lab.backends.launch import Device, Executable
-from quadrants_lab.backends.sources import digest
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 

@@ -10,6 +10,7 @@ import re
 from math import prod
 from platform import machine
 
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends._clike import body, control, expr as X
 from quadrants_lab.backends._clike.expr import Expr
 from quadrants_lab.backends._clike.source import Source, commented, struct
@@ -17,7 +18,6 @@ from quadrants_lab.backends._clike.variables import WORDS, Names
 from quadrants_lab.backends.c import ops
 from quadrants_lab.backends.c.ops import FUNCTIONS, TYPES
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.ir import nodes as N

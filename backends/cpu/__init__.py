@@ -7,8 +7,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import importing, lazily
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> CpuDevice:
 def target_key() -> str:
     """What object code depends on besides kernel and options: the processor, LLVM, and the sources of the compiler."""
     from quadrants_lab.backends.cpu import jit
-    from quadrants_lab.backends.sources import digest
+    from quadrants_lab.backends.disk_cache import digest
 
     sources = digest("cpu", "_llvm")
     return f"{jit.target_key()}/{sources}"

@@ -23,7 +23,7 @@ class CpuBody(Body):
         self.exit = "leave"
         self.device = "%device"
         self.worker = "0"
-        self.alone = ""  # an i1: no other thread runs iterations of the task at the same time
+        self.exclusive = ""  # an i1: no other thread runs iterations of the task at the same time
         # the results of `sums` for buffers that workers may have copies of
         self.copies: dict[str, tuple[str, str]] = {}
         self.indices: tuple[N.Param, ...] = ()  # the indices of a parallel task
@@ -54,7 +54,7 @@ class CpuBody(Body):
         return self.fn.at(self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}"), base)
 
     def sums(self, buffer: str) -> tuple[str, str]:
-        return self.copies.get(buffer, (self.alone, ""))
+        return self.copies.get(buffer, (self.exclusive, ""))
 
     def poll(self) -> None:
         if not self.polls:

@@ -97,7 +97,7 @@ def open(body: CpuBody, names: tuple[str, ...], known: str = "") -> None:
     by plain additions. ``names``: the names of the buffers. ``known``: "plain" or "atomic" in a function that `choose`
     calls, "serial" if one thread runs the whole task, else ""."""
     if known == "atomic":
-        body.alone = ""
+        body.exclusive = ""
     if known == "serial":
         body.copies |= dict.fromkeys(names, ("true", ""))
         return
@@ -108,7 +108,7 @@ def open(body: CpuBody, names: tuple[str, ...], known: str = "") -> None:
     none = fn.let(f"icmp eq ptr {base}, null")
     own = fn.let(f"or i1 {none}, {fn.let(f'icmp eq i64 {body.worker}, 0')}")
     copy = fn.let(f"mul i64 {fn.let(f'sub i64 {body.worker}, 1')}, {body.word(L.COPIES_STRIDE)}")
-    plain = fn.let(f"select i1 {none}, i1 {body.alone}, i1 true")
+    plain = fn.let(f"select i1 {none}, i1 {body.exclusive}, i1 true")
     for n, name in enumerate(names):
         place = fn.let(f"add i64 {copy}, {body.word(L.COPIES_SHIFT + n * L.WORD)}")
         there = fn.let(f"getelementptr i8, ptr {base}, i64 {place}")

@@ -131,9 +131,9 @@ class CpuFrame(Frame):
         self.set_buffer(name, array.ctypes.data)
         self.set_extents(name, array.shape)
 
-    def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
+    def set_stacks(self, caps: list[int], budget: int = 0, pushing: Mapping[int, int] | None = None) -> None:
         """A worker has as many iterations in flight as the code has lanes; it has half, a quarter, ... as many if the
-        heap would otherwise exceed ``budget`` or `_MOST_IN_LANES`. ``passing`` is ignored."""
+        heap would otherwise exceed ``budget`` or `_MOST_IN_LANES`. ``pushing`` is ignored."""
         key = (budget, *caps)
         if key != self._caps:
             places, slab = self.words.slab(caps, LINE)

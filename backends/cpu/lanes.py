@@ -7,8 +7,7 @@ from typing import Any
 
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends._llvm.ops import is_library
-from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS
+from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS, fixed_total
 from quadrants_lab.backends.cpu import vector_loops
 from quadrants_lab.backends.lower.expression import Scope, X
 from quadrants_lab.backends.lower.math import CIRCULAR
@@ -27,6 +26,7 @@ _GROUPS = 16  # the fewest groups of iterations that a task should have
 _MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
 _AGGREGATED = 4  # how many vectors make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
+_LEAST = 1000  # cycles that lanes must save in a launch: LLVM's 15 ms more would pay after 50,000 launches
 _HORNER = 4  # vectors that make a value in loops over sines of f32 and f64: they take 4 % less time than with 2
 
 
@@ -50,6 +50,9 @@ def lanes_of(
     one, all_ = _Prices(task, found, reduced, copied, lanes).of(task.body, constants(task.bounds))
     if all_ * _GAIN >= one * lanes:
         return 0, ""
+    total = None if any(find(task.body, N.Loop)) else fixed_total(task)
+    if total is not None and total * (one - all_ / lanes) < _LEAST:
+        return 0, ""
     why = _reason(task)
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
         return lanes, why  # several vectors would need too many cache lines
@@ -67,8 +70,8 @@ def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> 
     user asks for lanes."""
     used = local_arrays(kernel) & {s.buffer for s in find(task.body, N.Access)}
     size = sum(prod(b.shape or ()) * b.dtype.nbytes for b in map(kernel.buffers.__getitem__, used))
-    alone = size > _MOST_ARRAYS or not (asked or any(map(is_math, walk(task.body))))
-    return "each iteration has a local array in memory" if used and alone else ""
+    scalar = size > _MOST_ARRAYS or not (asked or any(map(is_math, walk(task.body))))
+    return "each iteration has a local array in memory" if used and scalar else ""
 
 
 def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
@@ -142,13 +145,13 @@ def is_math(s: N.Stmt) -> bool:
     return isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm and s.type.is_float
 
 
-def _reaches(s: N.Stmt) -> bool:
+def _has_distance(s: N.Stmt) -> bool:
     return isinstance(s, N.Atomic) and s.distance >= 0
 
 
 def _pays(s: N.Stmt) -> bool:
     """Whether lanes may pay for this statement, since LLVM's vectoriser takes no block that contains it."""
-    return is_math(s) or _reaches(s) or isinstance(s, N.Random)
+    return is_math(s) or _has_distance(s) or isinstance(s, N.Random)
 
 
 def hindrance(task: N.Offload) -> str:
@@ -157,7 +160,7 @@ def hindrance(task: N.Offload) -> str:
         return "a serial task has no lanes"
     block = task.body
     keeps = any(not s.count_only for s in find(block, N.AdStackAlloca))
-    if keeps and any(_reaches(s) for s in walk(block)):
+    if keeps and any(_has_distance(s) for s in walk(block)):
         # its stacks have room for fewer lanes if there are more threads, so its sums would depend on the number of
         # threads
         return "the order of sums into neighbours would depend on the number of threads, since the loop has adstacks"
@@ -225,12 +228,12 @@ class _Prices:
             kind = self._kind(s, known)
             if kind:
                 price, cost = PRICES[kind], PRIMS[s.prim].cost if s.prim else 1
-                one += cost * price.alone
+                one += cost * price.scalar
                 together += cost * max(price.vector, price.lane * self.lanes)
-            alone, in_lanes = self._repeats(s, known)
+            scalar, in_lanes = self._repeats(s, known)
             for inner in s.blocks():
                 x, y = self.of(inner, known)
-                one, together = one + alone * x, together + in_lanes * y
+                one, together = one + scalar * x, together + in_lanes * y
         return one, together
 
     def _kind(self, s: N.Stmt, known: Collection[int]) -> str:

@@ -61,12 +61,12 @@ def aggregated(
     for p in task.indices[:-1]:
         wide.define(p.id, p.type, body.values[p.id])
     head, after = fn.label("group"), fn.label("next")
-    apart = wide.scattered = fn.label("apart")
+    separate = wide.scattered = fn.label("separate")
     (at,), again = fn.cycle(head, ("i64", begin))
     group(wide, task.indices[-1], task.body, at, end)
     behind, together = fn.let(f"add i64 {at}, {wide.stride}"), fn.block
     fn.jump(after)
-    fn.start(apart)
+    fn.start(separate)
     far = fn.extreme("smin", fn.let(f"add i64 {at}, {pause}"), end)
     single = fn.label("single")
     iterations(body, task.indices[-1], task.body, at, far, single)
@@ -88,7 +88,7 @@ def adaptive(
     assert found is not None
     (block, loop), p, fn = found, task.indices[0], wide.fn
     narrow.types[p.id] = p.type
-    look, weigh, together, apart, on = (fn.label(name) for name in ("trips", "weigh", "together", "apart", "on"))
+    look, weigh, together, separate, on = (fn.label(name) for name in ("trips", "weigh", "together", "separate", "on"))
     with fn.loop("group", "i64", begin, end, done, wide.stride) as at:
         high = fn.extreme("smin", fn.let(f"add i64 {at}, {wide.stride}"), end)
         outer, narrow.offsets = narrow.offsets, dict(narrow.offsets)
@@ -104,11 +104,11 @@ def adaptive(
         narrow.offsets = outer
         fn.start(weigh)
         all_, waiting = fn.let(f"mul i64 {trips}, 16"), fn.let(f"mul i64 {most}, {task.wait}")
-        fn.branch(fn.let(f"icmp sge i64 {all_}, {waiting}"), together, apart)
+        fn.branch(fn.let(f"icmp sge i64 {all_}, {waiting}"), together, separate)
         fn.start(together)
         group(wide, p, task.body, at, end)
         fn.jump(on)
-        fn.start(apart)
+        fn.start(separate)
         iterations(narrow, p, task.body, at, high, on)
         fn.start(on)
 

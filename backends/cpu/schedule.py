@@ -7,8 +7,7 @@ and launches read it there.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cost import estimate
+from quadrants_lab.backends.cost import estimate, fixed_total
 from quadrants_lab.backends.cpu import lanes as choose, vector_loops
 from quadrants_lab.backends.cpu.layout import COPIES
 from quadrants_lab.backends.cpu.moves import moves
@@ -19,7 +18,7 @@ from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
-from quadrants_lab.ir.walk import find, map_blocks, of_kind, rewrite_in, walk
+from quadrants_lab.ir.walk import find, map_blocks, of_kind, rewrite_in, rules, walk
 
 CHUNK_CYCLES = 20000  # work that is worth a separate chunk
 BLOCK = 8192  # iterations of a block whose rows run as several loops, and so in vectors
@@ -68,10 +67,10 @@ class CpuSchedule(Parametrised):
         if lanes and not (task.lanes or shares or names or task.colour_rows):
             wait = choose.wait_threshold(task, lanes, 4 * self.width)
         copied = () if task.colour_rows else names
-        ways = _sums(task, lanes, grain, exact) if copied else ""
-        searched = copied and not lanes and not self.reproducible and ways != "serial"
+        how = _sums(task, lanes, grain, exact) if copied else ""
+        searched = copied and not lanes and not self.reproducible and how != "serial"
         return replace(
-            task, lanes=lanes, wait=wait, shares=tuple(shares.items()), copies=copied, sums=ways,
+            task, lanes=lanes, wait=wait, shares=tuple(shares.items()), copies=copied, sums=how,
             aggregate=choose.lanes_to_aggregate(task, copied, 4 * self.width) if searched else 0,
             grain=BLOCK if task.fission else grain, timed=not exact, why=why,
         )  # fmt: skip
@@ -117,25 +116,25 @@ def brief(kernel: N.Kernel) -> bool:
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
     """The task with private sums into neighbours' elements, with the colours and steps that this needs, and the
     reason."""
-    reaches = [s.distance for s in find(task.body, N.Atomic) if s.distance >= 0]
+    distances = [s.distance for s in find(task.body, N.Atomic) if s.distance >= 0]
     # no other iteration adds to the elements of this one
-    disjoint = bool(reaches) and max(reaches) == 0 and len(task.indices) == 1
-    alone = task.colours == 1 and not disjoint
+    disjoint = bool(distances) and max(distances) == 0 and len(task.indices) == 1
+    one_colour = task.colours == 1 and not disjoint
 
-    def private(s: N.Stmt) -> N.Stmt:
-        if not isinstance(s, N.Atomic) or s.distance < 0:
+    def private(s: N.Atomic) -> N.Stmt:
+        if s.distance < 0:
             return s
-        return replace(s, private=not alone, distance=-1 if disjoint or alone else s.distance)
+        return replace(s, private=not one_colour, distance=-1 if disjoint or one_colour else s.distance)
 
-    if reaches:
-        task = rewrite_in(task, private)
-    if disjoint or not reaches:
+    if distances:
+        task = rewrite_in(task, rules({N.Atomic: private}))
+    if disjoint or not distances:
         none = "no sums of neighbouring iterations meet in an element"
         return task, f"qd.loop_config(colours={task.colours}) has no effect: {none}" if task.colours else ""
-    if alone:
+    if one_colour:
         return task, "1 colour, as qd.loop_config says"
-    task = replace(task, colour_rows=max(1, *reaches), fission=_fission(task.body))
-    far = {0: "along a row", 1: "the next row"}.get(max(reaches), f"{max(reaches)} rows further")
+    task = replace(task, colour_rows=max(1, *distances), fission=_fission(task.body))
+    far = {0: "along a row", 1: "the next row"}.get(max(distances), f"{max(distances)} rows further")
     return task, f"2 colours: sums reach {far}"
 
 
@@ -162,9 +161,9 @@ def _slice(block: N.Block, number: int, live: set[int]) -> N.Block:
     for s in reversed(block):
         if isinstance(s, N.If):
             s = map_blocks(s, lambda arm: _slice(arm, number, live))
-        acts = any(isinstance(a, N.Write) for b in s.blocks() for a in walk(b))
+        acts = any(any(find(b, N.Write)) for b in s.blocks())
         acts = acts or (s.fission == number if isinstance(s, N.Atomic) else s.stores and not number)
-        if acts or isinstance(s, N.Yield) or any(i in live for i, _ in s.defs()):
+        if acts or s.terminates or any(i in live for i, _ in s.defs()):
             out.append(s)
             live.update(s.operands())
     return tuple(reversed(out))

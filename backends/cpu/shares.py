@@ -51,15 +51,15 @@ class Shares:
     found: Ordered
     at: str
 
-    def begin(self, total: str, least: int, apart: str = "1") -> str:
+    def begin(self, total: str, least: int, stride: str = "1") -> str:
         """Call this before the task, which is ``total`` pieces of work. Returns how many pieces make a share, an i64;
-        "0" if there are no shares. ``apart``: the iterations of the chunk function from one piece to the next."""
+        "0" if there are no shares. ``stride``: the iterations of the chunk function from one piece to the next."""
         if not self.found:
             return "0"
         fn = self.entry.fn
         unit = fn.extreme("umax", fn.divided_up(total, str(MOST)), str(least))
         fn.put(f"store ptr {self.at}, ptr {self.entry.at(L.SHARES_AT)}")
-        fn.put(f"store i64 {fn.let(f'mul i64 {unit}, {apart}')}, ptr {self.entry.at(L.SHARE)}")
+        fn.put(f"store i64 {fn.let(f'mul i64 {unit}, {stride}')}, ptr {self.entry.at(L.SHARE)}")
         for n, op in enumerate(self.found.values()):
             nothing = constant(ty(f64), identity(op, f64))
             fn.call("void", "qd_no_shares", *self._places(n, total, unit), ("double", nothing))

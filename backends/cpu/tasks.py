@@ -8,7 +8,7 @@ from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import fixed_total
 from quadrants_lab.backends.cpu import copies, jit, layout as L, moves, shares
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.lanes import local_arrays, lower_lanes
@@ -140,30 +140,30 @@ class _Maker:
     def _range(self, task: N.Offload, number: int) -> None:
         """The chunk function. It runs the iterations %begin to %end of the box in row-major order; in lanes, groups of
         iterations. Each row runs the steps one after the other. Sums at places from data may have a function for each
-        way of adding, see `copies.open`."""
-        ways = ("plain", "atomic") if task.sums == "versioned" else (task.sums,)
+        variant of adding, see `copies.open`."""
+        variants = ("plain", "atomic") if task.sums == "versioned" else (task.sums,)
         steps = parts(task.body) if task.fission else (task.body,)
-        for way in ways:
-            fn = _chunk_function(self.mod, f"task{number}_{way}" if len(ways) > 1 else f"task{number}")
+        for variant in variants:
+            fn = _chunk_function(self.mod, f"task{number}_{variant}" if len(variants) > 1 else f"task{number}")
             body = self._body(fn, task, task.lanes)
             if len(steps) == 1:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
-            begin, end = self._open(body, task, number, way)
+            begin, end = self._open(body, task, number, variant)
             shares.open(body, task)
             row: Row = partial(_row, steps)
             if task.aggregate:
                 wide = self._body(fn, task, task.aggregate)
-                self._open(wide, task, number, way)
+                self._open(wide, task, number, variant)
                 row = partial(aggregated, wide, PAUSE * task.aggregate)
             if task.wait:
                 narrow = self._body(fn, task, 0)
-                self._open(narrow, task, number, way)
+                self._open(narrow, task, number, variant)
                 row = partial(adaptive, narrow)
             rows(body, task, begin, end, row)
             fn.start("leave")
             shares.close(body, task)
             fn.end()
-        if len(ways) > 1:
+        if len(variants) > 1:
             copies.choose(_chunk_function(self.mod, f"task{number}"), number)
 
     def _body(self, fn: Function, task: N.Offload, lanes: int) -> CpuBody:
@@ -179,7 +179,7 @@ class _Maker:
         """Reads what a chunk function needs from the frame. Returns the number of its first iteration, and the number
         after its last."""
         fn, begin, end = body.fn, "%begin", "%end"
-        body.alone = fn.let("icmp slt i64 %worker, 0")
+        body.exclusive = fn.let("icmp slt i64 %worker, 0")
         body.worker = fn.extreme("smax", "%worker", "0")
         body.indices, body.bounds_at = task.indices, self.unit.frame.bounds[number]
         body.device = fn.let("load ptr, ptr %frame")

@@ -21,8 +21,7 @@ from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
-from quadrants_lab.backends.cuda import toolkit
-from quadrants_lab.backends.cuda.chips import DEFAULT_CHIP, PTX_VERSIONS, SHAPE, chip_for
+from quadrants_lab.backends.cuda import DEFAULT_CHIP, PTX_VERSIONS, SHAPE, chip_for, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quadrants_lab.backends import tools
+from quadrants_lab.backends import Stage, tools
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends.cuda import nvptx, toolkit
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.nodes import NO_ID, Kernel
 from quadrants_lab.ir.options import CompileOptions

@@ -12,8 +12,7 @@ from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.body import SimtBody, Target
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends.cuda import approximate, libdevice, sine
-from quadrants_lab.backends.cuda.chips import PTX_VERSIONS, SHAPE
+from quadrants_lab.backends.cuda import PTX_VERSIONS, SHAPE, approximate, libdevice, sine
 from quadrants_lab.backends.llvm_binding import Machine, Module as Compiled, llvm
 from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.ir import nodes as N
@@ -57,7 +56,7 @@ selp.b32 $0, 1, 0, same; }", "=r,l"(i64 %number) convergent
 
 
 class Nvptx(Target):
-    """``chip``: a key of `chips.PTX_VERSIONS`."""
+    """``chip``: a key of `cuda.PTX_VERSIONS`."""
 
     warp = 32
     shape = SHAPE

@@ -64,9 +64,9 @@ class AggregateAtomics(Parametrised):
             op = "add" if s.op == "sub" else s.op
             whole = b.add(N.GroupReduce(b.fresh(), s.type, op, s.value, threads=self.warp))
             b.yield_(whole, self._first(b))
-        with b.block() as apart:
+        with b.block() as separate:
             b.yield_(s.value, b.const(True, u1))
-        b.add(N.If(b.fresh(), same, tuple(together), tuple(apart), (total, one)))
+        b.add(N.If(b.fresh(), same, tuple(together), tuple(separate), (total, one)))
         with b.when(one.id):
             b.add(replace(s, value=total.id))
         b.span, b.adjoint_of = None, N.NO_ID

@@ -29,22 +29,22 @@ INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
 @dataclass(frozen=True, slots=True)
 class LowerAtomics(Parametrised):
     """Guarantees that the device has all atomics that are left. Atomics that are private, or in a serial task, become a
-    load, an operation and a store. ``native``: pairs of a dtype and the operations that the device has. ``alone``: one
-    thread runs the kernel."""
+    load, an operation and a store. ``native``: pairs of a dtype and the operations that the device has. ``one_thread``:
+    one thread runs the kernel."""
 
     native: tuple[tuple[DType, tuple[str, ...]], ...] = ()
-    alone: bool = False
+    one_thread: bool = False
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
         native = dict(self.native)
         b, read = Builder(kernel.next_id, types_of(kernel.body)), uses(kernel.body)
         buffers, ids = dict(kernel.buffers), dict[int, int]()
 
-        def lowered(s: N.Stmt, alone: bool) -> N.Stmt | list[N.Stmt]:
+        def lowered(s: N.Stmt, serial: bool) -> N.Stmt | list[N.Stmt]:
             s = reading(s, ids)
             if not isinstance(s, N.Atomic):
                 return s
-            own = self.alone or alone or s.private
+            own = self.one_thread or serial or s.private
             has = native.get(s.type, ())
             if not own and s.op in has:
                 return s
@@ -60,7 +60,7 @@ class LowerAtomics(Parametrised):
                     ids[s.id] = _loop(b, s, buffers, s.id in read)
             return made
 
-        made = map_offloads(kernel, lambda t: rewrite_in(t, partial(lowered, alone=t.kind == "serial")))
+        made = map_offloads(kernel, lambda t: rewrite_in(t, partial(lowered, serial=t.kind == "serial")))
         return kernel if made is kernel else replace(made, buffers=buffers, next_id=b.next_id)
 
 

@@ -27,7 +27,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.unroll import unroll_loops
-from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, rules, substitute, types_of, walk
 
 MOST_UNROLLED = 12_000, 100_000  # statements of loops over a thread's own rows: a Cholesky factorisation of 32 x 32
 
@@ -78,12 +78,12 @@ def _loops(task: N.Offload) -> list[N.For]:
 def _fits(task: N.Offload) -> bool:
     """Whether groups may run the task. All effects must be in loops over threads that carry no values; no thread can
     leave such a loop early; and no thread depends on how many random numbers another thread has drawn."""
-    alone = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
+    excluded = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
     one = task.kind == "range_for" and len(task.indices) == 1  # the form that `split_blocks` makes
     loops = _loops(task) if one else []
     inside = {id(s) for loop in loops for s in walk(loop.body)}
     return bool(loops) and not any(loop.carried for loop in loops) and all(
-        not isinstance(s, alone) and (id(s) in inside or not isinstance(s, N.Effect)) for s in walk(task.body)
+        not isinstance(s, excluded) and (id(s) in inside or not isinstance(s, N.Effect)) for s in walk(task.body)
     )
 
 
@@ -140,23 +140,22 @@ class _Shared:
             b.yield_(begin, b.const(0, i32), end, b.const(self.group, i32))
         written = {s.buffer for s in find(task.body, N.Write)} - set(own)
 
-        def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        def load(s: N.Load) -> N.Stmt | list[N.Stmt]:
             # all threads must read it before the first one changes it
-            if isinstance(s, N.Load) and s.buffer in written:
-                return [s, N.Barrier(b.fresh(), span=s.span)]
-            if not isinstance(s, N.For) or not s.threads:
-                return s
-            waits = any(x.buffer in written for x in find(s.body, N.Access))
-            return b.made(self.shared, s, own, waits)
+            return [s, N.Barrier(b.fresh(), span=s.span)] if s.buffer in written else s
 
-        body = rewrite(task.body, one)
+        def loop(s: N.For) -> N.Stmt | list[N.Stmt]:
+            waits = any(x.buffer in written for x in find(s.body, N.Access))
+            return b.made(self.shared, s, own, waits) if s.threads else s
+
+        body = rewrite(task.body, rules({N.Load: load, N.For: loop}))
         return replace(task, bounds=tuple(bounds), indices=(*task.indices, self.place), body=body, block_dim=self.group)
 
     def shared(self, loop: N.For, own: Mapping[str, N.Buffer], waits: bool) -> None:
         """Lets the threads of the group share the loop and, if it ``waits``, wait for each other after it."""
         b = self.b
         b.span = loop.span
-        body = rewrite(loop.body, lambda s: self.accessed(s, own))
+        body = rewrite(loop.body, rules({N.Access: lambda s: self.accessed(s, own), N.Atomic: met}))
         if loop.id in self.direct:
             self.by_one(loop, substitute(body, {loop.index.id: self.place.id}))
         else:  # a loop with a step compares unsigned numbers, but in a partly filled block it may end below 0
@@ -179,11 +178,9 @@ class _Shared:
         cond = b.reduced("and", tests)
         b.add(N.If(b.fresh(), cond, body, b.nothing(), (), span=loop.span))
 
-    def accessed(self, s: N.Stmt, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:
-        """The statement in the form that a thread of the group runs."""
-        if s.atomic:
-            return met(s)
-        if not isinstance(s, N.Access) or s.buffer not in own:
+    def accessed(self, s: N.Access, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:
+        """The load or store in the form that a thread of the group runs."""
+        if s.buffer not in own:
             return s
         b = self.b
         b.span = s.span
@@ -216,6 +213,6 @@ def _moving(kernel: N.Kernel) -> set[str]:
     return {s.buffer for s in find(kernel.body, N.Access) if s.buffer in own and s.index[0] not in constants}
 
 
-def met(s: N.Stmt) -> N.Stmt:
+def met(s: N.Atomic) -> N.Atomic:
     """An atomic that was private to its iteration, for an iteration that several threads run."""
-    return replace(s, private=False, distance=-1, fission=0) if isinstance(s, N.Atomic) else s
+    return replace(s, private=False, distance=-1, fission=0)

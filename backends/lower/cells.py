@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import fixed_total
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import slots_of

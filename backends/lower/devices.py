@@ -21,7 +21,7 @@ Passes = tuple[Pass, ...]
 WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads can exchange on the GPUs that LLVM compiles for
 EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which these threads combine values
 
-lower_random = where(lambda s: isinstance(s, Random), "backends.lower.random", "lower_random")
+lower_random = where(Random, "backends.lower.random", "lower_random")
 
 
 def llvm(math: LowerMath, own: str = "") -> Passes:
@@ -54,7 +54,7 @@ def c() -> Passes:
 
     return (
         trust_asserts, LowerCells(wide=True), lower_local_arrays, LowerAdstacks(u64, lanes=False),
-        *clike(formulas=("isnan", "isinf")), LowerAtomics(alone=True),
+        *clike(formulas=("isnan", "isinf")), LowerAtomics(one_thread=True),
     )  # fmt: skip
 
 
@@ -136,6 +136,6 @@ def wasm(schedule: Pass, lower_failures: Pass, options: CompileOptions) -> Passe
         trust_asserts, LowerCells(), lower_local_arrays, schedule, LowerAdstacks(lanes=False, numbered=True),
         lower_random, LowerMath(MATH, near=options.fast_math),
         LowerFormulas(("rsqrt", "round", "isnan", "isinf", "custom_jvp", "cast")), LowerDivision(), lower_integers,
-        lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(alone=True),
+        lower_counts, lower_orders, LowerCasts(saturates=True), lower_failures, LowerAtomics(one_thread=True),
         LowerFormulas(("min", "max", "neg", "not", "lshr")),
     )  # fmt: skip

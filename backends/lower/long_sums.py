@@ -25,7 +25,7 @@ from quadrants_lab.backends.lower.sums import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u32
-from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, types_of, uses, walk
+from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, rules, types_of, uses, walk
 
 # A loop is shared if there are at most so many iterations, and at least so many trips for each thread. The limits
 # depend on what it reads. ROWS: each iteration has its own row; threads that share the loop read it together, while one
@@ -129,7 +129,7 @@ def _task(b: Builder, task: N.Offload, classes: Mapping[str, str]) -> N.Offload:
     added = {classes[b] for b in touched(loop.body, N.Atomic)}
     after = rewrite(
         (*late, *task.body[at + 1 : -1]),
-        lambda s: met(s) if isinstance(s, N.Access) and classes[s.buffer] in added else s,
+        rules({N.Atomic: lambda s: met(s) if classes[s.buffer] in added else s}),
     )
     with b.block() as bounds:
         b.stmts += task.bounds[:-1]
@@ -145,7 +145,7 @@ def _task(b: Builder, task: N.Offload, classes: Mapping[str, str]) -> N.Offload:
             for p, init in zip(loop.carried, loop.inits, strict=True)
         )
         parts = tuple(b.param(p.type, p.name) for p in loop.results)
-        shared = rewrite(loop.body, met)
+        shared = rewrite(loop.body, rules({N.Atomic: met}))
         b.add(
             replace(loop, id=b.fresh(), begin=start, inits=inits, body=shared, results=parts, reverse=False,
                     step=b.const(task.long_sum, t))

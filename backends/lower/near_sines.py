@@ -32,6 +32,7 @@ from quadrants_lab.ir.walk import (
     reached,
     renamed,
     rewrite_in,
+    rules,
     types_of,
     uses,
     walk,
@@ -55,11 +56,11 @@ def lower_near_sines(kernel: N.Kernel) -> N.Kernel:
     def lowered(task: N.Offload) -> N.Offload:
         constants = _constants(task)
 
-        def one(stmt: N.Stmt) -> N.Stmt | list[N.Stmt]:
-            near = _near(stmt, constants) if isinstance(stmt, N.For) else None
-            return stmt if near is None else b.made(_versions, b, stmt, near)
+        def versions(loop: N.For) -> N.Stmt | list[N.Stmt]:
+            near = _near(loop, constants)
+            return loop if near is None else b.made(_versions, b, loop, near)
 
-        return rewrite_in(task, one)
+        return rewrite_in(task, rules({N.For: versions}))
 
     body = tuple(lowered(task) if task.near_sines else task for task in kernel.tasks)
     return replace(kernel, body=body, next_id=b.next_id)

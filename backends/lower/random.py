@@ -10,7 +10,7 @@ from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import f16, f32, i32, i64, u64, wrapped
-from quadrants_lab.ir.walk import find, map_blocks, rewrite, types_of
+from quadrants_lab.ir.walk import find, map_blocks, rewrite, rules, types_of
 
 
 @deeply_recursive
@@ -37,12 +37,10 @@ def lower_random(kernel: N.Kernel) -> N.Kernel:
                 counts.setdefault(site, N.Buffer(f"drawn${site}", "local", u64, 0, ()))
                 b.store(counts[site], (), b.const(_first(site), u64))
 
-        def draw(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-            if not isinstance(s, N.Random):
-                return s
+        def draw(s: N.Random) -> list[N.Stmt]:
             return b.made(_draw, b, s, counts[s.site] if s.site in again else None, key, counter)
 
-        return (*start, *rewrite(block, draw))
+        return (*start, *rewrite(block, rules({N.Random: draw})))
 
     body = tuple(map_blocks(task, lowered) for task in kernel.body)
     return replace(kernel, buffers=kernel.buffers | {c.name: c for c in counts.values()}, body=body, next_id=b.next_id)

@@ -35,7 +35,7 @@ def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
         if sum(classes[other] == classes[name] for other in sums) > 1 or slots_of(kernel.buffers[name]):
             continue
         target = _target(kernel, name, atomics, shared)
-        if all(_apart(s, name, target.fixed, shared) for s in others if classes[s.buffer] == classes[name]):
+        if all(_disjoint(s, name, target.fixed, shared) for s in others if classes[s.buffer] == classes[name]):
             found.append(target)
     return found
 
@@ -67,7 +67,7 @@ def _target(kernel: N.Kernel, name: str, atomics: list[N.Atomic], shared: Mappin
     return Target(kernel.buffers[name], fixed, len(atomics))
 
 
-def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, N.Stmt]) -> bool:
+def _disjoint(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, N.Stmt]) -> bool:
     """Whether the access never goes to an element with the ``fixed`` indices, because one of its indices differs from
     the fixed one by a constant, such as ``t + 1`` if sums go to ``t``. The result is false for an atomic operation: if
     a target has copies, all atomics of its buffer go to them."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from quadrants_lab.analysis.ranges import Range, Ranges
-from quadrants_lab.backends.boxes import GROUP, inline
+from quadrants_lab.backends.cost import GROUP, inline
 from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.backends.lower.sums import identity, reductions
 from quadrants_lab.ir import nodes as N

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import lazily
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 @cache
 def target_key() -> str:
     """What code depends on besides kernel and options: our own sources."""
-    from quadrants_lab.backends.sources import digest
+    from quadrants_lab.backends.disk_cache import digest
 
     sources = digest("_clike", "_gpu", "_msl", "metal")
     return f"metal/{sources}"

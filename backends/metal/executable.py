@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._msl.kernel import Module, module
 from quadrants_lab.backends.disk_cache import Keep, forget
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.backends.metal.apple import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.metal.device import Device, contents
 from quadrants_lab.errors import Label, QuadrantsRuntimeError

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from quadrants_lab.backends import Stage
     from quadrants_lab.backends._spirv.target import Target
-    from quadrants_lab.backends.interface import Stage
     from quadrants_lab.backends.vulkan.device import Device
     from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions
@@ -83,7 +83,7 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
 @cache
 def target_key() -> str:
     """What code depends on besides kernel and options: the device's capabilities and our own sources."""
-    from quadrants_lab.backends.sources import digest
+    from quadrants_lab.backends.disk_cache import digest
     from quadrants_lab.backends.vulkan import api
 
     sources = digest("_gpu", "_spirv", "vulkan")

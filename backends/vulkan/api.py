@@ -267,12 +267,12 @@ def _target(features: frozenset[str], controls: set[str], properties: Any) -> Ta
     def widths(prefix: str) -> tuple[int, ...]:
         return tuple(n for n in (16, 32, 64) if f"{prefix}Float{n}" in controls)
 
-    apart = properties.denormBehaviorIndependence == 1 and properties.roundingModeIndependence == 1
+    independent = properties.denormBehaviorIndependence == 1 and properties.roundingModeIndependence == 1
     return Target(
         **{field: feature in features for field, feature in _OPTIONAL.items()},
         preserve=widths("shaderSignedZeroInfNanPreserve"),
-        nearest=widths("shaderRoundingModeRTE") if apart else (),
-        flush=widths("shaderDenormFlushToZero") if apart else (),
+        nearest=widths("shaderRoundingModeRTE") if independent else (),
+        flush=widths("shaderDenormFlushToZero") if independent else (),
     )
 
 

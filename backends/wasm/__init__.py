@@ -12,8 +12,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.interface import Capabilities
 from quadrants_lab.ir.importing import importing, lazily
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 @cache
 def target_key() -> str:
-    from quadrants_lab.backends.sources import digest
+    from quadrants_lab.backends.disk_cache import digest
 
     return f"wasm/{platform.machine()}/{version('wasmtime')}/{digest('wasm', '_gpu')}"

@@ -17,9 +17,9 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.analysis.divergence import divergence
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.wasm import lanes, ops
 from quadrants_lab.backends.wasm.lanes import LaneSchedule, NoLanes
@@ -236,14 +236,14 @@ class Body:
         """Pushes the address of an element; in a group, of the first lane's element. Returns the offset to add to it,
         and the distance from lane to lane."""
         b = self.unit.kernel.buffers[s.buffer]
-        rest, apart = self.unit.layout.buffers[b.name] if b.in_frame else 0, 0
+        rest, stride = self.unit.layout.buffers[b.name] if b.in_frame else 0, 0
         self.put(*self.base(b))
         for axis, id in enumerate(s.index):
             value, step = self.value(id), self.stride(b, axis)
             if self.lanes > 1 and id in self.linear:
-                if step[0] != "i32.const" or apart:
+                if step[0] != "i32.const" or stride:
                     raise NoLanes
-                apart = step[1]
+                stride = step[1]
             if value[0] != "local.get" and step[0] == "i32.const" and 0 <= (more := value[1] * step[1]) < FIRST:
                 rest += more
                 continue
@@ -252,7 +252,7 @@ class Body:
             if step != ("i32.const", 1):
                 self.emit(step, "i32.mul")
             self.put("i32.add")
-        return rest, apart
+        return rest, stride
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
@@ -406,12 +406,12 @@ def _store(b: Body, s: N.Store) -> None:
         b.push(s.value, False)
         b.put("local.set", b.once(buffer.name, ops.TYPES[buffer.dtype.name]))
         return
-    offset, apart = b.place(s)
-    if apart:
+    offset, stride = b.place(s)
+    if stride:
         for _ in b.each(True):
             if b.part:
                 b.place(s)
-            lanes.store_vector(b, buffer.dtype, offset, apart, s.value)
+            lanes.store_vector(b, buffer.dtype, offset, stride, s.value)
         return
     if b.lanes > 1 and s.value in b.linear and buffer.kind != "frame":
         raise NoLanes

@@ -79,7 +79,7 @@ class Frame(GpuFrame):
         self.address = self._memory.address
         super().__init__(exe, device, self._memory.array.data)
 
-    def _heap_plan(self, caps: Sequence[int], budget: int, passing: Mapping[int, int]) -> HeapPlan:
+    def _heap_plan(self, caps: Sequence[int], budget: int, pushing: Mapping[int, int]) -> HeapPlan:
         """The stacks of one iteration. Tasks use the same memory one after the other."""
         places, most = self.words.slab(caps)
         own = {s.id: max(1, self.exe.tasks[self.words.task_of[s.id]].lanes) for s in self.words.stacks}

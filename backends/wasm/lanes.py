@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.analysis.divergence import counting, divergence
-from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import fixed_total
 from quadrants_lab.backends.lower.math import MATH, function
 from quadrants_lab.backends.wasm.module import VECTORS
 from quadrants_lab.backends.wasm.ops import LOADS, STORES, TYPES
@@ -143,26 +143,26 @@ def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...])
     b.emit(*made)
 
 
-def load_vector(b: Body, t: DType, offset: int, apart: int) -> None:
-    """Loads from an address that has been pushed; the lanes' elements are ``apart`` bytes apart."""
-    own, load, offset = _vector_of(b, t), LOADS[t.name], offset + b.part * b.lanes * apart
-    if t is u1 or not apart:
+def load_vector(b: Body, t: DType, offset: int, stride: int) -> None:
+    """Loads from an address that has been pushed; the lanes' elements are ``stride`` bytes stride."""
+    own, load, offset = _vector_of(b, t), LOADS[t.name], offset + b.part * b.lanes * stride
+    if t is u1 or not stride:
         raise NoLanes
-    if apart == t.nbytes:
+    if stride == t.nbytes:
         b.put("v128.load", offset)
         return
     address = b.fn.local("i32")
     b.emit(("local.tee", address), (load, offset), f"{own}.splat")
     for k in range(1, b.lanes):
-        b.emit(("local.get", address), (load, offset + k * apart), (f"{own}.replace_lane", k))
+        b.emit(("local.get", address), (load, offset + k * stride), (f"{own}.replace_lane", k))
 
 
-def store_vector(b: Body, t: DType, offset: int, apart: int, id: int) -> None:
+def store_vector(b: Body, t: DType, offset: int, stride: int, id: int) -> None:
     """Stores a value to an address that has been pushed."""
-    own, offset = _vector_of(b, t), offset + b.part * b.lanes * apart
+    own, offset = _vector_of(b, t), offset + b.part * b.lanes * stride
     if t is u1:
         raise NoLanes
-    if apart == t.nbytes:
+    if stride == t.nbytes:
         push_vector(b, id)
         b.put("v128.store", offset)
         return
@@ -172,7 +172,7 @@ def store_vector(b: Body, t: DType, offset: int, apart: int, id: int) -> None:
     b.put("local.set", vector)
     for k in range(b.lanes):
         b.emit(("local.get", address), ("local.get", vector), (f"{own}.extract_lane", k))
-        b.put(STORES[t.name], offset + k * apart)
+        b.put(STORES[t.name], offset + k * stride)
 
 
 def reduce(b: Body, s: N.GroupReduce) -> None:

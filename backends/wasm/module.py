@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants_lab.backends.interface import Stage
+from quadrants_lab.backends import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
 Instruction = tuple[Any, ...]

@@ -112,7 +112,7 @@ class _Maker:
     def value(self, e: S.SizeExpr, env: Mapping[int, int]) -> int:
         b = self.b
         if not is_open(e):
-            return b.const(e.value, i64) if isinstance(e, S.SizeConst) else self.argument(e)
+            return self.argument(e) if e.constant is None else b.const(e.constant, i64)
         match e:
             case S.SizeVar(id, _):
                 return env[id]

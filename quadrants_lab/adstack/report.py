@@ -125,7 +125,7 @@ def stack_bytes(dtype: DType, slots: int) -> int:
 
 def how_found(size: S.SizeExpr) -> str:
     """When the size was determined, in words."""
-    if isinstance(size, S.SizeConst):
+    if size.constant is not None:
         return "known at compile time"
     if any(of_kind(subexpressions(size), S.SizeCounted)):
         return "counted by the counting slice"

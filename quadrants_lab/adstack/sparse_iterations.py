@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, u1
-from quadrants_lab.ir.walk import end_of, find, of_kind, rename, renamed, rewrite_in, types_of, walk
+from quadrants_lab.ir.walk import end_of, find, of_kind, rename, renamed, rewrite_in, rules, types_of, walk
 
 ACTIVE_COUNT = "active_count"  # followed by a list's number: the "ret" buffer with the list's length
 ROWS = "rows"  # followed by a list's number: the list itself, of row-major iteration numbers
@@ -132,7 +132,7 @@ def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
             flags.append(flag.id)
             out.append(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, flag)))
         elif not isinstance(s, N.AdStackPush):  # values that a loop computes may decide a later condition
-            out.append(rewrite_in(s, _not_a_push))
+            out.append(rewrite_in(s, rules({N.AdStackPush: lambda push: ()})))
     if _always_uses_stack(block):
         return out, None
     with b.block() as made:
@@ -146,10 +146,6 @@ def _arm(b: Builder, block: N.Block) -> N.Block:
     with b.block() as made:
         flag = b.const(True, u1) if pushes is None else pushes
     return (*body, *made, replace(end, values=(*end.values, flag)))
-
-
-def _not_a_push(s: N.Stmt) -> N.Stmt | tuple[()]:
-    return () if isinstance(s, N.AdStackPush) else s
 
 
 def _uses_stack(s: N.Stmt) -> bool:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from itertools import chain
 from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import find, of_kind
+from quadrants_lab.ir.walk import by_class, find, of_kind
 
 T = TypeVar("T")
 _RECENT = 4  # for so many kernels `for_recent` keeps results
@@ -153,36 +153,50 @@ class Accesses:
 
     def _visit(self, block: N.Block, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
         for s in block:
-            if isinstance(s, N.Access):
-                at = tuple(self.form(i) for i in s.index)
-                access = Access(s, self._task, self._number, len(self.of), loops, arms, at, self._in_body)
-                self.of[s.id] = access
-                if not s.loads:
-                    self.writes.setdefault(s.buffer, []).append(access)
-            if isinstance(s, N.Value):
-                self.defs[s.id] = s
-                self._define(s.id, loops)
-                found = None if s.type.is_float else self._form(s)
-                if found is not None:
-                    self._forms[s.id] = found
-                continue
-            if isinstance(s, N.Assert) and s.kind == "bounds":
-                self._asserted.add(s.cond)
-            elif isinstance(s, N.If):
-                certain = s.cond in self._asserted
-                for arm, b in enumerate(s.blocks()):
-                    self._visit(b, loops, arms if certain else {**arms, s.id: arm})
-            elif isinstance(s, N.Loop):
-                for p in s.params():
-                    self._define(p.id, (*loops, s))
-                if isinstance(s, N.For):
-                    self.index[symbol(s.index.id)] = self.form(s.begin), self.form(s.end)
-                for b in s.blocks():
-                    self._visit(b, (*loops, s), arms)
-            elif isinstance(s, N.AdStackGuard):  # its body runs, or the launch fails
-                self._visit(s.body, loops, arms)
+            if rule := _RULES.get(type(s)):
+                rule(self, s, loops, arms)
             for i, _ in s.defs():
                 self._define(i, loops)
+
+    def _access(self, s: N.Access, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        at = tuple(self.form(i) for i in s.index)
+        access = Access(s, self._task, self._number, len(self.of), loops, arms, at, self._in_body)
+        self.of[s.id] = access
+        if not s.loads:
+            self.writes.setdefault(s.buffer, []).append(access)
+
+    def _value(self, s: N.Value, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        self.defs[s.id] = s
+        self._define(s.id, loops)
+        found = None if s.type.is_float else self._form(s)
+        if found is not None:
+            self._forms[s.id] = found
+
+    def _read(self, s: Any, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        self._access(s, loops, arms)
+        self._value(s, loops, arms)
+
+    def _assert(self, s: N.Assert, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        if s.kind == "bounds":
+            self._asserted.add(s.cond)
+
+    def _if(self, s: N.If, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        certain = s.cond in self._asserted
+        for arm, b in enumerate(s.blocks()):
+            self._visit(b, loops, arms if certain else {**arms, s.id: arm})
+
+    def _for(self, s: N.For, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        self.index[symbol(s.index.id)] = self.form(s.begin), self.form(s.end)
+        self._loop(s, loops, arms)
+
+    def _loop(self, s: N.Loop, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        for p in s.params():
+            self._define(p.id, (*loops, s))
+        for b in s.blocks():
+            self._visit(b, (*loops, s), arms)
+
+    def _guard(self, s: N.AdStackGuard, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
+        self._visit(s.body, loops, arms)  # its body runs, or the launch fails
 
     def _form(self, s: N.Value) -> Form | None:
         """The affine form of an integer value, or None if the value is a symbol itself."""
@@ -278,6 +292,12 @@ class Accesses:
                         rest = Form({x: c for x, c in form.terms.items() if x not in (s, t)}, form.const + k * offset)
                         return rest.plus(Form({f"!wrap {s} {t}": 1}), -k * m)
         return form
+
+
+_RULES: dict[type[N.Stmt], Callable[[Accesses, Any, tuple[N.Loop, ...], Mapping[int, int]], None]] = by_class({
+    N.Value: Accesses._value, N.Access: Accesses._access, N.Read: Accesses._read, N.Assert: Accesses._assert,
+    N.If: Accesses._if, N.Loop: Accesses._loop, N.For: Accesses._for, N.AdStackGuard: Accesses._guard,
+})  # fmt: skip
 
 
 def primed(form: Form, primes: str) -> Form:

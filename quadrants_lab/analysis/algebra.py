@@ -33,9 +33,9 @@ def fold(op: str, a: int, b: int) -> int:
 
 def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
     """``a op b``, simplified."""
-    if isinstance(a, S.SizeConst) and isinstance(b, S.SizeConst):
-        return S.SizeConst(fold(op, a.value, b.value))
-    if op in ("add", "mul", "min", "max") and isinstance(a, S.SizeConst):
+    if a.constant is not None and b.constant is not None:
+        return S.SizeConst(fold(op, a.constant, b.constant))
+    if op in ("add", "mul", "min", "max") and a.constant is not None:
         a, b = b, a  # constants to the right
     if (op in ("add", "sub") and b == ZERO) or (op in ("mul", "floordiv") and b == ONE):
         return a
@@ -49,9 +49,9 @@ def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
         return a
     if op == "min" and a == S.SizeOp("isqrt", b, TWO) and never_negative(b):
         return a
-    if op == "add" and isinstance(b, S.SizeConst) and isinstance(a, S.SizeOp) and a.op == "add" \
-            and isinstance(a.b, S.SizeConst):
-        return binary("add", a.a, S.SizeConst(saturate(a.b.value + b.value)))
+    match op, a, b:
+        case "add", S.SizeOp("add", x, S.SizeConst(m)), S.SizeConst(n):
+            return binary("add", x, S.SizeConst(saturate(m + n)))
     return S.SizeOp(op, a, b)
 
 

@@ -137,8 +137,8 @@ def emit_size(b: Builder, e: S.SizeExpr, type: DType, types: Mapping[str, DType]
     ``types`` has the dtypes of arguments and extents (`size_types`). The arithmetic has 64 bits, as on the host. A
     negative value becomes 0, and ``type`` must hold every other value.
     """
-    if isinstance(e, S.SizeConst):
-        return b.const(max(e.value, 0), type)
+    if e.constant is not None:
+        return b.const(max(e.constant, 0), type)
     value = _emit(b, e, types)
     if not isinstance(e, S.SizeShape):
         value = b.op("max", value, b.const(0, i64))

@@ -7,7 +7,7 @@ from quadrants_lab.analysis import effects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import find, reached, walk
+from quadrants_lab.ir.walk import find, reached
 
 T = TypeVar("T")
 
@@ -78,13 +78,8 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
 
     written = effects.touched(kernel.body, N.Write)
     sources = computed_from(kernel.body)
-    loads: dict[int, N.Load] = {}
-    steered: list[tuple[int, N.Stmt]] = []
-    for s in walk(kernel.body):
-        if isinstance(s, N.Load):
-            loads[s.id] = s
-        elif isinstance(s, (N.Loop, N.Offload)):
-            steered += [(v, s) for v in s.deciding()]
+    loads = {s.id: s for s in find(kernel.body, N.Load)}
+    steered = [(v, s) for s in find(kernel.body, (N.Loop, N.Offload)) for v in s.deciding()]
     found: dict[str, TripCount] = {}
     for value, loop in steered:
         for v in reached([value], lambda v: sources.get(v, ())):

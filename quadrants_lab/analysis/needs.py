@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Container
 from functools import partial
+from typing import Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import exits, keep_carried, keep_results
-from quadrants_lab.ir.walk import map_blocks, same_or
+from quadrants_lab.ir.walk import by_class, map_blocks, same_or
 
 
 def no_effect(s: N.Stmt) -> bool:
@@ -28,43 +29,57 @@ class Needs:
 
     def collect(self, block: N.Block, owner: int, target: int) -> None:
         """Adds the statements of a block. ``target`` is the loop or task that a Break or Continue in it leaves."""
-        needs = self.of
         for s in block:
             if self.effect(s):
-                self.effects.extend(s.operands())
-                self.effects.append(owner)
-                needs[s.id] = (owner,)
-            elif isinstance(s, N.Value):
-                needs[s.id] = (*s.operands(), owner)
-            elif isinstance(s, N.If):
-                needs[s.id] = (*s.deciding(), owner)
-                ends = [arm[-1].operands() for arm in s.blocks() if type(arm[-1]) is N.Yield]
-                needs.update((r.id, (*[e[n] for e in ends], s.id)) for n, r in enumerate(s.results))
-                self.collect(s.then, s.id, target)
-                self.collect(s.orelse, s.id, target)
-            elif isinstance(s, N.Loop):
-                needs[s.id] = (*s.deciding(), owner)
-                needs.update((p.id, (s.id,)) for p in s.params())  # the index
-                ends_of = exits(s.body)
-                for n, (p, init, r) in enumerate(zip(s.carried, s.inits, s.results, strict=True)):
-                    needs[p.id] = (init, *(e.values[n] for e in ends_of), s.id)
-                    needs[r.id] = (p.id,)
-                for b in s.blocks():
-                    self.collect(b, s.id, s.id)
-            elif isinstance(s, N.Offload):
-                needs[s.id] = s.deciding()
-                needs.update((p.id, (s.id,)) for p in s.indices)
-                for b in s.blocks():
-                    self.collect(b, s.id, s.id)
-            elif isinstance(s, N.AdStackGuard):
-                needs[s.id] = (owner,)
-                if self._guarded:  # the check after a segment of a checkpointed loop
-                    self.effects.append(s.id)
-                outer, self._guarded = self._guarded, True
-                self.collect(s.body, s.id, target)
-                self._guarded = outer
-            elif isinstance(s, N.Exit) and owner != target:
-                needs[target] = (*needs[target], owner)
+                self.effects += (*s.operands(), owner)
+                self.of[s.id] = (owner,)
+            elif rule := _RULES.get(type(s)):
+                rule(self, s, owner, target)
+
+    def _value(self, s: N.Value, owner: int, target: int) -> None:
+        self.of[s.id] = (*s.operands(), owner)
+
+    def _if(self, s: N.If, owner: int, target: int) -> None:
+        self.of[s.id] = (*s.deciding(), owner)
+        for n, r in enumerate(s.results):
+            ends = [arm[-1].operands()[n] for arm in s.blocks() if type(arm[-1]) is N.Yield]
+            self.of[r.id] = (*ends, s.id)
+        for arm in s.blocks():
+            self.collect(arm, s.id, target)
+
+    def _loop(self, s: N.Loop, owner: int, target: int) -> None:
+        self.of[s.id] = (*s.deciding(), owner)
+        self.of.update((p.id, (s.id,)) for p in s.params())  # the index
+        ends = exits(s.body)
+        for n, (p, init, r) in enumerate(zip(s.carried, s.inits, s.results, strict=True)):
+            self.of[p.id] = (init, *(e.values[n] for e in ends), s.id)
+            self.of[r.id] = (p.id,)
+        for b in s.blocks():
+            self.collect(b, s.id, s.id)
+
+    def _task(self, s: N.Offload, owner: int, target: int) -> None:
+        self.of[s.id] = s.deciding()
+        self.of.update((p.id, (s.id,)) for p in s.indices)
+        for b in s.blocks():
+            self.collect(b, s.id, s.id)
+
+    def _guard(self, s: N.AdStackGuard, owner: int, target: int) -> None:
+        self.of[s.id] = (owner,)
+        if self._guarded:  # the check after a segment of a checkpointed loop
+            self.effects.append(s.id)
+        outer, self._guarded = self._guarded, True
+        self.collect(s.body, s.id, target)
+        self._guarded = outer
+
+    def _exit(self, s: N.Exit, owner: int, target: int) -> None:
+        if owner != target:
+            self.of[target] = (*self.of[target], owner)
+
+
+_RULES: dict[type[N.Stmt], Callable[[Needs, Any, int, int], None]] = by_class({
+    N.Value: Needs._value, N.If: Needs._if, N.Loop: Needs._loop, N.Offload: Needs._task,
+    N.AdStackGuard: Needs._guard, N.Exit: Needs._exit,
+})  # fmt: skip
 
 
 def only(block: N.Block, live: Container[int], effect: Callable[[N.Stmt], bool] = no_effect) -> N.Block:
@@ -74,11 +89,14 @@ def only(block: N.Block, live: Container[int], effect: Callable[[N.Stmt], bool] 
     for s in block:
         if s.blocks():
             if s.id in live:
-                if isinstance(s, N.If):
-                    s = keep_results(s, [n for n, r in enumerate(s.results) if r.id in live])
-                elif isinstance(s, (N.For, N.While)):
-                    s = keep_carried(s, [n for n, p in enumerate(s.carried) if p.id in live])
+                s = _KEEPS[type(s)](s, live) if type(s) in _KEEPS else s
                 out.append(map_blocks(s, partial(only, live=live, effect=effect)))
-        elif isinstance(s, N.Yield) or s.id in live or effect(s):
+        elif s.terminates or s.id in live or effect(s):
             out.append(s)
     return same_or(block, out)
+
+
+_KEEPS: dict[type[N.Stmt], Callable[[Any, Container[int]], N.Stmt]] = by_class({
+    N.If: lambda s, live: keep_results(s, [n for n, r in enumerate(s.results) if r.id in live]),
+    N.Loop: lambda s, live: keep_carried(s, [n for n, p in enumerate(s.carried) if p.id in live]),
+})  # fmt: skip

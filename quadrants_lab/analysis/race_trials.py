@@ -71,13 +71,13 @@ class _Trial(Trial):
         assumed = s.id in self.bounds and s.type.is_int
         return self.unknown(("load", s.buffer, s.index)) if assumed else None
 
-    def sees(self, s: N.Stmt) -> None:
-        if isinstance(s, N.Access) and s.id in self.touched:
-            self.touch(s)
-        elif isinstance(s, N.Assert) and self.env.get(s.cond) == 0:
+    def sees_assert(self, s: N.Assert) -> None:
+        if self.env.get(s.cond) == 0:
             raise Ended
 
-    def touch(self, s: N.Access) -> None:
+    def sees_access(self, s: N.Access) -> None:
+        if s.id not in self.touched:
+            return
         at = tuple([int(v) for i in s.index if (v := self.env.get(i)) is not None])
         if len(at) < len(s.index) or not self.is_inside(s.buffer, at):
             return

@@ -7,7 +7,7 @@ from typing import Any
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import find, walk
+from quadrants_lab.ir.walk import by_class, find, walk
 
 Range = tuple[int, int]  # both ends included
 Interval = tuple[float, float]  # an interval of floats
@@ -18,24 +18,29 @@ class Ranges:
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers = kernel.buffers
-        self.defs: dict[int, N.Stmt] = {}
+        self.defs: dict[int, N.Value] = {}
         self.indices: dict[int, tuple[int, int, DType]] = {}  # loop or task index -> begin, end, dtype
         self.merged: dict[int, list[int]] = {}  # carried value or result -> the values that it may be
         self.known: dict[int, Range | None] = {}
         exits = any(find(kernel.body, N.Exit))  # with exits, values merge at more places than the yields
         for s in walk(kernel.body):
-            if isinstance(s, N.Value):
-                self.defs[s.id] = s
-                continue
-            for source, target in () if exits else merges(s):
+            for source, target in merges(s) if s.nests and not exits else ():
                 self.merged.setdefault(target, []).append(source)
-            if isinstance(s, N.For):
-                begin = s.begin if s.step == N.NO_ID else N.NO_ID  # at 0 or above
-                self.indices[s.index.id] = (begin, s.end, s.index.type)
-            elif isinstance(s, N.Offload) and s.kind == "threads":
-                self.merged |= {p.id: [i] for p, i in zip(s.indices, s.bounds[-1].operands(), strict=True)}
-            elif isinstance(s, N.Offload):
-                self.indices |= {p.id: (begin, end, p.type) for p, begin, end in s.box()}
+            if note := _NOTES.get(type(s)):
+                note(self, s)
+
+    def _value(self, s: N.Value) -> None:
+        self.defs[s.id] = s
+
+    def _for(self, s: N.For) -> None:
+        begin = s.begin if s.step == N.NO_ID else N.NO_ID  # at 0 or above
+        self.indices[s.index.id] = (begin, s.end, s.index.type)
+
+    def _task(self, s: N.Offload) -> None:
+        if s.kind == "threads":
+            self.merged |= {p.id: [i] for p, i in zip(s.indices, s.bounds[-1].operands(), strict=True)}
+        else:
+            self.indices |= {p.id: (begin, end, p.type) for p, begin, end in s.box()}
 
     def range(self, v: int) -> Range | None:
         """The least and the greatest value that ``v`` may have, or None if nothing is known."""
@@ -84,8 +89,15 @@ class Ranges:
             return r is not None and r[0] >= 0 and r[1] < b.shape[axis]
         if v not in self.indices or r is None or r[0] < 0:
             return False
-        end = self.defs.get(self.indices[v][1])
-        return isinstance(end, N.ShapeOf) and (end.buffer, end.axis) == (buffer, axis)
+        match self.defs.get(self.indices[v][1]):
+            case N.ShapeOf(buffer=of, axis=along):
+                return (of, along) == (buffer, axis)
+        return False
+
+
+_NOTES: dict[type[N.Stmt], Callable[[Ranges, Any], None]] = by_class({
+    N.Value: Ranges._value, N.For: Ranges._for, N.Offload: Ranges._task,
+})  # fmt: skip
 
 
 def union(a: Range | None, b: Range | None) -> Range | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set as AbstractSet
 
 from quadrants_lab.analysis.algebra import TWO, binary, larger
 from quadrants_lab.ir import nodes as N, sizeexpr as S
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import find
 
 MOST_PARTS = 100  # the most parts of a size expression; evaluating a longer one is no faster than counting pushes
 _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
@@ -23,14 +23,12 @@ class Symbols:
     ) -> None:
         self.buffers = buffers
         self.written = written
-        self.defs: dict[int, N.Stmt] = {}
         self.sizes: dict[int, S.SizeExpr | None] = {}
         self.vars: dict[int, S.SizeVar] = {}
-        for stmt in walk((*task.bounds, *task.body)):
-            if isinstance(stmt, N.Value):
-                self.defs[stmt.id] = stmt
-            elif isinstance(stmt, N.For):
-                self._variable(stmt.index)
+        stmts = (*task.bounds, *task.body)
+        self.defs = {s.id: s for s in find(stmts, N.Value)}
+        for loop in find(stmts, N.For):
+            self._variable(loop.index)
         for p in task.indices:
             self._variable(p)
 
@@ -62,7 +60,7 @@ class Symbols:
                 return S.SizeShape(buffer, axis)
             case N.Op(prim="cast", args=(inner,), type=t) if t.is_int and t.bits >= 32:
                 source = self.defs.get(inner)
-                whole = inner in self.vars or (isinstance(source, N.Value) and source.type.is_int)
+                whole = inner in self.vars or (source is not None and source.type.is_int)
                 return self.size(inner) if whole else None
             case N.Op(prim="neg", args=(inner,), type=t) if t.is_int:
                 e = self.size(inner)

@@ -4,7 +4,7 @@ A trial computes indices, conditions and bounds as the kernel would, and skips w
 a trial shows happens in every launch.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -13,7 +13,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import leaves
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import wrapped
-from quadrants_lab.ir.walk import find, of_kind, walk
+from quadrants_lab.ir.walk import by_class, find, of_kind, walk
 
 _MOST_STEPS = 4000  # the most statements that one trial runs
 _SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
@@ -52,8 +52,11 @@ class Trial:
     def unknown(self, what: tuple[Any, ...]) -> int | None:
         """The value of an argument or an extent that only a launch knows."""
 
-    def sees(self, s: N.Stmt) -> None:
-        """Called for each access and each assert that runs."""
+    def sees_access(self, s: N.Access) -> None:
+        """Called for each access that runs."""
+
+    def sees_assert(self, s: N.Assert) -> None:
+        """Called for each assert that runs."""
 
     def chosen(self, axes: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
         """The iterations that run, in order; ``axes`` has some indices along each axis."""
@@ -82,24 +85,38 @@ class Trial:
     def run(self, block: N.Block) -> tuple[Any, ...]:
         """Runs the statements of the block whose operands are known; returns the values of its terminator, None if
         unknown."""
-        env = self.env
         for s in block:
             self.steps += 1
-            if isinstance(s, N.Yield):
-                values = tuple(env.get(v) for v in s.values)
-                if isinstance(s, N.Exit):
-                    raise _Left(s, values)
-                return values
-            if isinstance(s, (N.Access, N.Assert)):
-                self.sees(s)
-            if isinstance(s, N.Load):
-                env[s.id] = self.typed(s, self.load(s))
-            elif isinstance(s, N.Value):
-                env[s.id] = self.value(s)
-            elif isinstance(s, (N.If, N.For, N.While)):
-                ends = self.if_(s) if isinstance(s, N.If) else self.for_(s) if isinstance(s, N.For) else ()
-                env.update((r.id, None) for r in s.results)
-                env.update((r.id, v) for r, v in zip(s.results, ends, strict=False))
+            if rule := _RULES.get(type(s)):
+                rule(self, s)
+        return tuple(map(self.env.get, block[-1].operands())) if block[-1].terminates else ()
+
+    def _exit(self, s: N.Exit) -> None:
+        raise _Left(s, tuple(map(self.env.get, s.values)))
+
+    def _value(self, s: N.Value) -> None:
+        self.env[s.id] = self.value(s)
+
+    def _load(self, s: N.Load) -> None:
+        self.sees_access(s)
+        self.env[s.id] = self.typed(s, self.load(s))
+
+    def _atomic(self, s: N.Atomic) -> None:
+        self.sees_access(s)
+        self.env[s.id] = None
+
+    def _control(self, s: N.Control) -> None:
+        ends = self.ends(s)
+        self.env.update((r.id, None) for r in s.results)
+        self.env.update((r.id, v) for r, v in zip(s.results, ends, strict=False))
+
+    def ends(self, s: N.Control) -> tuple[Any, ...]:
+        """The values that the statement yields; none if they are not known."""
+        match s:
+            case N.If():
+                return self.if_(s)
+            case N.For():
+                return self.for_(s)
         return ()
 
     def if_(self, s: N.If) -> tuple[Any, ...]:
@@ -160,6 +177,12 @@ class Trial:
     def extent(self, buffer: str, axis: int) -> int | None:
         known = self.kernel.buffers[buffer].known_extent(axis)
         return self.unknown(("shape", buffer, axis)) if known is None else known
+
+
+_RULES: dict[type[N.Stmt], Callable[[Trial, Any], None]] = by_class({
+    N.Value: Trial._value, N.Load: Trial._load, N.Atomic: Trial._atomic, N.Store: lambda t, s: t.sees_access(s),
+    N.Assert: lambda t, s: t.sees_assert(s), N.Control: Trial._control, N.Exit: Trial._exit,
+})  # fmt: skip
 
 
 def _sample(axis: range, count: int) -> list[int]:

@@ -6,7 +6,7 @@ from functools import cache
 from quadrants_lab.autodiff.derivative_expressions import share
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
-from quadrants_lab.ir.walk import reached, types_of, walk
+from quadrants_lab.ir.walk import find, reached, types_of, walk
 
 
 def flows(stmt: N.Op) -> tuple[int, ...]:
@@ -26,20 +26,17 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
     there the derivative flows on, from the values written to the values read."""
     floats = {v for v, t in types_of(kernel.body).items() if t.is_float}
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
-    steps: list[tuple[int | str, int | str]] = []  # a derivative goes from a value, or a buffer by name, to another
-    for stmt in walk(kernel.body):
-        if isinstance(stmt, N.Op):
-            steps += [(a, stmt.id) for a in flows(stmt)]
-        elif isinstance(stmt, N.Access) and stmt.buffer in carriers:
-            steps += [(stmt.buffer, stmt.id)] if isinstance(stmt, N.Read) else []
-            steps += [(stmt.value, stmt.buffer)] if isinstance(stmt, N.Write) else []
-        steps += merges(stmt)
+    # a derivative goes from a value, or a buffer by name, to another
+    steps: list[tuple[int | str, int | str]] = [(a, op.id) for op in find(kernel.body, N.Op) for a in flows(op)]
+    steps += [(s.buffer, s.id) for s in find(kernel.body, N.Read) if s.buffer in carriers]
+    steps += [(s.value, s.buffer) for s in find(kernel.body, N.Write) if s.buffer in carriers]
+    steps += [pair for s in walk(kernel.body) for pair in merges(s)]
     forward: dict[int | str, list[int | str]] = {}
     backward: dict[int | str, list[int | str]] = {}
     for a, b in steps:
-        if (a in floats or isinstance(a, str)) and (b in floats or isinstance(b, str)):
+        if (a in floats or a in carriers) and (b in floats or b in carriers):
             forward.setdefault(a, []).append(b)
             backward.setdefault(b, []).append(a)
     ends: set[int | str] = {name for name in carriers if name in kernel.buffers and not kernel.buffers[name].transient}
     vary, useful = (reached(ends, lambda v, on=on: on.get(v, ())) for on in (forward, backward))  # type: ignore[misc]
-    return {v for v in vary if v in useful and isinstance(v, int)}
+    return {v for v in floats if v in vary and v in useful}

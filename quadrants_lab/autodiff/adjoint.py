@@ -265,7 +265,7 @@ class AdjointBuilder:
         counter, and ``before`` emits this value. Returns the final adjoints of carried values and of values from
         outside."""
         b, carried, outer = self.b, adjoints.carried, adjoints.outer
-        own_index, arm = (stmt.index.id, 0) if isinstance(stmt, N.For) else (stmt.carried[-1].id, 1)
+        own_index, arm = stmt.counter.id, len(stmt.blocks()) - 1
         params = tuple(b.param(self.scopes.types[v], self._name(v)) for v in (stmt.carried[k].id for k in carried))
         sums = tuple(b.param(self.scopes.types[v], self._name(v)) for v in outer)
         incoming: list[int | None] = [None] * len(stmt.carried)

@@ -8,7 +8,9 @@ this graph are stashed, and the needed values behind the cut are recomputed from
 size in bytes, times a factor for each loop around its definition.
 """
 
+from collections.abc import Callable
 from dataclasses import field
+from typing import Any
 
 from quadrants_lab.autodiff.derivative_expressions import OPERANDS, needs
 from quadrants_lab.autodiff.mincut import min_vertex_cut
@@ -16,7 +18,7 @@ from quadrants_lab.autodiff.recursive_checkpointing import Segment, segments_of
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import reached
+from quadrants_lab.ir.walk import by_class, reached
 
 _LOOP_WEIGHT = 64  # the assumed number of trips of a loop
 
@@ -69,7 +71,6 @@ def reversed_statements(block: N.Block, active: set[int], with_grad: set[str]) -
             inner |= reversed_statements(b, active, with_grad)
         own = (
             (isinstance(stmt, N.Write) and stmt.buffer in with_grad)
-            or (isinstance(stmt, (N.Op, N.Load)) and stmt.id in active)
             or any(i in active for i, _ in stmt.defs())
         )
         if own or inner:
@@ -84,17 +85,7 @@ def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
     for stmt in block:
         if stmt.id not in rev:
             continue
-        if isinstance(stmt, N.Op):
-            out += _op_demands(stmt, active)
-        elif isinstance(stmt, N.Access):
-            out += [Demand(i, f"index into {stmt.buffer}", stmt) for i in stmt.index]
-            if isinstance(stmt, N.Write) and stmt.atomic in N.MINMAX:
-                out.append(Demand(stmt.value, f"operand of atomic {stmt.atomic}", stmt))
-        elif isinstance(stmt, N.While):
-            out.append(Demand(stmt.results[-1].id, "trip count of this loop", stmt))
-        elif isinstance(stmt, N.Control):
-            why = "condition of this if" if isinstance(stmt, N.If) else "bound of this loop"
-            out += [Demand(v, why, stmt) for v in stmt.deciding()]
+        out += _DEMANDS[type(stmt)](stmt, active)
         for b in stmt.blocks():
             out += demands(b, rev, active)
     return out
@@ -105,6 +96,27 @@ def _op_demands(op: N.Op, active: set[int]) -> list[Demand]:
     values = {**dict(zip(OPERANDS, op.args, strict=False)), "r": op.id}
     role = {"r": f"result of {op.prim}"}
     return [Demand(values[n], role.get(n, f"operand of {op.prim}"), op) for n in sorted(names)]
+
+
+def _access_demands(s: N.Access, active: set[int]) -> list[Demand]:
+    return [Demand(i, f"index into {s.buffer}", s) for i in s.index]
+
+
+def _atomic_demands(s: N.Atomic, active: set[int]) -> list[Demand]:
+    compared = [Demand(s.value, f"operand of atomic {s.op}", s)] if s.op in N.MINMAX else []
+    return _access_demands(s, active) + compared
+
+
+# what the adjoint of a statement itself needs, without that of its blocks
+_DEMANDS: dict[type[N.Stmt], Callable[[Any, set[int]], list[Demand]]] = by_class({
+    N.Stmt: lambda s, active: [],
+    N.Op: _op_demands,
+    N.Access: _access_demands,
+    N.Atomic: _atomic_demands,
+    N.If: lambda s, active: [Demand(s.cond, "condition of this if", s)],
+    N.For: lambda s, active: [Demand(v, "bound of this loop", s) for v in s.deciding()],
+    N.While: lambda s, active: [Demand(s.results[-1].id, "trip count of this loop", s)],
+})
 
 
 def stash_plan(

@@ -35,17 +35,18 @@ class Place:
 
 
 Flows = dict[tuple[Place, Place], tuple[Span | None, Span | None]]
-Cuts = dict[tuple[Place, Place], tuple[N.Load, N.Stmt | None]]
+Cuts = dict[tuple[Place, Place], tuple[N.Load, N.Op | None]]
 
 
 @dataclass(slots=True)
 class _Graph:
     """The dataflow of a kernel. ``next[v]`` lists pairs: a value that depends on v, and the statement that ends the
     derivative there, or None. Values also flow through launch temporaries and integer buffers. ``loads`` has the loads
-    of each place, and ``stored`` the writes of each value with their places. ``clear[v]`` lists the values without
-    such a statement, ``cut`` has each v with one, and ``known`` what `reach` found along clear paths."""
+    of each place, and ``stored`` the writes of each value with their places. ``clear[v]`` lists the values of
+    ``next[v]`` that the derivative gets to, ``cut`` has each v where some statement ends it, and ``known`` caches what
+    `reachable` found along clear paths."""
 
-    next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
+    next: dict[int, list[tuple[int, N.Op | None]]] = field(default_factory=dict)
     loads: dict[Place, list[N.Load]] = field(default_factory=dict)
     stored: dict[int, list[tuple[Place, N.Write]]] = field(default_factory=dict)
     clear: dict[int, list[int]] = field(default_factory=dict)
@@ -57,22 +58,22 @@ class _Graph:
         again = [Place(written.buffer, 0, False)] if written.last and not written.first else []
         return [r for place in (written, *again) for r in self.loads.get(place, ())]
 
-    def reach(self, loads: list[N.Load], cuts: bool) -> Mapping[int, N.Stmt | None]:
+    def reachable(self, loads: list[N.Load], cuts: bool) -> Mapping[int, N.Op | None]:
         """The values that depend on what was loaded. Without ``cuts``: the values to which the derivative gets along
         some path. With ``cuts``: the values with a path along which a statement ends the derivative, each with that
         statement."""
         values = tuple(r.id for r in loads)
-        clear: Mapping[int, N.Stmt | None] = self.known.get(values) or self.reach_from(values)
-        return clear if not cuts else {} if self.cut.isdisjoint(clear) else self._reach_by_cuts(values)
+        clear: Mapping[int, N.Op | None] = self.known.get(values) or self.reachable_from(values)
+        return clear if not cuts else {} if self.cut.isdisjoint(clear) else self._reachable_by_cuts(values)
 
-    def reach_from(self, values: tuple[int, ...]) -> dict[int, None]:
+    def reachable_from(self, values: tuple[int, ...]) -> dict[int, None]:
         """The values to which the derivative gets from these along some path."""
         found = self.known[values] = reached(values, lambda v: self.clear.get(v, ()))
         return found
 
-    def _reach_by_cuts(self, values: Iterable[int]) -> dict[int, N.Stmt | None]:
-        found: dict[tuple[int, bool], N.Stmt | None] = {}
-        todo: deque[tuple[int, N.Stmt | None]] = deque((v, None) for v in values)
+    def _reachable_by_cuts(self, values: Iterable[int]) -> dict[int, N.Op | None]:
+        found: dict[tuple[int, bool], N.Op | None] = {}
+        todo: deque[tuple[int, N.Op | None]] = deque((v, None) for v in values)
         while todo:
             v, cut = todo.popleft()
             if (v, cut is not None) not in found:
@@ -152,15 +153,15 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
         loads_of.setdefault(place.buffer, []).extend(some)
     for name in carriers & loads_of.keys():
         loads = loads_of[name]
-        clear = _targets(g, carriers, g.reach(loads, cuts=False))
-        for target, cut in _targets(g, carriers, g.reach(loads, cuts=True)).items():
-            if target not in clear and isinstance(cut, N.Op):
+        clear = _targets(g, carriers, g.reachable(loads, cuts=False))
+        for target, cut in _targets(g, carriers, g.reachable(loads, cuts=True)).items():
+            if target not in clear and cut is not None:
                 found.append(gets_nothing(name, target, loads[0], cut, which))
     for (source, middle), (_, write) in _pairs(g, forward, carriers).items():
         if middle.buffer in carriers or source.buffer == middle.buffer:
             continue
         loads = g.read_after(middle)
-        if _targets(g, carriers, g.reach(loads, cuts=False)):
+        if _targets(g, carriers, g.reachable(loads, cuts=False)):
             found.append(missing(forward.buffers[middle.buffer], loads[0].span, write, which))
     return list(dict.fromkeys(found))
 
@@ -169,15 +170,15 @@ def _check_bits(g: _Graph, carriers: set[str]) -> None:
     """Raises QL0422 if the bits of a value with a derivative are kept as an integer and become a float again that
     reaches a buffer with a derivative."""
     loads = [r for place, some in g.loads.items() if place.buffer in carriers for r in some]
-    for v in g.reach(loads, cuts=False):
+    for v in g.reachable(loads, cuts=False):
         for bits, cut in g.next.get(v, ()):
             if cut is None or cut.prim != "bitcast":
                 continue
-            for w in g.reach_from((bits,)):
+            for w in g.reachable_from((bits,)):
                 for number, back in g.next.get(w, ()):
                     if not isinstance(back, N.Value) or back.prim != "bitcast" or not back.type.is_float:
                         continue
-                    for target in _targets(g, carriers, g.reach_from((number,))):
+                    for target in _targets(g, carriers, g.reachable_from((number,))):
                         raise refusal("QL0422", cut.span, back.span, name=target)
 
 
@@ -192,7 +193,7 @@ def integer_flows(forward: N.Kernel) -> Cuts:
     fields or ndarrays where values flow from one to the other and just one of the two holds integers."""
     g, found = _graph(forward), Cuts()
     for source, loads in g.loads.items():
-        for v, cut in {**g.reach(loads, cuts=False), **g.reach(loads, cuts=True)}.items():
+        for v, cut in {**g.reachable(loads, cuts=False), **g.reachable(loads, cuts=True)}.items():
             for target, _ in g.stored.get(v, ()):
                 a, b = forward.buffers[source.buffer], forward.buffers[target.buffer]
                 if {a.kind, b.kind} <= {"field", "ndarray"} and a.dtype.is_float != b.dtype.is_float:
@@ -209,14 +210,14 @@ def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
     }
     found: Flows = {}
     for source, loads in g.loads.items():
-        for v in g.reach(loads, cuts=False) if source.buffer in sources & mine else ():
+        for v in g.reachable(loads, cuts=False) if source.buffer in sources & mine else ():
             for target, w in g.stored.get(v, ()):
                 if target.buffer in mine:
                     found.setdefault((source, target), (loads[0].span, w.span))
     return found
 
 
-def _targets(g: _Graph, carriers: set[str], found: Mapping[int, N.Stmt | None]) -> dict[str, N.Stmt | None]:
+def _targets(g: _Graph, carriers: set[str], found: Mapping[int, N.Op | None]) -> dict[str, N.Op | None]:
     """The buffers with a derivative to which one of the values is written, each with the statement that ends the
     derivative on the way."""
     return {p.buffer: cut for v, cut in found.items() for p, _ in g.stored.get(v, ()) if p.buffer in carriers}

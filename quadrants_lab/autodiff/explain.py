@@ -44,7 +44,7 @@ def explain(forward: N.Kernel) -> list[Note]:
             if stmt.id not in plan.reversed:
                 continue
             for p in stmt.carried:
-                if not p.name or (isinstance(stmt, N.While) and p is stmt.carried[-1]):
+                if not p.name or p is stmt.counter:
                     continue
                 line = stmt.span.line if stmt.span else 0
                 notes.append(Note(p.name, line, p.type.name, p.id in plan.stash, _why(p, stmt, plan, active)))

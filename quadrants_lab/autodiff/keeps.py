@@ -23,7 +23,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import print_size
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, i32
-from quadrants_lab.ir.walk import of_kind, rewrite_in, types_of, walk
+from quadrants_lab.ir.walk import find, rewrite_in, rules, types_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,8 @@ def put_back(kernel: N.Kernel) -> N.Kernel:
     these tasks run."""
 
     def ends(task: N.Stmt) -> bool:
-        stmts = list(walk((task,)))
-        finals = any(isinstance(s, N.Load) and s.buffer.endswith(".final") for s in stmts)
-        return finals and kernel.buffers[next(s.buffer for s in of_kind(stmts, N.Load))].role == "work"
+        read = [s.buffer for s in find((task,), N.Load)]
+        return any(name.endswith(".final") for name in read) and kernel.buffers[read[0]].role == "work"
 
     b = Builder(kernel.next_id, types_of(kernel.body))
     tasks = tuple(task for task in kernel.body if ends(task))
@@ -186,7 +185,4 @@ def copied(
 def without_checkpoints(task: N.Offload) -> N.Offload:
     """The task without checkpoints: a task that repeats its writes cannot run a segment of a loop twice."""
 
-    def whole(s: N.Stmt) -> N.Stmt:
-        return replace(s, checkpoint=False) if isinstance(s, (N.For, N.While)) and s.checkpoint else s
-
-    return rewrite_in(task, whole)
+    return rewrite_in(task, rules({N.Loop: lambda s: replace(s, checkpoint=False) if s.checkpoint else s}))

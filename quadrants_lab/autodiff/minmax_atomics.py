@@ -36,12 +36,12 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
     known = constants(walk(task.body)) if found else {}
     accesses = list(find(task.body, N.Access)) if found else []
     for s, a in product(accesses, found):
-        if s.buffer == a.buffer and s.atomic != a.op and not _apart(s, a, known):
+        if s.buffer == a.buffer and s.atomic != a.op and not _disjoint(s, a, known):
             raise refusal("QL0408", s.span, a.span, name=s.buffer, op=a.op)
     return found
 
 
-def _apart(a: N.Access, b: N.Access, known: Mapping[int, object]) -> bool:
+def _disjoint(a: N.Access, b: N.Access, known: Mapping[int, object]) -> bool:
     """Whether the indices in some axis are different constants."""
     pairs = zip(a.index, b.index, strict=True)
     return any(x in known and y in known and known[x] != known[y] for x, y in pairs)

@@ -2,6 +2,7 @@
 For, and induction variables become formulas."""
 
 from dataclasses import replace
+from functools import partial
 
 from quadrants_lab.autodiff.diagnostics import check_again
 from quadrants_lab.ir import nodes as N
@@ -14,6 +15,7 @@ from quadrants_lab.ir.walk import (
     renamed,
     rewrite_in,
     rewritten,
+    rules,
     substitute,
     types_of,
     uses,
@@ -31,7 +33,7 @@ def prepared(kernel: N.Kernel) -> N.Kernel:
 def count_whiles(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that the last carried value of every While is an i32 that counts its iterations from 0."""
     b = Builder(kernel.next_id)
-    return rewritten(kernel, lambda s: b.made(_counted, b, s) if isinstance(s, N.While) else s, b, inner_first=True)
+    return rewritten(kernel, rules({N.While: lambda s: b.made(_counted, b, s)}), b, inner_first=True)
 
 
 def _counted(b: Builder, loop: N.While) -> None:
@@ -51,10 +53,10 @@ def measure_whiles(kernel: N.Kernel) -> N.Kernel:
     QuadrantsCompilationError if the loop draws random numbers or uses the value that an atomic in it returned."""
     b = Builder(kernel.next_id)
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        return b.made(_measured, b, s) if isinstance(s, N.While) and s.checkpoint else s
+    def measured(s: N.While) -> N.Stmt | list[N.Stmt]:
+        return b.made(_measured, b, s) if s.checkpoint else s
 
-    return rewritten(kernel, one, b, inner_first=True)
+    return rewritten(kernel, rules({N.While: measured}), b, inner_first=True)
 
 
 def _measured(b: Builder, loop: N.While) -> None:
@@ -75,12 +77,8 @@ def _measured(b: Builder, loop: N.While) -> None:
 def _without_effects(s: N.While) -> N.While:
     """The loop without effects inside. Each load names the load that it repeats."""
 
-    def one(i: N.Stmt) -> N.Stmt | tuple[N.Stmt, ...]:
-        if isinstance(i, (N.Write, N.Assert, N.Print)):
-            return ()
-        return replace(i, adjoint_of=i.id) if i.loads else i
-
-    return rewrite_in(s, one)
+    dropped = dict.fromkeys((N.Write, N.Assert, N.Print), lambda i: ())
+    return rewrite_in(s, rules({**dropped, N.Load: lambda i: replace(i, adjoint_of=i.id)}))
 
 
 def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
@@ -88,8 +86,7 @@ def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
     ``init + c * iteration``, which reverse mode recomputes instead of stashing. (In wrapping arithmetic both are the
     same value.) Runs after `count_whiles`, since the iteration of a While is its counter."""
     b = Builder(kernel.next_id, types_of(kernel.body))
-
-    return rewritten(kernel, lambda s: induction_formulas(b, s) if isinstance(s, (N.For, N.While)) else s, b)
+    return rewritten(kernel, rules({N.Loop: partial(induction_formulas, b)}), b)
 
 
 def induction_formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
@@ -102,8 +99,8 @@ def induction_formulas(b: Builder, loop: N.For | N.While) -> N.For | N.While:
     b.span = loop.span
     with b.block() as made:
         for n, p in enumerate(loop.carried):
-            if isinstance(loop, N.While) and n == len(loop.carried) - 1:
-                continue  # the counter itself
+            if p is loop.counter:
+                continue
             step = defs.get(end.values[n])
             if not p.type.is_int or step is None or step.prim not in ("add", "sub") or p.id not in step.args:
                 continue

@@ -48,8 +48,7 @@ class Scopes:
     def is_available(self, v: int) -> bool:
         """Whether the reverse has the value anyway: a uniform value, or the index or counter of a loop."""
         stmt = self.defs[v]
-        index = isinstance(stmt, N.For) and v == stmt.index.id
-        return index or isinstance(stmt, N.Uniform) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)
+        return isinstance(stmt, N.Uniform) or (isinstance(stmt, N.Loop) and v == stmt.counter.id)
 
     def define(self, scope: Scope, v: int, stmt: N.Stmt, type: DType, name: str) -> None:
         self.of[v] = scope
@@ -72,11 +71,10 @@ def scopes_of(task: N.Offload) -> Scopes:
 
 def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
     for stmt in block:
-        looping = isinstance(stmt, N.Loop)
         for arm, inner in enumerate(stmt.blocks()):
-            child = Scope(scope, stmt, arm, scope.loops + looping)
+            child = Scope(scope, stmt, arm, scope.loops + isinstance(stmt, N.Loop))
             s.by_key[child.key] = child
-            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # once for both blocks of a While
+            if isinstance(stmt, N.Loop) and inner is stmt.body:  # not also for the condition of a While
                 for p in stmt.params():
                     s.define(child, p.id, stmt, p.type, p.name)
             _visit(s, child, inner)

@@ -9,7 +9,7 @@ from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import end_of, rewrite
+from quadrants_lab.ir.walk import end_of, rewrite, rules
 
 Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried value, its stack)
 
@@ -125,13 +125,13 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
             inner, scope = result.id, scope.parent
         known[v] = inner
 
-    def with_results(s: N.Stmt) -> N.Stmt:
-        if not isinstance(s, N.If) or s.id not in handed:
+    def with_results(s: N.If) -> N.Stmt:
+        if s.id not in handed:
             return s
         then, orelse = (_yielding(block, n, handed[s.id], b) for n, block in enumerate(s.blocks()))
         return replace(s, then=then, orelse=orelse, results=(*s.results, *(r for _, _, r in handed[s.id])))
 
-    return rewrite(body, with_results, inner_first=True), known
+    return rewrite(body, rules({N.If: with_results}), inner_first=True), known
 
 
 def _yielding(block: N.Block, n: int, handed: Sequence[tuple[int, int, N.Param]], b: Builder) -> N.Block:

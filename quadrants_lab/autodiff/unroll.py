@@ -18,7 +18,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import all_are, emit_copy, end_of, find, rewritten, types_of, walk
+from quadrants_lab.ir.walk import all_are, emit_copy, end_of, find, rewritten, rules, types_of, walk
 
 LEAST_BYTES = 32  # stashed in a trip; if fewer are, computing again does not pay
 MOST_STATEMENTS = 160  # in all copies of a body together
@@ -43,10 +43,10 @@ class Unroll(Parametrised):
         b = Builder(kernel.next_id, types_of(kernel.body))
         consts = {s.id: s for s in find(kernel.body, N.Const)}
 
-        def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-            return b.made(_grouped, b, s, loops[s.id], consts) if isinstance(s, N.For) and s.id in loops else s
+        def grouped(s: N.For) -> N.Stmt | list[N.Stmt]:
+            return b.made(_grouped, b, s, loops[s.id], consts) if s.id in loops else s
 
-        return rewritten(kernel, one, b)
+        return rewritten(kernel, rules({N.For: grouped}), b)
 
 
 def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:

@@ -6,7 +6,6 @@ If a part cannot be sent, the error names it and the path to it, before anything
 
 import io
 import linecache
-import sys
 from collections.abc import Callable
 from functools import reduce
 from importlib import import_module
@@ -16,12 +15,16 @@ from typing import Any
 from quadrants_lab.ad import Tape
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.source import FunctionSource, function_source
+from quadrants_lab.lang.classes import is_named
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.external_op import ExternalOp
 from quadrants_lab.lang.kernel import Func, Kernel, Launchable, make_kernel
 from quadrants_lab.lang.snode import SNode
 from quadrants_lab.runtime.session import Session
 
-_HERE = (Dense, SNode, Tape, Session)  # objects that belong to the session of this process
+
+class OfSession(TypeError):
+    """An object cannot be sent because it belongs to the session of this process."""
 
 
 def packed(thing: Any, what: str) -> bytes:
@@ -35,7 +38,7 @@ def packed(thing: Any, what: str) -> bytes:
         while (inner := _first_bad(part, seen)) is not None:
             name, part, last = inner
             path.append(name)
-        why = str(last) if isinstance(part, _HERE) else f"{type(last).__name__}: {last}"
+        why = str(last) if isinstance(last, OfSession) else f"{type(last).__name__}: {last}"
         raise QuadrantsRuntimeError(
             f"map_gradients cannot send {' -> '.join(path)}: {why}",
             code="QL2204",
@@ -69,28 +72,27 @@ def _dumped(thing: Any) -> bytes:
 
 def _reduced(obj: Any) -> Any:
     """How an object of the language is pickled; None for any other object."""
-    if isinstance(obj, _HERE):
-        raise TypeError(f"{obj!r} belongs to the session of this process")
-    if isinstance(obj, Kernel | Func):
-        fn = obj.__dict__["__wrapped__"]
-        if _importable(obj, fn):
-            return _imported, (fn.__module__, fn.__qualname__)
-    if isinstance(obj, Launchable):
-        return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
-    if isinstance(obj, Func):
-        return type(obj), (obj.__dict__["__wrapped__"],)
-    if isinstance(obj, FunctionSource):
-        return _sourced, (obj.fn,)
+    match obj:
+        case Dense() | SNode() | Tape() | Session():
+            raise OfSession(f"{obj!r} belongs to the session of this process")
+        case Kernel() | Func() | ExternalOp() if _importable(obj):
+            return _imported, (obj.__module__, obj.__dict__["__qualname__"])
+        case Launchable():
+            return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
+        case Func():
+            return type(obj), (obj.__dict__["__wrapped__"],)
+        case ExternalOp():
+            return type(obj), obj.made_of()
+        case FunctionSource():
+            return function_source, (obj.fn,)
     return None
 
 
-def _importable(obj: Any, fn: Callable[..., Any]) -> bool:
+def _importable(obj: Kernel | Func | ExternalOp) -> bool:
     import cloudpickle
 
-    module: Any = sys.modules.get(fn.__module__)
-    if module is None or fn.__module__ == "__main__" or module.__name__ in cloudpickle.list_registry_pickle_by_value():
-        return False
-    return reduce(lambda at, name: getattr(at, name, None), fn.__qualname__.split("."), module) is obj
+    by_value = "__main__", *cloudpickle.list_registry_pickle_by_value()
+    return obj.__module__ not in by_value and is_named(obj)
 
 
 def _imported(module: str, qualname: str) -> Any:
@@ -100,10 +102,6 @@ def _imported(module: str, qualname: str) -> Any:
 def _launchable(fn: Callable[..., Any], graph: bool, side: int) -> Launchable:
     made = make_kernel(fn, graph)
     return (made, made.grad, made.value_and_grad)[side]
-
-
-def _sourced(fn: FunctionType) -> FunctionSource:
-    return function_source(fn)
 
 
 def _coded(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str, lines: list[str]) -> CodeType:
@@ -129,21 +127,24 @@ def _first_bad(part: Any, seen: set[int]) -> tuple[str, Any, Exception] | None:
 
 def _inside(part: Any) -> dict[str, Any]:
     """The components of an object by name: the names that a function uses, the items of a container, attributes."""
-    if isinstance(part, _HERE):
-        return {}
-    if isinstance(part, Launchable):
-        part = part._variants.source.fn
+    match part:
+        case Dense() | SNode() | Tape() | Session():
+            return {}
+        case Launchable():
+            part = part._variants.source.fn
     part = getattr(part, "__func__", getattr(part, "__wrapped__", part))
-    if isinstance(part, FunctionType):
-        code = part.__code__
-        cells = dict(zip(code.co_freevars, part.__closure__ or (), strict=True))
-        inner = {n: c.cell_contents for n, c in cells.items() if c.cell_contents is not None}
-        used = {n: part.__globals__[n] for n in code.co_names if n in part.__globals__}
-        defaults = {f"default {n}": value for n, value in enumerate(part.__defaults__ or ())}
-        return {**inner, **used, **defaults}
-    if isinstance(part, dict):
-        return {repr(name): value for name, value in part.items()}
-    if isinstance(part, list | tuple):
-        return {f"[{n}]": value for n, value in enumerate(part)}
-    attributes = getattr(part, "__dict__", {})
-    return {f".{name}": value for name, value in attributes.items()} if isinstance(attributes, dict) else {}
+    match part:
+        case FunctionType():
+            code = part.__code__
+            cells = dict(zip(code.co_freevars, part.__closure__ or (), strict=True))
+            inner = {n: c.cell_contents for n, c in cells.items() if c.cell_contents is not None}
+            used = {n: part.__globals__[n] for n in code.co_names if n in part.__globals__}
+            defaults = {f"default {n}": value for n, value in enumerate(part.__defaults__ or ())}
+            return {**inner, **used, **defaults}
+        case dict():
+            return {repr(name): value for name, value in part.items()}
+        case list() | tuple():
+            return {f"[{n}]": value for n, value in enumerate(part)}
+        case object(__dict__=dict() as attributes):
+            return {f".{name}": value for name, value in attributes.items()}
+    return {}

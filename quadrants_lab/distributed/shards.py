@@ -17,7 +17,7 @@ from quadrants_lab.runtime.session import Session
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
-ALONE = ""  # the name of parameters that are one array
+UNNAMED = ""  # the name of the only array where parameters are no dict
 _FLOATS = {np.dtype(t.numpy): t for t in DTYPES.values() if t.is_float}
 _kept: WeakKeyDictionary[Session, dict[Hashable, Any]] = WeakKeyDictionary()
 
@@ -44,8 +44,8 @@ def kept(make: Callable[..., T], *args: Hashable) -> T:
 
 @dataclass
 class Part:
-    """Results of consecutive shards from number ``first`` on. ``gradients``: for each shard, or once for their sum, a
-    dict of arrays by the parameters' names. ``warned``: the texts of warnings."""
+    """Results of consecutive shards from number ``first`` on. ``gradients``: a dict of arrays by the parameters' names
+    for each shard, or one dict for their sum. ``warned``: the texts of warnings."""
 
     first: int
     losses: list[float]
@@ -82,7 +82,7 @@ def _pairwise(found: list[dict[str, Array]]) -> dict[str, Array]:
 
 def named(params: Any) -> dict[str, Array]:
     """The parameters as arrays by their names. QL2201 for an array that is not of floats."""
-    given = params if isinstance(params, Mapping) else {ALONE: params}
+    given = params if isinstance(params, Mapping) else {UNNAMED: params}
     arrays = {str(name): np.asarray(value) for name, value in given.items()}
     for name, array in arrays.items():
         if array.dtype not in _FLOATS:
@@ -124,10 +124,10 @@ def _run(fn: Callable[..., Any], params: dict[str, Array], shard: Any) -> tuple[
         fields[name].from_numpy(array)
         fields[name].grad.fill(0)
     before = {name: x.grad._memory.version for name, x in fields.items()}
-    single = ALONE in params
-    found = fn(fields[ALONE] if single else fields, shard)
+    single = UNNAMED in params
+    found = fn(fields[UNNAMED] if single else fields, shard)
     if isinstance(found, tuple):
-        loss, slopes = _number(found[0]), {ALONE: found[1]} if single else found[1]
+        loss, slopes = _number(found[0]), {UNNAMED: found[1]} if single else found[1]
     else:
         loss, slopes = _number(found), {name: x.grad for name, x in fields.items()}
         if fields and all(x.grad._memory.version == before[name] for name, x in fields.items()):

@@ -5,11 +5,13 @@
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from quadrants_lab import errors as E
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
+Kind = TypeVar("Kind", bound=ast.AST)
 _S, _N, _T, _I = E.QuadrantsSyntaxError, E.QuadrantsNameError, E.QuadrantsTypeError, E.QuadrantsIndexError
 
 
@@ -50,11 +52,11 @@ TABLE: dict[str, Row] = {
                   "this loop", "leave it out; or run the loop in order with serialize=True, checkpoint=True"),
     "QL1210": Row(_S, "qd.{name} must stand at the statement level of a kernel", "inside a loop or condition here",
                   "put it around the loop"),
-    "QL1212": Row(_S, "{n} entries are made when the kernel is compiled, and {most} are the most", "made here",
+    "QL1212": Row(_S, "{n} entries would be made when the kernel is compiled; the limit is {most}", "made here",
                   "use an ordinary loop, whose iterations are run and not compiled; or keep the numbers in a field"),
     "QL1213": Row(_S, "this kernel has become longer than {most} operations", "here the compiler gave up",
                   "a static loop, or a func that calls itself, makes its statements anew each time: use a loop"),
-    "QL1214": Row(_S, "a kernel with qd.stream_parallel consists of such blocks alone", "this stands beside them",
+    "QL1214": Row(_S, "a kernel with qd.stream_parallel contains only such blocks", "this statement is outside of them",
                   "put it in a block of its own, or in another kernel"),
     # --- names
     "QL1301": Row(_N, "name '{name}' is not defined", "neither a local, nor a global, nor captured{hint}",
@@ -106,7 +108,7 @@ TABLE: dict[str, Row] = {
     "QL1422": Row(_S, "'{name}' cannot get other entries here: the {kind} was made before a condition or loop that is "
                   "known only at run time", "changed inside of it",
                   "decide it with qd.static(...), or assign to entries that are there already, a number for a number"),
-    "QL1423": Row(_S, "{who}: Python would change both, Quadrants one", "changed here",
+    "QL1423": Row(_S, "{who}: Python would change both, Quadrants only one", "changed here",
                   "copy it: {kind}(...); or use it under one name"),
     "QL1424": Row(_S, "'{name}' is a {kind} that '{func}' took by value: Python's caller would see this change, "
                   "Quadrants' would not", "changed here", "write {name}: qd.template(), by reference; or copy it: "
@@ -143,9 +145,9 @@ TABLE: dict[str, Row] = {
     "QL1507": Row(_T, "'{text}' has no {what}", "asked for here", "create it with needs_{which}=True"),
     "QL1508": Row(_T, "this index must be known at compile time", "computed at run time", "unroll the loop around it: "
                   "qd.static(range(...))"),
-    "QL1513": Row(_T, "an entry of {what} is read at an index of the run", "{text} is read when the kernel is compiled",
-                  "pass the array as an argument, qd.types.ndarray(), or copy it to a field; or unroll the loop, "
-                  "qd.static(range(...))"),
+    "QL1513": Row(_T, "an entry of {what} is read at an index of the run time",
+                  "{text} is read when the kernel is compiled", "pass the array as an argument, qd.types.ndarray(), or "
+                  "copy it to a field; or unroll the loop, qd.static(range(...))"),
     "QL1509": Row(_S, "a slice needs a step that is not 0"),
     # --- calls
     "QL1601": Row(_T, "'{text}' is a Python function and cannot run inside a kernel", "{what}", "{cure}"),
@@ -192,7 +194,7 @@ TABLE: dict[str, Row] = {
     "QL1707": Row(_T, "an axis of qd.ndrange is a whole number, or a pair of them, not {what}", "given here",
                   "write qd.cast(..., qd.i32) for a real number; compute a step in the loop: 2 * i"),
     "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange"),
-    "QL1719": Row(_T, "axes={axes} is no tuple of whole numbers", "given here", "write axes=(1, 0), for example"),
+    "QL1719": Row(_T, "axes={axes} is not a tuple of whole numbers", "given here", "write axes=(1, 0), for example"),
     "QL1726": Row(_T, "cannot loop over {what} at compile time", "looped over here",
                   "use what is known when the kernel is compiled: constants, a field's shape, qd.template() arguments; "
                   "otherwise write a for loop without qd.static"),
@@ -242,7 +244,7 @@ TABLE: dict[str, Row] = {
                   "qd.static(...) around the call says that this is meant"),
     "QL1905": Row(_T, "'{text}' is a property that reads a field: it runs once, when the kernel is compiled",
                   "read here", "read the field in the kernel; qd.static(...) around it says that this is meant"),
-    "QL1906": Row(_T, "the first index of this range is u64, and indices are i64: those from 2**63 on are not reached",
+    "QL1906": Row(_T, "the first index of this range is u64, and indices are i64: the loop ends before 2**63",
                   "this range", "loop over the distance, and add the first index as a u64; qd.cast(..., qd.i64) says "
                   "that it is small"),
     "QL1908": Row(_T, "'{text}' is {what} and comes from outside of {kernel}, which has fastcache=True", "read here",
@@ -317,9 +319,14 @@ def owner_of(node: ast.expr) -> ast.expr:
     return node
 
 
+def nodes_of(kind: type[Kind], *nodes: ast.AST) -> Iterator[Kind]:
+    """The nodes of this class in these nodes, at any depth."""
+    return (n for node in nodes for n in ast.walk(node) if isinstance(n, kind))
+
+
 def names_in(*nodes: ast.AST) -> Iterator[ast.Name]:
     """The names in these nodes, at any depth."""
-    return (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
+    return nodes_of(ast.Name, *nodes)
 
 
 def is_none(node: ast.AST | None) -> bool:

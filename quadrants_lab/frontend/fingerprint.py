@@ -1,4 +1,4 @@
-"""Fingerprints: what the IR of a kernel depends on beside its source text.
+"""Fingerprints: what the IR of a kernel depends on besides its source text.
 
 While the front end lowers a kernel, it reads names from Python: globals, closure cells, attributes. A `Fingerprint`
 records each read together with a text that describes the value. When another process, or the compile of the kernel's
@@ -31,7 +31,7 @@ from quadrants_lab.ir.types import DType
 
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
 _ABSENT = object()
-_OURS = object()  # stands for a function or operation of this package that is found under its own name
+_OF_PACKAGE = object()  # in place of a function or operation of this package that is read by its own name
 
 
 class IndescribableError(Exception):
@@ -110,8 +110,8 @@ class Fingerprint:
             self.reads[self._numbers[id(owner)], name] = None
             shared = isinstance(owner, (type, types.ModuleType, types.FunctionType))
             self.texts.append(f"{name} {not shared and name in getattr(owner, '__dict__', ())}")
-            if value is _ABSENT or value is _OURS:
-                self.texts.append("absent" if value is _ABSENT else "ours")
+            if value is _ABSENT or value is _OF_PACKAGE:
+                self.texts.append("absent" if value is _ABSENT else "of the package")
             else:
                 self._describe(value)
         except Exception:  # objects of the program may raise anything
@@ -122,7 +122,7 @@ class Fingerprint:
             case TemplateSpec():
                 self._describe(spec.value)
             case StructSpec():
-                if not _is_ours(type(spec.type).__module__):
+                if not in_package(type(spec.type).__module__):
                     raise IndescribableError
                 self._describe(spec.type)
                 for name, member in spec.members:
@@ -133,26 +133,31 @@ class Fingerprint:
 
     def _describe(self, value: Any) -> None:
         kind = type(value)
-        if kind in _VALUES:
-            self.texts.append(f"{kind.__name__} {value!r}")
-        elif (known := self.number(value)) is not None:
-            self.texts.append(f"#{known}")
-        elif kind is float:
-            self.texts.append(f"float {np.float64(value).tobytes().hex()}")
-        elif isinstance(value, Enum):
-            self._transparent(f"{_path(kind)}.{value._name_}", (value._value_,))
-        elif kind in (list, dict, tuple) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
-            if kind in (list, dict):
+        match value:
+            case _ if kind in _VALUES:
+                self.texts.append(f"{kind.__name__} {value!r}")
+            case _ if (known := self.number(value)) is not None:
+                self.texts.append(f"#{known}")
+            case float() if kind is float:
+                self.texts.append(f"float {np.float64(value).tobytes().hex()}")
+            case Enum():
+                self._transparent(f"{_path(kind)}.{value._name_}", (value._value_,))
+            case dict() if kind is dict:
                 self._add(value, "mutable")
-            self._transparent(f"{_path(kind)} {len(value)}", value.items() if kind is dict else value)
-        elif isinstance(value, DType):
-            self.texts.append(f"dtype {value.name}")
-        elif _is_ours(kind.__module__):
-            self._ours(value, kind)
-        else:
-            self._other(value, kind)
+                self._transparent(f"{_path(kind)} {len(value)}", value.items())
+            case list() if kind is list:
+                self._add(value, "mutable")
+                self._transparent(f"{_path(kind)} {len(value)}", value)
+            case tuple() if kind is tuple or hasattr(kind, "_fields"):
+                self._transparent(f"{_path(kind)} {len(value)}", value)
+            case DType():
+                self.texts.append(f"dtype {value.name}")
+            case _ if in_package(kind.__module__):
+                self._of_package(value, kind)
+            case _:
+                self._other(value, kind)
 
-    def _ours(self, value: Any, kind: type) -> None:
+    def _of_package(self, value: Any, kind: type) -> None:
         describe = next((rule for mark, rule in _RULES.items() if getattr(value, mark, False)), None)
         if describe is not None:
             has_identity, text, parts = describe(value)
@@ -174,7 +179,7 @@ class Fingerprint:
                 self._add(value, f"module {value.__name__}")
             case type():
                 self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
-            case types.FunctionType() if not _is_ours(module):
+            case types.FunctionType() if not in_package(module):
                 self._function(value, value.__annotations__)
             case types.FunctionType(__closure__=None) | types.BuiltinFunctionType(__self__=types.ModuleType()):
                 self.texts.append(f"function {module}.{value.__qualname__}")
@@ -288,10 +293,9 @@ def _path(of: Any) -> str:
     return f"{of.__module__}.{of.__qualname__}"
 
 
-def _is_ours(module: str) -> bool:
+def in_package(module: str) -> bool:
     """Whether the package's sources, whose hash is part of the key, describe the module; its kernels/ are user code."""
-    ours = module == "quadrants_lab" or module.startswith("quadrants_lab.")
-    return ours and not module.startswith("quadrants_lab.kernels.")
+    return f"{module}.".startswith("quadrants_lab.") and not f"{module}.".startswith("quadrants_lab.kernels.")
 
 
 def _is_builtin(value: Any) -> bool:
@@ -306,7 +310,7 @@ def is_pure(fn: Any) -> bool:
 
 
 def _stands_for_more(value: Any, kind: type) -> bool:
-    """Whether the attributes of an object that are read do not say all that the front end knows of it."""
+    """Whether the front end knows more of an object than the attributes that it reads."""
     return (
         isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
         or kind.__module__ in ("typing", "functools")  # their objects stand for others
@@ -321,8 +325,8 @@ def _is_opaque(value: Any) -> bool:
     if kind in _VALUES or kind in (float, list, dict, tuple, np.ndarray) or isinstance(value, (Enum, np.generic)):
         return False
     if isinstance(value, type) or kind is types.FunctionType:
-        return not (value.__module__ in ("builtins", "numpy", "typing") or _is_ours(value.__module__))
-    if _is_ours(kind.__module__):
+        return not (value.__module__ in ("builtins", "numpy", "typing") or in_package(value.__module__))
+    if in_package(kind.__module__):
         return bool(getattr(value, "__qd_func__", False) or getattr(value, "__qd_bound__", False))
     return not (_is_builtin(value) or kind is types.GenericAlias or hasattr(kind, "_fields"))
 
@@ -335,8 +339,8 @@ def _follows_from_owner(owner: Any, name: str) -> bool:
             static = inspect.getattr_static
             return name in ("name", "value") and static(kind, name) is static(Enum, name)
         case types.FunctionType():
-            return _is_ours(owner.__module__)
-        case type() if _is_ours(owner.__module__):  # a class of this package, not one made at run time
+            return in_package(owner.__module__)
+        case type() if in_package(owner.__module__):  # a class of this package, not one made at run time
             return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
         case np.generic():
             return True
@@ -353,8 +357,8 @@ def _lookup(owner: Any, name: str) -> Any:
                 return meaning(owner, name)
             except KeyError:
                 return _ABSENT
-        case types.ModuleType() if _is_ours(owner.__name__):
-            return _lookup_in_ours(owner, name)
+        case types.ModuleType() if in_package(owner.__name__):
+            return _lookupin_package(owner, name)
     value = _means_now(owner, name)  # even if the kernel knows another value, it has to be one that can be described
     return value if value is _ABSENT else recall(owner, name, lambda: value)
 
@@ -379,15 +383,16 @@ def _means_now(owner: Any, name: str) -> Any:
     return value
 
 
-def _lookup_in_ours(owner: types.ModuleType, name: str) -> Any:
-    """`_OURS` for operations of this package, some of which a module makes when they are first asked for."""
+def _lookupin_package(owner: types.ModuleType, name: str) -> Any:
+    """A name of a module of this package; `_OF_PACKAGE` for an operation, which the module may make when it is asked
+    for."""
     if type(owner) is not types.ModuleType:
         raise IndescribableError
     space = vars(owner)
     value = space.get(name, _ABSENT)
     if value is _ABSENT:
-        return getattr(owner, name) if name in space.get("_MODULES", ()) else _OURS
+        return getattr(owner, name) if name in space.get("_MODULES", ()) else _OF_PACKAGE
     module = type(value).__module__ if hasattr(value, "__qd_op__") else getattr(value, "__module__", None)
     own = getattr(value, "__qd_op__", None) or getattr(value, "__name__", None)
-    is_own = own == name and not isinstance(value, type) and _is_ours(module or "")
-    return _OURS if is_own else value
+    is_own = own == name and not isinstance(value, type) and in_package(module or "")
+    return _OF_PACKAGE if is_own else value

@@ -10,9 +10,9 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
 from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unroll
 from quadrants_lab.frontend.syntax.funcs import parameters, return_parts, returned_types
-from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
+from quadrants_lab.frontend.syntax.loops import without_derivatives
+from quadrants_lab.frontend.values import ArgRef, Matrix, Mem, Struct, Value
 from quadrants_lab.frontend.values.context import Context, FieldAccessHook, Frame
-from quadrants_lab.frontend.values.values import ArgRef, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import with_adjoint
 from quadrants_lab.ir.deep_recursion import check_depth
@@ -20,8 +20,8 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 
 EXPRS: dict[type, Callable[..., Value]] = {
-    **expr.EXPRS, ast.NamedExpr: assign.named_expression, ast.Call: calls.call, ast.ListComp: unroll.comprehension,
-    ast.DictComp: unroll.comprehension,
+    **expr.EXPRS, ast.NamedExpr: assign.named_expression, ast.Call: calls.call,
+    ast.ListComp: unroll.list_comprehension, ast.DictComp: unroll.dict_comprehension,
 }  # fmt: skip
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 

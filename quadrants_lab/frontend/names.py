@@ -1,6 +1,7 @@
-"""What names and attributes of Python meant when a kernel was first compiled: its other modes mean the same."""
+"""What names and attributes of Python meant when a kernel was first compiled, for the compilation of its other
+modes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -19,20 +20,20 @@ _Key = tuple[int, str]  # the id of a function or another object, and the free n
 
 
 class Names:
-    """What the front end has read. It keeps numbers and functions, and copies of what the program may change in place:
-    lists, dicts, vectors, matrices, structs, and arrays that are not large. It keeps no other object of the program
-    alive, so it forgets a list that holds one. Of the attributes of data-oriented objects, which launches compare, it
-    keeps no functions and no fields either."""
+    """The values that the front end has read. It keeps numbers and functions alive, and copies of what the program may
+    change in place: lists, dicts, vectors, matrices, structs, and arrays that are not large. It keeps no other object
+    of the program alive, so it forgets a list that holds one. It does not keep functions and fields that are attributes
+    of data-oriented objects, either, because launches compare these attributes."""
 
     def __init__(self) -> None:
         self.known: dict[_Key, tuple[Callable[[], Any], Callable[[], Any]]] = {}
-        # within one compile: what has been read, with its owner, and copies with what they were made of, by its id
+        # within one compilation: values with their owners; copies, by id of the original, with the original
         self.read: dict[_Key, tuple[Any, Any]] = {}
         self.copies: dict[int, tuple[Any, Any]] = {}
 
     def recall(self, owner: Any, name: str, read: Callable[[], Any]) -> Any:
-        """What the free name of a function, or the attribute of anything else, meant at its first read, for which
-        ``read`` is called. Within one compile it is one object."""
+        """The value that the free name of a function, or the attribute of another object, had when it was first read;
+        ``read`` reads it now. Within one compilation the result is always the same object."""
         key = id(owner), name
         if key in self.read:
             return self.read[key][1]
@@ -43,7 +44,9 @@ class Names:
             if _has(value, "__qd_bound__"):  # each read makes another
                 return value
             compared = hasattr(type(owner), "__qd_data_oriented__")
-            if not isinstance(value, (list, tuple, dict)) or _lasts(value, compared, set()):
+            entries = _entries(value)
+            seen = {id(value)}
+            if entries is None or all(_lasts(v, compared, seen) for v in entries):
                 self.known[key] = weak(owner), _kept(self._copied(value), compared)
         self.read[key] = owner, value
         return value
@@ -75,7 +78,7 @@ NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None
 
 @contextmanager
 def recalling(names: Names) -> Iterator[None]:
-    """Within the with, one kernel is compiled whose names mean what they meant to ``names`` at first."""
+    """Within the with, one kernel is compiled, for which names mean what ``names`` has read first."""
     try:
         with holding(NAMES, names):
             yield
@@ -89,12 +92,23 @@ def recall(owner: Any, name: str, read: Callable[[], Any]) -> Any:
     return read() if names is None else names.recall(owner, name, read)
 
 
-def _is_ours(value: Any) -> bool:
+def _has_class_of_package(value: Any) -> bool:
+    """Whether this package, its kernels/ included, defines the class of the object."""
     return type(value).__module__.partition(".")[0] == "quadrants_lab"
 
 
 def _has(value: Any, mark: str) -> bool:
-    return _is_ours(value) and hasattr(value, mark)  # to ask another object may run code of the program
+    return _has_class_of_package(value) and hasattr(value, mark)  # to ask another object may run code of the program
+
+
+def _entries(value: Any) -> Iterable[Any] | None:
+    """The entries of a list or tuple, or the values of a dict; None for anything else."""
+    match value:
+        case dict():
+            return value.values()
+        case list() | tuple():
+            return value
+    return None
 
 
 def _is_value(value: Any) -> bool:
@@ -105,15 +119,14 @@ def _is_value(value: Any) -> bool:
 
 
 def _lasts(value: Any, compared: bool, seen: set[int]) -> bool:
-    """Whether a list, tuple or dict holds only what may be kept alive."""
-    if type(value) in _NUMBERS:
+    """Whether an entry of a list, tuple or dict may be kept alive, and so may what it holds."""
+    if type(value) in _NUMBERS or id(value) in seen:
         return True
-    if not isinstance(value, (list, tuple, dict)):
-        return (_is_ours(value) and not compared) or not _is_weak(value, compared)
-    if id(value) in seen:
-        return True
+    entries = _entries(value)
+    if entries is None:
+        return (_has_class_of_package(value) and not compared) or not _is_weak(value, compared)
     seen.add(id(value))
-    return all(_lasts(v, compared, seen) for v in (value.values() if isinstance(value, dict) else value))
+    return all(_lasts(v, compared, seen) for v in entries)
 
 
 def _is_weak(value: Any, compared: bool) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from quadrants_lab.frontend.values.values import Value
+from quadrants_lab.frontend.values import Value
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.record import dataclass
 
@@ -48,9 +48,9 @@ _OF_MATRICES = ("constructors", "linalg", "library.linear")
 
 
 class _Table(Mapping[str, Builtin]):
-    """The rows of ``modules`` of `frontend.ops` by name, where "library.NAME" is the module NAME of the library. A
-    module is imported when a name is not in those before it, or when all names are asked for, since most kernels call
-    few operations. What is named after matrices or vectors is first looked for in the modules that have most of it."""
+    """The rows of ``modules`` of `frontend.ops` by name, where "library.NAME" is the module NAME of the library. Most
+    kernels call few operations, so a module is imported only when all modules before it lack a name, or when all names
+    are asked for. A name that begins with Matrix or Vector is looked for in the modules of matrices first."""
 
     def __init__(self, *modules: str) -> None:
         self.rows: dict[str, Builtin] = {}

@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from copy import copy
@@ -14,15 +15,16 @@ from time import time
 from types import CodeType, FunctionType
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.frontend.diagnostics import error, nodes_of
 from quadrants_lab.frontend.names import recall
 from quadrants_lab.ir.deep_recursion import depth_of_source, syntax_tree
 from quadrants_lab.ir.source import Span
 
 _IMPORTED = time()
 _FACTS = "co_name", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars"
+_EXECUTED = "<string>"  # the file of what `python -c` and exec run
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
-WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # what adds statements to each source
+WATCHING: list[Callable[[FunctionSource], FunctionSource]] = []  # functions that add statements to each source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
 
@@ -120,21 +122,21 @@ def _means_now(fn: FunctionType, name: str) -> Any:
 
 
 def value_of(expression: str | CodeType, *names: Mapping[str, Any]) -> Any:
-    """The value of an expression of Python, with these names; later ones hide earlier ones."""
+    """The value of an expression of Python with these names; later mappings hide earlier ones."""
     return eval(expression, {name: value for space in names for name, value in space.items()})
 
 
 def function_source(fn: Callable[..., Any]) -> FunctionSource:
     """The source of a function or lambda that was defined in a file, a notebook cell or a text that linecache knows. It
     is cached in an attribute of the function. QuadrantsSyntaxError if there is no source."""
-    known = getattr(fn, _CACHE, None)
-    if isinstance(known, FunctionSource) and known.fn is fn:
-        return known
     if not isinstance(fn, FunctionType):
         raise error("QL1102", None, name=getattr(fn, "__name__", fn), file="not a Python function")
+    known: FunctionSource | None = getattr(fn, _CACHE, None)
+    if known is not None and known.fn is fn:  # a wrapper may have the attribute of the function that it wraps
+        return known
     code = fn.__code__
     linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    lines = linecache.getlines(code.co_filename, fn.__globals__) or _command(code)
     if not lines:
         raise error("QL1102", None, name=fn.__name__, file=code.co_filename)
     is_lambda = code.co_name == "<lambda>"
@@ -151,11 +153,28 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
 
 
 def _made_of(lines: list[str], code: CodeType) -> bool:
-    """Whether Python made the code of this text, if the file was written since this module was imported."""
+    """Whether Python compiled the code from this text. This is checked if the file was written since this module was
+    imported, or if other texts have the same name."""
     known: Any = linecache.cache.get(code.co_filename, ())
     written = known[1] if len(known) > 1 else None  # a cell has no time
-    if written is None or written < _IMPORTED:
-        return True
+    sure = code.co_filename != _EXECUTED and (written is None or written < _IMPORTED)
+    return sure or _compiles_to(lines, code)
+
+
+def _command(code: CodeType) -> list[str]:
+    """The lines of the text that `python -c` runs, which linecache knows by itself from Python 3.13 on; none for other
+    code."""
+    if code.co_filename != _EXECUTED or sys.argv[:1] != ["-c"]:
+        return []
+    text = sys.orig_argv[-len(sys.argv)]
+    lines = text.splitlines(keepends=True)
+    if not _compiles_to(lines, code):
+        return []
+    linecache.cache[_EXECUTED] = len(text), None, lines, _EXECUTED
+    return lines
+
+
+def _compiles_to(lines: list[str], code: CodeType) -> bool:
     try:
         found = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
     except SyntaxError:
@@ -173,7 +192,7 @@ def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
     except SyntaxError:
         return None
     code = fn.__code__
-    found: list[Any] = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    found: list[Any] = [n for n in nodes_of(ast.Lambda, tree) if n.lineno == code.co_firstlineno]
     if hasattr(code, "co_positions"):
         places = [p for p in code.co_positions() if p[3]]
         begin, end = min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)
@@ -202,9 +221,9 @@ def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | N
             tree = syntax_tree("if 1:\n" + text if indent else text)
         except SyntaxError:
             continue
-        body = tree.body[0].body if indent and isinstance(tree.body[0], ast.If) else tree.body
-        if body and isinstance(body[0], ast.FunctionDef) and body[0].name == name:
-            return body[0], first - (1 if indent else 0)
+        match tree.body:
+            case [ast.FunctionDef() as node, *_] | [ast.If(body=[ast.FunctionDef() as node, *_])] if node.name == name:
+                return node, first - (1 if indent else 0)
     return None, 0
 
 

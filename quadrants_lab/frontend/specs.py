@@ -33,7 +33,7 @@ class MatrixSpec:
 @dataclass(frozen=True, slots=True)
 class StructSpec:
     """A struct or dataclass instance. Member ``a`` of argument ``s`` is the argument ``s.a`` of the kernel. ``type`` is
-    that of `quadrants_lab.frontend.values.values.Struct`."""
+    that of `quadrants_lab.frontend.values.Struct`."""
 
     type: Any
     members: tuple[tuple[str, Spec], ...]
@@ -77,9 +77,12 @@ def flat_specs(specs: Iterable[Spec]) -> Iterator[Spec]:
 
 def without_values(spec: Spec) -> Spec:
     """The spec without the objects that were passed for templates."""
-    if isinstance(spec, StructSpec):
-        return replace(spec, members=tuple((name, without_values(member)) for name, member in spec.members))
-    return TemplateSpec(None) if isinstance(spec, TemplateSpec) else spec
+    match spec:
+        case StructSpec():
+            return replace(spec, members=tuple((name, without_values(member)) for name, member in spec.members))
+        case TemplateSpec():
+            return TemplateSpec(None)
+    return spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ _LINE = 64  # bytes
 class Slots:
     """Memory with a table: a u32 with the number of slots that are taken; a u32 for each of ``count`` stretches, 0 or
     `CLAIMED` for one without a slot, else the slot's number; and from element number ``begin`` on the slots, of
-    ``size`` elements each. Slots 0 and `CLAIMED` stay zero. ``elements``: of the slots and what is before them."""
+    ``size`` elements each. Slots 0 and `CLAIMED` stay zero. ``elements``: how many the whole memory has, the words
+    included."""
 
     size: int
     count: int

@@ -17,7 +17,7 @@ else:
         from hashlib import blake2b
 
 __all__ = ["blake2b", "importing", "lazily"]
-_FEW = 5000  # frozen objects, at most, that are not the program's: Python 3.12 freezes some hundred when it starts
+_FEW = 5000  # more frozen objects are the program's: Python 3.12 itself freezes only some hundred when it starts
 
 
 @contextmanager

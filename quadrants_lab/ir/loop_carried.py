@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, Value, While, Yield
 from quadrants_lab.ir.types import u1
-from quadrants_lab.ir.walk import end_of, of_kind, rewrite, walk
+from quadrants_lab.ir.walk import end_of, of_kind, rewrite, rules, walk
 
 if TYPE_CHECKING:
     from quadrants_lab.ir.build import Builder
@@ -69,10 +69,10 @@ def _keep_leaves(block: Block, keep: Sequence[int]) -> Block:
     """The block with only these values in its `leaves`."""
     left = {s.id for s in leaves(block)}
 
-    def one(s: Stmt) -> Stmt:
-        return replace(s, values=pick(s.values, keep)) if isinstance(s, Exit) and s.id in left else s
+    def kept(s: Exit) -> Stmt:
+        return replace(s, values=pick(s.values, keep)) if s.id in left else s
 
-    return rewrite(block, one) if left else block
+    return rewrite(block, rules({Exit: kept})) if left else block
 
 
 @overload

@@ -271,6 +271,7 @@ class ThreadExit(Effect):
 class Yield(Stmt):
     """Ends a block and hands ``values`` to the statement that owns the block."""
     form = "yield {values}"
+    terminates = True
     values: Ids
 
 
@@ -329,6 +330,7 @@ class For(Loop):
     checkpoint: bool = field(default=False, kw_only=True)
     threads: bool = field(default=False, kw_only=True)
     step: MaybeId = field(default=NO_ID, kw_only=True)
+    counter = property(lambda self: self.index)
 
     def deciding(self) -> Ids:
         return (self.begin, self.end) if self.step == NO_ID else (self.begin, self.end, self.step)
@@ -436,8 +438,11 @@ class Kernel:
 
     @property
     def tasks(self) -> tuple[Offload, ...]:
-        """The tasks of a kernel: after the pass `offload` its body has nothing else."""
-        return self.body  # type: ignore[return-value]  # the verifier checks that
+        """The tasks of a kernel: after the pass `offload` its body has nothing else. TypeError before the pass."""
+        for s in self.body:
+            if not isinstance(s, Offload):
+                raise TypeError(f"kernel {self.name} is not offloaded: {type(s).__name__} at top level")
+        return self.body  # type: ignore[return-value]  # these are tasks
 
 
 Pass = Callable[[Kernel], Kernel]

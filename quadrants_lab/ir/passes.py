@@ -3,8 +3,9 @@ makes and `read_arguments` reads.
 
     lower-casts{calls=true short=false}    lower-tasks{group=((add, (f32))) subgroup=32}
 
-An argument is true or false, an integer, a dtype, another word, text in quotes, or a tuple of these in parentheses. An
-object with a method ``argument`` that returns such a tuple may be one, too; its pass makes the object of a tuple.
+An argument is true or false, an integer, a dtype, another word, text in quotes, or a tuple of these in parentheses. It
+may also be an object with a method ``argument`` that returns such a tuple. From text the pass then gets the tuple, of
+which it makes the object.
 """
 
 import re
@@ -13,22 +14,23 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from quadrants_lab.ir.importing import lazily
-from quadrants_lab.ir.nodes import Kernel, Pass, Stmt
+from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import K, find
 
 _TOKEN = r'\s*("[^"]*"|[(),=]|-?\w+|\S)'
 _UPPER = r"(?<=[a-z])(?=[A-Z])"
 
 
-def where(concerns: Callable[[Stmt], bool], module: str, name: str) -> Pass:
-    """The pass of another module, which changes only kernels that have such a statement. Its module is imported for
-    the first of these."""
+def where(kind: type[K], module: str, name: str, concerns: Callable[[K], object] | None = None) -> Pass:
+    """The pass of another module, which changes only kernels that have a statement of this class, one that it
+    ``concerns``. Its module is imported for the first of these."""
     late = lazily(module, name)
 
     def run(kernel: Kernel) -> Kernel:
-        made: Kernel = late(kernel) if any(map(concerns, walk(kernel.body))) else kernel
+        found = find(kernel.body, kind)
+        made: Kernel = late(kernel) if any(found if concerns is None else map(concerns, found)) else kernel
         return made
 
     run.__name__ = name

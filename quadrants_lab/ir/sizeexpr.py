@@ -11,6 +11,11 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SizeExpr:
+    @property
+    def constant(self) -> int | None:
+        """The value of a constant; None for all others."""
+        return None
+
     def children(self) -> tuple[SizeExpr, ...]:
         return ()
 
@@ -18,6 +23,7 @@ class SizeExpr:
 @dataclass(frozen=True, slots=True)
 class SizeConst(SizeExpr):
     value: int
+    constant = property(lambda self: self.value)
 
 
 @dataclass(frozen=True, slots=True)

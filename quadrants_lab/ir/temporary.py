@@ -1,7 +1,7 @@
-"""State that is another one for a while. Ctrl-C at any place leaves it as it was before.
+"""State that is changed for a while and then restored, wherever Ctrl-C comes.
 
-Python looks for signals at the end of a call of C, so between ``token = variable.set(value)`` and the ``try`` after it
-the variable would keep its value for ever, and nobody would have the token.
+Python looks for signals at the end of a call of C. Between ``token = variable.set(value)`` and the ``try`` after it,
+Ctrl-C would lose the token, and the variable would keep the value for ever.
 """
 
 import gc

@@ -3,11 +3,10 @@
 With spans and links, parsing restores everything but the call chains of spans. Without links the ids of statements that
 define no value (stores, yields, ...) are left out, and the parser gives these statements unused ids.
 
-Both read the form of a class of statements. In a form, ``{field}`` stands for a field. The field's annotation, or a
-kind after a colon, says how the field is shown. ``{a+b:Kind}`` stands for two fields that are shown together.
-``{field?}`` is empty if the field has its default; otherwise it is a space, the field's name, and its value (a true
-`bool` has no value). ``{field?word}`` shows another word instead of the name.
-"""
+Printer and parser both read the form of each class of statements. In a form, ``{field}`` stands for a field. The
+field's annotation, or a kind after a colon, says how the field is shown. ``{a+b:Kind}`` stands for two fields that are
+shown together. ``{field?}`` is empty if the field has its default; otherwise it is a space, the field's name, and its
+value (a true `bool` has no value). ``{field?word}`` shows another word instead of the name. """
 
 import re
 from collections.abc import Callable
@@ -44,7 +43,7 @@ def _pieces(cls: type[N.Stmt]) -> tuple[str | Piece, ...]:
     return tuple(p for p in out if p != "")
 
 
-_forms: dict[type[N.Stmt], tuple[str | Piece, ...]] = {}  # those that were asked for
+_forms: dict[type[N.Stmt], tuple[str | Piece, ...]] = {}  # filled when it is asked
 
 
 def form_of(cls: type[N.Stmt]) -> tuple[str | Piece, ...]:

@@ -58,6 +58,7 @@ class Stmt:
     nests: ClassVar[bool] = False  # whether the statement has blocks
     loads: ClassVar[bool] = False  # whether it is a `Load`
     stores: ClassVar[bool] = False  # whether it is a `Store`
+    terminates: ClassVar[bool] = False  # whether it ends its block
     lane_safe: ClassVar[bool] = True  # whether iterations in the lanes of a vector can run it at the same time
 
     @property
@@ -147,8 +148,8 @@ class Uniform(Pure):
 
 @dataclass
 class Access(Stmt):
-    """The statement accesses an element of a buffer. ``index`` has one value for each axis, or, in a kernel
-    without parallel tasks but those of a GPU's threads, the number of the element alone, counted row by row."""
+    """The statement accesses an element of a buffer. ``index`` has one value for each axis. In a lowered kernel, whose
+    tasks are serial or of kind "threads", it may instead have one value, the row-major number of the element."""
 
     __slots__ = ()
     buffer: BufferName
@@ -202,6 +203,12 @@ class Loop(Control):
     body: Block
     checkpoint: bool
 
+    @property
+    def counter(self) -> Param:
+        """The value that counts the iterations: the index of a For; of a While the last carried value, after
+        `autodiff.prepare.count_whiles`."""
+        return self.carried[-1]
+
 
 @dataclass(slots=True)
 class Scheduled(Stmt):
@@ -212,8 +219,9 @@ class Scheduled(Stmt):
     without lanes, what `qd.loop_config` asks for, or 0. ``colours``: what `qd.loop_config` asks for, or 0.
     ``colour_rows``: the task runs in blocks of at least this many rows, first every other block, then the rest,
     so that neighbouring blocks never run at the same time. ``fission``: the number of loops into which the body
-    is split; each runs for a whole row before the next one begins. ``wait``: a group runs one iteration after
-    the other if its iterations together make fewer than this many sixteenths of the longest one's trips.
+    is split; each runs for a whole row before the next one begins. ``wait``: lanes wait for the longest iteration
+    of their group. A group runs its iterations one after the other if all of them together make fewer than this
+    many sixteenths of the trips of the longest.
     ``shares``: the buffers, each with its operation, into which every thread first reduces what it computed
     itself. ``copies``: the buffers for which every thread may have a copy of its own to add to. ``sums``: how
     an addition to one of ``copies`` is made: "serial" is a plain addition, since one thread runs the whole

@@ -79,7 +79,7 @@ def from_numpy(dtype: Any) -> DType | None:
 _BY_NUMPY: dict[Any, DType] = {np.dtype(t.numpy): t for t in DTYPES.values()}
 
 
-_IN_ALL = 65504  # the greatest f16: numpy warns of numbers that are too large for a dtype, and not to warn takes long
+_IN_ALL = 65504  # the greatest f16: larger numbers need the slow `errstate`, which hides numpy's warning of an overflow
 
 
 def convert(value: Any, dtype: DType) -> Any:

@@ -1,4 +1,4 @@
-"""Unrolling of loops whose bounds are constants, also once the loops around them are unrolled.
+"""Unrolls loops whose bounds are constants, or become constants when the loops around them are unrolled.
 
 Constants decide most of the unrolled code. So statements on constants are evaluated while they are copied.
 """
@@ -13,24 +13,22 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import copied, find, rewrite, substitute, types_of
+from quadrants_lab.ir.walk import copied, find, rewrite, rules, substitute, types_of
 
 _Ref = tuple[Any, int]  # what takes the place of a value: a constant and `NO_ID`, or None and the id of a copy
 _UNKNOWN: _Ref = None, N.NO_ID
 
 
 def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) -> N.Kernel:
-    """Unrolls the loops with these ids whose bounds are constants, unless an outermost one would become more statements
-    than the first number of ``most``, or more than the second were visited to make them, or it draws random numbers.
-    The same operations compute every value as before."""
+    """Unrolls the ``wanted`` loops, given by id, whose bounds are constants. An outermost loop stays as it is if its
+    copies would have more than ``most[0]`` statements, if more than ``most[1]`` statements are visited to make them, or
+    if the loop draws random numbers. The same operations compute every value as before."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     constants: dict[int, _Ref] = {s.id: (s.value, N.NO_ID) for s in find(kernel.body, N.Const)}
     ids: dict[int, int] = {}
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if not isinstance(s, N.For) or s.id not in wanted:
-            return s
-        if _is_beyond(s, wanted, constants, b.types, most):
+    def one(s: N.For) -> N.Stmt | list[N.Stmt]:
+        if s.id not in wanted or _is_beyond(s, wanted, constants, b.types, most):
             return s
         trips = _Trips(b, wanted, constants, most)
         try:
@@ -44,7 +42,7 @@ def unroll_loops(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]
             return s
         return made
 
-    body = rewrite(kernel.body, one)
+    body = rewrite(kernel.body, rules({N.For: one}))
     return kernel if body is kernel.body else replace(kernel, body=substitute(body, ids), next_id=b.next_id)
 
 
@@ -63,9 +61,8 @@ def unrollable(kernel: N.Kernel, wanted: Container[int], most: tuple[int, int]) 
 
 
 class _NotUnrolled(Exception):
-    """There are more statements than allowed, or a random draw. Draws of one call site are
-    numbered in order, so a gradient that drops one of several copies would give the number of that draw to the next
-    one."""
+    """There are more statements than allowed, or a random draw. Draws of one call site are numbered in order, so a
+    gradient that drops one of several copies would give the number of that draw to the next one."""
 
 
 class _Trips:
@@ -132,7 +129,7 @@ class _Trips:
             self.copy(s)
 
     def op(self, s: N.Op) -> None:
-        """Most operations that are visited decide a select or are one, so these two come first."""
+        """Most operations that are visited are selects or the comparisons before them, so these two come first."""
         bound, outside, args = self.bound, self.outside, s.args
         first = bound.get(args[0]) or outside.get(args[0], _UNKNOWN)
         if s.prim == "select" and first[0] is not None:
@@ -187,8 +184,8 @@ class _Trips:
 def _is_beyond(
     s: N.For, wanted: Container[int], constants: dict[int, _Ref], types: dict[int, DType], most: tuple[int, int]
 ) -> bool:
-    """Whether the unrolled loop is known to be beyond a limit. Only statements count which constants alone decide to
-    run, and of those that are made only the ones that compute floats or access memory."""
+    """Whether the unrolled loop certainly exceeds a limit. The estimate is a lower bound: it counts only statements
+    that certainly run, and among the copies only operations on floats and accesses."""
 
     def of(s: N.Stmt) -> tuple[int, int]:
         """How many statements are made and visited at least."""

@@ -1,7 +1,7 @@
 """Static checks of the depths of a task's adstacks."""
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import find, walk
+from quadrants_lab.ir.walk import find, of_kind
 
 Broken = tuple[str, N.Stmt]
 Depths = dict[int, int | None]  # None: not known
@@ -19,30 +19,21 @@ def check_stacks(task: N.Offload, mode: str) -> Broken | None:
     loops, and behind an If whose arms agree), no empty stack is popped or read. In a kernel of mode "reverse" or "both"
     every stack that is not count_only is empty at the end.
     """
-    pushed = set()
-    reads = []
-    depths: Depths = {}
-    for s in walk(task.body):
-        if isinstance(s, N.AdStackAlloca):
-            depths[s.id] = 0
-        elif isinstance(s, N.AdStackPush):
-            pushed.add(s.stack)
-        elif isinstance(s, N.TopUse):
-            reads.append(s)
-    if not depths:
+    stacks = list(of_kind(task.body, N.AdStackAlloca))
+    if not stacks:
         return None
-    for s in reads:
-        if s.stack not in pushed:
-            return f"nothing in this task pushes on ${s.stack}", s
+    depths: Depths = {s.id: 0 for s in stacks}
+    pushed = {s.stack for s in find(task.body, N.AdStackPush)}
+    for use in find(task.body, N.TopUse):
+        if use.stack not in pushed:
+            return f"nothing in this task pushes on ${use.stack}", use
     try:
         after = _block(task.body, depths)
     except _Empty as e:
         return f"${e.use.stack} is empty here", e.use
-    for s in task.body:
-        if isinstance(s, N.AdStackAlloca) and mode in ("reverse", "both") and not s.count_only:
-            left = after[s.id]
-            if left:
-                return f"{left} values are left on ${s.id} at the end of the task", s
+    for s in stacks:
+        if mode in ("reverse", "both") and not s.count_only and (left := after[s.id]):
+            return f"{left} values are left on ${s.id} at the end of the task", s
     return None
 
 

@@ -8,15 +8,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from quadrants_lab.ir.nodes import Block, Kernel, Offload, Param, Stmt, Value, Yield
+from quadrants_lab.ir.nodes import STATEMENTS, Block, Kernel, Offload, Param, Stmt, Value, Yield
 from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.ir.build import Builder
 
-T = TypeVar("T", bound=Hashable)
+H = TypeVar("H", bound=Hashable)
 K = TypeVar("K")
+T = TypeVar("T")
 
 
 def walk(block: Block) -> Iterator[Stmt]:
@@ -45,6 +46,22 @@ def of_kind(items: Iterable[object], kind: type[K] | tuple[type[K], ...]) -> Ite
 def all_are(items: Iterable[object], kind: type | tuple[type, ...]) -> bool:
     """Whether all items are of this class, trait or tuple of them."""
     return all(isinstance(item, kind) for item in items)
+
+
+def by_class(table: Mapping[type[Any], T]) -> dict[type[Stmt], T]:
+    """A table by class of statement, from one by classes and traits. A class that several rows name has the last."""
+    return {cls: entry for kind, entry in table.items() for cls in STATEMENTS if issubclass(cls, kind)}
+
+
+def rules(table: Mapping[type[Any], Callable[[Any], Stmt | Sequence[Stmt]]]) -> Callable[[Stmt], Stmt | Sequence[Stmt]]:
+    """A function for `rewrite` with a rule for each class or trait. Statements without a rule stay as they are."""
+    known = by_class(table)
+
+    def one(s: Stmt) -> Stmt | Sequence[Stmt]:
+        rule = known.get(type(s))
+        return s if rule is None else rule(s)
+
+    return one
 
 
 def constants(stmts: Iterable[Stmt]) -> dict[int, Any]:
@@ -95,7 +112,7 @@ def end_of(block: Block) -> Yield:
     return last
 
 
-def reached(start: Iterable[T], beyond: Callable[[T], Iterable[T]]) -> dict[T, None]:
+def reached(start: Iterable[H], beyond: Callable[[H], Iterable[H]]) -> dict[H, None]:
     """``start`` and all nodes that steps from a node to ``beyond(node)`` lead to, in breadth-first order."""
     found = dict.fromkeys(start)
     todo = list(found)

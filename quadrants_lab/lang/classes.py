@@ -1,9 +1,12 @@
-"""`@qd.data_oriented`: classes whose methods are kernels and funcs."""
+"""`@qd.data_oriented`: classes whose methods are kernels and funcs, and such methods bound to objects."""
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
 from quadrants_lab.errors import QuadrantsSyntaxError
@@ -11,6 +14,9 @@ from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.weak import has_weak
 from quadrants_lab.lang.dense import ScalarField
 from quadrants_lab.runtime import session
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 C = TypeVar("C", bound=type)
 
@@ -92,6 +98,13 @@ def is_method(fn: Callable[..., Any]) -> bool:
     return fn.__qualname__.rpartition(".")[0].rpartition(".")[2] not in ("", "<locals>")
 
 
+def is_named(made: Any) -> bool:
+    """Whether its module has what a decorator made of a function under the name of that function."""
+    module: Any = sys.modules.get(made.__module__)
+    names = getattr(made, "__qualname__", "").split(".")  # a functools.partial has no name
+    return reduce(lambda at, name: getattr(at, name, None), names, module) is made
+
+
 class BoundFunc:
     """A func that is a method, bound to an object; kernels call it."""
 
@@ -116,3 +129,47 @@ class BoundFunc:
 
     def __repr__(self) -> str:
         return f"<bound {self.__qd_bound__[0]!r}>"
+
+
+class BoundKernel:
+    """A kernel that is a method, or its gradient, bound to an object."""
+
+    __slots__ = ("__self__", "kernel")
+
+    def __init__(self, kernel: Any, instance: Any) -> None:
+        self.kernel, self.__self__ = kernel, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel(self.__self__, *args, **kwargs)
+
+    def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
+        """`Launchable.reproduce` of the method."""
+        written: Path = self.kernel._reproduce(path, args, kwargs, self.__self__)
+        return written
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The parameters but for the object, for `inspect.signature`."""
+        whole = inspect.signature(self.kernel._variants.source.fn)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    def __reduce__(self) -> Any:
+        return BoundKernel, (self.kernel, self.__self__)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.kernel, name)
+        return BoundKernel(value, self.__self__) if name in ("grad", "resume", "value_and_grad") else value
+
+    def __repr__(self) -> str:
+        return f"<bound {self.kernel!r} of {self.__self__!r}>"
+
+
+def bind(kernel: Any, instance: Any, cls: type) -> BoundKernel:
+    """The kernel as a method of the object; an error if the class is not data-oriented."""
+    if not hasattr(cls, "__qd_data_oriented__"):
+        raise QuadrantsSyntaxError(
+            f"kernel {kernel.name} is a method of {cls.__name__}, which is not data-oriented",
+            code="QL2116",
+            help=f"write @qd.data_oriented above class {cls.__name__}",
+        )
+    return BoundKernel(kernel, instance)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from operator import index as as_index
 from threading import enumerate as threads, get_ident
 from typing import Any
 
@@ -56,19 +55,18 @@ def _bad(name: str, value: Any, want: str) -> QuadrantsRuntimeTypeError:
     return QuadrantsRuntimeTypeError(f"{of} must be {want}, not {value!r}", code="QL2030")
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: Any) -> bool:  # as text, which is what environment variables hold
     words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False, "": False}
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    if isinstance(value, (bool, int)) and value in (0, 1):
-        return bool(value)
-    raise _bad(name, value, "True or False")
+    found = words.get(str(value).lower())
+    if found is None:
+        raise _bad(name, value, "True or False")
+    return found
 
 
 def _count(name: str, value: Any) -> int:
     try:
-        number = int(value) if isinstance(value, str) else as_index(value)
-    except (TypeError, ValueError):
+        number = int(str(value))
+    except ValueError:
         raise _bad(name, value, "an integer") from None
     if number < 0:
         raise _bad(name, value, "0 or more")
@@ -77,10 +75,9 @@ def _count(name: str, value: Any) -> int:
 
 def _dtype(allowed: tuple[DType, ...]) -> Callable[[str, Any], DType]:
     def read(name: str, value: Any) -> DType:
-        found = DTYPES.get(value) if isinstance(value, str) else value
-        if not any(found is t for t in allowed):
+        found = DTYPES.get(str(value))
+        if found not in allowed:
             raise _bad(name, value, " or ".join(f"qd.{t}" for t in allowed))
-        assert isinstance(found, DType)
         return found
 
     return read
@@ -97,6 +94,7 @@ def _level(name: str, value: Any) -> str:
 
 # values of ``check``: each has the checks of those before it, and adds the one that it names
 CHECKS = ("", "bounds", "races", "nan", "gradients")
+_SEES_LAUNCHES = CHECKS[CHECKS.index("nan") :]  # the checks that look at each launch
 _OFF_AND_ON = {"0": "", "off": "", "false": "", "none": "", "1": CHECKS[-1], "on": CHECKS[-1], "true": CHECKS[-1]}
 
 
@@ -195,6 +193,7 @@ INSTEAD = (
 
 
 _observing = ExitStack()  # holds the profiler and the checks of the default session, if it has them
+_observes = False  # whether it holds any
 
 
 def _is_on(name: str, given: Any = None) -> bool:
@@ -240,14 +239,18 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
 
 def _observe_default() -> None:
     """From now on the profiler and the checks see launches of the default session alone, if that has them."""
-    _observing.close()
+    global _observes
     now = session.default()
-    if now is None:
+    options = {} if now is None else now.settings.options
+    checked, profiled = options.get("check", "") in _SEES_LAUNCHES, options.get("kernel_profiler", False)
+    if not (_observes or checked or profiled):  # a `with` of a session around each launch takes no time for this
         return
-    if CHECKS.index(now.settings.options.get("check", "")) >= CHECKS.index("nan"):
+    _observing.close()
+    _observes = checked or profiled
+    if checked:
         checks = import_module("quadrants_lab.runtime.check.checked_session")
         _observing.enter_context(checks.checking_session(now))
-    if now.settings.options["kernel_profiler"]:
+    if profiled:
         _observing.enter_context(import_module("quadrants_lab.profiler").profiling(now))
 
 
@@ -273,7 +276,8 @@ class AnotherSession:
             raise QuadrantsRuntimeError(
                 "the session is closed", code="QL2001", help="make another with qd.another_session"
             )
-        if {t.ident for t in threads()} & set(self._within) - {get_ident()}:
+        others = set(self._within) - {get_ident()}
+        if others and others & {t.ident for t in threads()}:
             raise QuadrantsRuntimeError(
                 "another thread is within the `with` of a session, which is the session of all threads until it ends",
                 code="QL2004",
@@ -316,9 +320,7 @@ class AnotherSession:
             self.close()
 
 
-def another_session(
-    arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any
-) -> AnotherSession:
+def another_session(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> AnotherSession:
     """A session beside the default one, with the options of `init`: for a second GPU, or another arch.
 
     Fields that are made and kernels that are launched in a ``with`` of it belong to it. Launches on GPUs return at
@@ -453,7 +455,7 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     """The first of the archs in ``asked``, one or a list, that can run here; the CPU for None."""
     if asked is None:
         return A.cpu
-    wanted = [_arch(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
+    wanted = [A.find(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
     reasons = []
     for candidate in wanted:
         reason = why_not(candidate, simulate)
@@ -467,21 +469,10 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     return A.cpu
 
 
-def _arch(asked: Any) -> A.Arch:
-    if isinstance(asked, A.Arch):
-        return asked
-    names = {a.name: a for a in A.Arch} | {"cpu": A.cpu, "x86_64": A.x64}
-    if isinstance(asked, str) and asked.lower() in names:
-        return names[asked.lower()]
-    close = closest(str(asked), names)
-    hint = f"did you mean qd.{close}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
-    raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
-
-
 @cache
 def _load_compiler() -> None:
     """Imports in the background what the first kernel of a process needs, while the caller waits for a device."""
-    modules = "quadrants_lab.runtime.gradient.plan", "quadrants_lab.runtime.compile.compile"
+    modules = "quadrants_lab.runtime.launch.gradient_plan", "quadrants_lab.runtime.compile.compile"
     forks.start(lambda: [import_module(name) for name in modules], name="imports")
 
 

@@ -38,8 +38,11 @@ class Watched(S.FunctionSource):
     def _with_marks(self, body: list[Any]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
         for s in body:
-            if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)):
-                made.append(self._mark(s))
+            match s:
+                case ast.Expr(value=ast.Constant()):  # a docstring
+                    pass
+                case _:
+                    made.append(self._mark(s))
             inner = {at: self._with_marks(getattr(s, at)) for at in ("body", "orelse") if getattr(s, at, None)}
             if inner:
                 s = copy(s)

@@ -77,7 +77,7 @@ class Replaced:
 
 
 def primals(given: Iterable[Any]) -> list[Dense]:
-    """The fields and ndarrays among the objects that are no gradients."""
+    """The fields and ndarrays among the objects, without gradients."""
     found = {id(x): x for x in given if isinstance(x, Dense)}
     for x in session.current().differentiable:
         found.pop(id(x.grad), None)
@@ -142,7 +142,7 @@ def has_derivative(x: Any) -> bool:
 
 
 def no_derivative(what: str) -> None:
-    """Raises an error where derivatives are wanted of ``what``, which Python computes."""
+    """Raises an error while launches are differentiated: ``what``, which Python computes, has no derivative."""
     if differentiating():
         raise QuadrantsRuntimeError(
             f"{what} has no derivative, and launches are being differentiated",

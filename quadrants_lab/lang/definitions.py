@@ -1,4 +1,4 @@
-"""Python source text that defines objects again: kernels, functions, fields, arrays, and all that their names refer to.
+"""Python source text that defines objects again: kernels, functions, fields, arrays, and everything that they refer to.
 
     made = Definitions(values)
     made.expression(kernel, "kernel")      the name of the kernel in the text
@@ -27,11 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.frontend.diagnostics import id_of
+from quadrants_lab.frontend.diagnostics import id_of, nodes_of
+from quadrants_lab.frontend.fingerprint import in_package
 from quadrants_lab.frontend.source import FunctionSource, function_source
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import DType
-from quadrants_lab.lang.dense import Dense, Field
+from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.matrix import Matrix
 from quadrants_lab.lang.matrix_types import MatrixType
 from quadrants_lab.lang.struct import Struct, StructType
@@ -40,15 +41,15 @@ from quadrants_lab.runtime.interop.tensors import torch_tensor
 
 MOST_INLINE = 32  # elements of an array that stand in the text
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
-_PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # modules of ours, in which a name is looked for
+_PLACES = ("", "math", "types", "ad", "simt", "algorithms")  # public modules, in which a name is looked for
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 Uses = dict[str, Any]  # attribute -> uses of its value; "" where the value is used as a whole
 
 
 class Definitions:
-    """``values``: the data of a field or ndarray. ``fields``: those defined so far, by name; ``functions``: the kernels
-    and functions defined so far; ``reads_gradients``: one of them has ``.grad`` in its source."""
+    """``values`` returns the data of a field or ndarray. ``fields``: the fields defined so far, by name; ``functions``:
+    the kernels and functions defined so far; ``reads_gradients``: whether one of them has ``.grad`` in its source."""
 
     def __init__(self, values: Callable[[Dense], npt.NDArray[Any]]) -> None:
         self.values = values
@@ -79,14 +80,14 @@ class Definitions:
             return self._known[id(value if base is None else base)][1]
         if (write := _CONTAINERS.get(type(value))) is not None:
             return write(self, value, hint)
-        if base is not None and not _is_ours(base):
+        if base is not None and not _defined_in_package(base):
             made = self._function(value, base, hint)
         elif isinstance(value, ModuleType):
             made = self._module(value, hint, uses)
         elif (write := next((_KINDS[kind] for kind in type(value).__mro__ if kind in _KINDS), None)) is not None:
             made = write(self, value, hint)
         else:
-            made = self._ours(value) or self._tensor(value, hint) or self._object(value, hint, uses or {"": {}})
+            made = self._public_name(value) or self._tensor(value, hint) or self._object(value, hint, uses or {"": {}})
         self._known[id(value if base is None else base)] = value, made
         return made
 
@@ -109,7 +110,7 @@ class Definitions:
         name = source.name if source.name not in self._means else self.unique(source.name)
         self._means[name] = name
         self._known[id(fn)] = value, name  # it may call itself
-        self.reads_gradients |= any(isinstance(n, ast.Attribute) and n.attr == "grad" for n in ast.walk(source.node))
+        self.reads_gradients |= any(n.attr == "grad" for n in nodes_of(ast.Attribute, source.node))
         other = self._names(source, value, skip=source.name)
         text = _text(source, _decorators(source, value))
         if other or name != source.name:  # names that stand for something else in the rest of the text
@@ -119,7 +120,7 @@ class Definitions:
         self.lines += ["", "", *text.rstrip().splitlines(), "", ""]
         self.functions.append(value)
         grad = getattr(value, "grad", None)
-        if isinstance(grad, FunctionType) and not _is_ours(grad):  # given by qd.ad.grad_for
+        if isinstance(grad, FunctionType) and not _defined_in_package(grad):  # given by qd.ad.grad_for
             self.expression(grad, grad.__name__)
         return name
 
@@ -149,11 +150,10 @@ class Definitions:
         name = self.unique(x.name or hint)
         self._known[id(x)] = x, name
         self.fields[name] = x
-        make = "field" if isinstance(x, Field) else "ndarray"
         given = [self._dtype(x.dtype, x.element_shape), f"shape={x.shape}"]
         given += ["needs_grad=True"] * x.has_grad() + ["needs_dual=True"] * x.has_dual()
         given += [f"offset={x.offset}"] * any(x.offset)
-        self.lines.append(f"{name} = qd.{make}({', '.join(given)})")
+        self.lines.append(f"{name} = qd.{x.kind}({', '.join(given)})")
         self._fill(name, x)
         return name
 
@@ -174,11 +174,9 @@ class Definitions:
                 self._fill(f"{name}.grad", x.grad)
 
     def _struct_field(self, x: StructField, hint: str) -> str:
-        name, first = self.unique(hint), x._first()
-        while isinstance(first, StructField):
-            first = first._first()
+        name, first = self.unique(hint), next(x.leaf_fields())
         struct = self.expression(x.struct_type, f"{name}_type")
-        grad = ", needs_grad=True" if first.has_grad() else ""
+        grad = ", needs_grad=True" if x.has_grad() else ""
         self.lines.append(f"{name} = {struct}.field(shape={first.shape}{grad})")
         self._members(name, x)
         return name
@@ -201,7 +199,7 @@ class Definitions:
         return f"qd.types.{kind}({', '.join(map(str, element))}, qd.{dtype.name})"
 
     def _matrix_type(self, value: MatrixType, hint: str) -> str:
-        given = value.given.__name__ if isinstance(value.given, type) else f"qd.{value.given}"
+        given = getattr(value.given, "__name__", f"qd.{value.given}")
         shape = ", ".join(map(str, value.shape))
         kind = "vector" if value.ndim == 1 else "matrix"
         return f"qd.types.{kind}({shape}, {None if value.given is None else given})"
@@ -222,13 +220,11 @@ class Definitions:
         inner = [f"{key}={self.expression(v, key)}" for key, v in value.items]
         return f"qd.Struct({', '.join(inner)})"
 
-    def _ours(self, value: Any) -> str:
+    def _public_name(self, value: Any) -> str:
         """The expression for something that this package has under a name; "" for anything else."""
-        if not _is_ours(value) and not hasattr(value, "__qd_op__") and not _is_ours(type(value)):
+        if not _defined_in_package(value) and not hasattr(value, "__qd_op__") and not _defined_in_package(type(value)):
             return ""
         package, marks = sys.modules["quadrants_lab"], ("__name__", "__qd_op__", "name")
-        if isinstance(value, ModuleType):
-            return "qd" + value.__name__.removeprefix("quadrants_lab")
         for place in _PLACES:
             module = getattr(package, place) if place else package
             for name in (str(getattr(value, mark, "")) for mark in marks):
@@ -254,8 +250,8 @@ class Definitions:
     def _module(self, module: ModuleType, hint: str, uses: Uses | None) -> str:
         """The name of the module in the script. A module that any process can import is imported there. For any other
         module, a namespace with the names that are read is defined."""
-        if _is_ours(module):
-            return self._ours(module)
+        if _defined_in_package(module):
+            return "qd" + module.__name__.removeprefix("quadrants_lab")
         if _installed(module):
             name = self.unique(hint)
             self.lines.append(f"import {module.__name__} as {name}" if name != module.__name__ else f"import {name}")
@@ -305,7 +301,7 @@ class Definitions:
         return self._instance(value, hint, uses)
 
     def _instance(self, value: Any, hint: str, uses: Uses) -> str:
-        """An object of a class that has the methods, and the object the attributes, that are read of it."""
+        """An object of a new class, with those methods and attributes that are read."""
         cls, methods, attributes = type(value), dict[str, FunctionSource](), dict[str, Uses]()
         of: dict[str, Any] = {}  # by name: the kernel, func or function that the method is
         wanted = dict(uses)
@@ -350,15 +346,14 @@ class Definitions:
         except (OSError, TypeError):
             raise _unwritable(hint, cls, "a class whose source is unknown") from None
         space = vars(sys.modules[cls.__module__])
-        node = syntax_tree(text).body[0]
-        assert isinstance(node, ast.ClassDef)
+        node: Any = syntax_tree(text).body[0]  # the class
         bodies = [s for s in node.body if not isinstance(s, ast.FunctionDef)]
         for name, uses in _uses([*node.decorator_list, *node.bases, *bodies]).items():
             if name in space and not self.define(name, space[name], uses):
                 raise _unwritable(hint, cls, f"a class whose name {name} means something else elsewhere")
         self._means.setdefault(node.name, node.name)
         self.lines += ["", "", *text.rstrip().splitlines(), "", ""]
-        return node.name
+        return str(node.name)
 
 
 # how an object of each kind is written, by its class; the first class that a subclass has counts
@@ -416,23 +411,24 @@ def _function_of(value: Any) -> FunctionType | None:
 
 
 def _decorators(source: FunctionSource, value: Any) -> list[ast.expr]:
-    """The decorators that make the kernel, func or function what it is. Those of a kernel or func that are not of this
-    package, for instance one that registers it, are left out; one that was made without a decorator gets one."""
+    """The decorators for the text. A kernel or func keeps only decorators of this package, since another may register
+    it somewhere, and gets one if it was made without."""
     given = source.node.decorator_list
     if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
         return given
     known = getattr(value, "__qd_kernel__", False) or getattr(value, "__qd_func__", False)
-    ours = [d for d in given if not known or _is_ours(_meaning(source.fn, _root(d), source))]
-    if ours or not known:
-        return ours
+    kept = [d for d in given if not known or _defined_in_package(_meaning(source.fn, _root(d), source))]
+    if kept or not known:
+        return kept
     kind = "kernel" if getattr(value, "__qd_kernel__", False) else "func"
     return [syntax_tree(f"qd.{kind}", "eval").body]
 
 
 def _root(node: ast.expr) -> str:
     """The first name of a dotted one, or of a call of it."""
-    while isinstance(node, (ast.Call, ast.Attribute)):
-        node = node.func if isinstance(node, ast.Call) else node.value
+    match node:
+        case ast.Call(func=inner) | ast.Attribute(value=inner):
+            return _root(inner)
     return id_of(node)
 
 
@@ -454,8 +450,8 @@ def _meaning(fn: FunctionType, name: str, source: FunctionSource) -> Any:
         return fn.__globals__[name]
     if hasattr(builtins, name):
         return _MISSING
-    for arg in ast.walk(source.node.args):  # an annotation that a surrounding function knows
-        if isinstance(arg, ast.arg) and id_of(arg.annotation) == name:
+    for arg in nodes_of(ast.arg, source.node.args):  # an annotation that a surrounding function knows
+        if id_of(arg.annotation) == name:
             known = fn.__annotations__.get(arg.arg, _MISSING)
             return _MISSING if isinstance(known, str) else known
     return _MISSING
@@ -480,17 +476,19 @@ def _uses(nodes: Iterable[ast.AST]) -> dict[str, Uses]:
     return found
 
 
-def _is_ours(value: Any) -> bool:
-    """Whether the module, class or function is of this package; its kernels/ are user code."""
-    name = str(getattr(value, "__module__", "") if not isinstance(value, ModuleType) else value.__name__)
-    if isinstance(value, FunctionType):
-        return value.__code__.co_filename.startswith(_ROOT) and not name.startswith("quadrants_lab.kernels")
-    return name.partition(".")[0] == "quadrants_lab" and not name.startswith("quadrants_lab.kernels")
+def _defined_in_package(value: Any) -> bool:
+    """Whether this package defines the module, class or function; its kernels/ are user code."""
+    match value:
+        case ModuleType():
+            return in_package(value.__name__)
+        case FunctionType() if not value.__code__.co_filename.startswith(_ROOT):
+            return False
+    return in_package(str(getattr(value, "__module__", "")))
 
 
-def _installed(module: Any) -> bool:
+def _installed(module: ModuleType | None) -> bool:
     """Whether any process can import the module: it is a part of Python, or an installed package."""
-    if not isinstance(module, ModuleType) or module.__name__ == "__main__":
+    if module is None or module.__name__ == "__main__":
         return False
     top = module.__name__.partition(".")[0]
     file = getattr(module, "__file__", None) or ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import index as as_index
 from typing import Any, ClassVar, NoReturn
 from weakref import ref
@@ -21,7 +21,7 @@ from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.ir.weak import Table, weakly
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.derivatives import Companion
-from quadrants_lab.lang.exchange import Exchanged, numpy_dtype, to_numpy
+from quadrants_lab.lang.exchange import Exchanged, as_numpy_array, numpy_dtype, to_numpy
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.memory.fitting import LIMITS, check, fitted
@@ -233,15 +233,7 @@ class Dense(Exchanged):
 
     def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
         """``arr`` in the shape of the memory; an error if this cannot hold it."""
-        memory = self._live()
-        arr = np.asarray(arr) if isinstance(arr, np.generic) else arr  # what numpy makes of arrays without axes
-        if not isinstance(arr, np.ndarray):
-            what = f"from_numpy takes a numpy array, not {type(arr).__name__}"
-            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
-        if isinstance(arr, np.ma.MaskedArray):
-            what = f"{self!r} has no mask, and the array has one"
-            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="write x.filled(...) or x.data")
-        shape: tuple[int, ...] = memory.operand.shape
+        shape, arr = self._live().operand.shape, as_numpy_array(arr, self)
         if arr.shape not in self._shapes():
             raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
         check(arr, self.dtype, self)
@@ -276,7 +268,7 @@ class Dense(Exchanged):
         return str(self.to_numpy()) if self.placed else repr(self)
 
     def _live(self) -> Memory:
-        """Its memory, for Python's reads and writes; an error if it has none, or its session has ended."""
+        """Its memory, for reads and writes in Python; an error if it has none, or if its session has ended."""
         memory = self._memory
         if not memory.session.unobserved:
             if not memory.session.alive:
@@ -433,6 +425,14 @@ class Field(Dense):
             made = getattr(self, which)
             if made and not made.placed and which not in self.needs:
                 setattr(self, which, None)
+
+    def leaf_fields(self) -> Iterator[Field]:
+        """The field itself; of a `StructField` the fields that it consists of."""
+        yield self
+
+    def _pairs(self, array: Any) -> Iterator[tuple[Field, Any]]:
+        """The field and the array to be copied to it; of a `StructField` each of its fields and arrays."""
+        yield self, array
 
     def parent(self, n: int = 1) -> Any:
         """The node that it is placed in, or one n - 1 levels above; None for a field that was made with a shape."""

@@ -1,15 +1,18 @@
-"""The gradient and the dual of a field as its attributes, and what stands for one that a field lacks."""
+"""The gradient and the dual of a field as its attributes, what stands for one that a field lacks, and the check of an
+argument that must have one."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from quadrants_lab.errors import QuadrantsAttributeError
+from quadrants_lab.errors import QuadrantsAttributeError, QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+
+NAMES = {"grad": "gradient", "dual": "dual"}  # of the attributes, in messages
 
 
 class NoDerivative:
-    """The `grad` (or `dual`) of a field of floating point without one. It is false; whatever else is asked of it is the
-    error that says what is missing."""
+    """The `grad` (or `dual`) of a field of floating point without one. It is false; any other use of it is an error
+    that says what is missing."""
 
     __slots__ = ("_of", "_which")
     __qd_absent__ = True
@@ -36,7 +39,7 @@ class NoDerivative:
         """Raises the error."""
         which = self._which
         raise QuadrantsAttributeError(
-            f"{self._of!r} has no {'gradient' if which == 'grad' else which}",
+            f"{self._of!r} has no {NAMES[which]}",
             code="QL2059",
             help=f"make it with needs_{which}=True; qd.root.lazy_{which}() gives one to all fields of the session",
         )
@@ -61,3 +64,18 @@ class Companion:
 
     def __set__(self, field: Any, found: Any) -> None:
         setattr(field, self.kept, found)
+
+
+def check_has_derivative(x: Any, what: str, code: str, which: str = "grad", help: str = "") -> None:
+    """Raises an error unless ``x`` is a field or ndarray with a gradient ("grad") or dual that has memory. ``what``
+    describes ``x`` in the message."""
+    is_dense = getattr(x, "__qd_field__", False) or getattr(x, "__qd_ndarray__", False)
+    if is_dense and (x.has_grad() if which == "grad" else x.has_dual()):
+        return
+    if getattr(x, "__qd_struct_field__", False):
+        help = "give the fields of its members: s.position, s.velocity"
+    raise (QuadrantsRuntimeError if is_dense else QuadrantsRuntimeTypeError)(
+        f"{what} must be a field or ndarray with a {NAMES[which]}, it is {x!r}",
+        code=code,
+        help=help or f"make it with needs_{which}=True",
+    )

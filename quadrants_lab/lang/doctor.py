@@ -17,11 +17,12 @@ import numpy as np
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
     QuadrantsError,
-    QuadrantsRuntimeError,
     QuadrantsWarning,
 )
 from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.derivatives import check_has_derivative
+from quadrants_lab.lang.forward_mode import by_key
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.by_hand import Forward
@@ -110,22 +111,18 @@ def _fields_to_check(
     if wrt is None:
         found = touched(launches, loss._memory, {}, inputs=True)
         known = {id(loss._memory), *launches.names}
-        more = {id(x._memory): x for x in read if isinstance(x, Dense) and x.has_grad() and id(x._memory) not in known}
+        more = {id(x._memory): x for x in read if x.has_grad() and id(x._memory) not in known}
         return found | {names.get(id(x), repr(x)): x for x in more.values()}
-    if not isinstance(wrt, Mapping):
+    given = by_key(wrt)
+    if given is not wrt:
         named: dict[str, Any] = {}
-        for n, x in enumerate(wrt if isinstance(wrt, Sequence) else [wrt]):
+        for n, x in enumerate(given.values()):
             name = launches.names.get(id(getattr(x, "_memory", None))) or names.get(id(x), f"wrt[{n}]")
             named[name if name not in named else f"{name} ({n + 1})"] = x
-        wrt = named
-    for name, x in wrt.items():
-        if not isinstance(x, Dense) or not x.has_grad():
-            raise QuadrantsRuntimeError(
-                f"check takes fields and ndarrays that have a gradient, {name} is {x!r}",
-                code="QL2099",
-                help="make them with needs_grad=True",
-            )
-    return dict(wrt)
+        given = named
+    for name, x in given.items():
+        check_has_derivative(x, f"{name}, whose gradient is checked,", "QL2099")
+    return dict(given)
 
 
 def _python_wrote_last(x: Differentiable) -> bool:
@@ -148,17 +145,17 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
 def _through_python(
     program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
 ) -> dict[str, Cause]:
-    """By input, the place where Python, rather than a launch, copies it or passes on a number."""
+    """For each input whose value goes through Python, rather than a launch, the place where it does."""
     memory, found = loss._memory, dict[str, Cause]()
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])
         _run(program, launches)
-        apart = abs(float(memory.values().reshape(-1)[0]) - was)
-        if not apart <= 1e-6 * abs(was):
+        drift = abs(float(memory.values().reshape(-1)[0]) - was)
+        if not drift <= 1e-6 * abs(was):
             return found  # the program is not deterministic
         rounded = any(before.dtype in (np.float16, np.float32) for _, before in launches.initial.values())
         close = 1e-3 if rounded else 1e-9  # relative: sums have no fixed order
-        noise = max(close * max(abs(was), 1e-6), 10 * apart)
+        noise = max(close * max(abs(was), 1e-6), 10 * drift)
         for name, x in fields.items():
             start = initial(launches, x._memory)
             moved = (start + 0.05 * (np.abs(start).max(initial=0.0) or 1.0)).astype(start.dtype)

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsRuntimeTypeError
-from quadrants_lab.frontend.values.swizzle import swizzle
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.lang.dense import Dense, Field, Ndarray
 from quadrants_lab.lang.exchange import numpy_dtype, to_numpy, to_torch
-from quadrants_lab.lang.matrix import Matrix, Vector, plain
+from quadrants_lab.lang.matrix import Matrix, Vector, plain, swizzle
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
 from quadrants_lab.runtime.memory.fitting import fitted_array
 from quadrants_lab.runtime.observe.tape_numbers import read
@@ -212,8 +211,7 @@ class _InPlace(Matrix):
         shape = self._of.element_shape
         if index.__class__ is int and 0 <= index < shape[0] and len(shape) == 1:
             return (index,)  # the common case
-        index = self._checked(index)
-        parts = tuple(self._of._integer(i) for i in (index if isinstance(index, tuple) else (index,)))
+        parts = tuple(map(self._of._integer, self._checked(index)))
         if not all(0 <= i < n for i, n in zip(parts, self.shape, strict=True)):
             what = f"entry {list(parts)} is outside of an element of {self._of!r}"
             raise QuadrantsAssertionError(what, code="QL2014")

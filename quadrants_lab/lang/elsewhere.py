@@ -1,7 +1,7 @@
-"""Names of Quadrants that are elsewhere here, and names that this package lacks.
+"""Names of Quadrants that have another place in this package, and names that this package lacks.
 
-The modules that `qd` shows, such as `quadrants_lab.math`, are files, so that editors and type checkers know them. A
-row of `ELSEWHERE` is a module without a file, whose names are looked up when a program asks for them.
+The larger modules of `qd`, such as `quadrants_lab.math`, are files, so that editors and type checkers know them. A row
+of `ELSEWHERE` is a module without a file, whose names are looked up when a program asks for them.
 """
 
 import sys
@@ -11,8 +11,10 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
-# module that programs import -> the object of the package that has its names; names that it lacks are those of `qd`
+# module that programs import -> the object of the package with its names; other names are looked for in `qd`
 ELSEWHERE = {
+    "experimental": "lang.kernel",
+    "interop": "lang.impl",
     "lang._fast_caching": "lang.kernel",
     "lang.exception": "errors",
     "lang.field": "lang.dense",
@@ -32,7 +34,8 @@ ELSEWHERE = {
     "tools.np2ply": "tools",
     "tools.vtk": "tools",
     **{f"types.{name}": "types" for name in ("annotations", "buffer_view_type", "compound_types")},
-    **{f"types.{name}": "types" for name in ("ndarray_type", "utils")},
+    **{f"types.{name}": "types" for name in ("enums", "ndarray_type", "primitive_types", "utils")},
+    "types.quant": "lang.quantised.quant",
 }  # fmt: skip
 
 # names that the package lacks, by what they are for
@@ -66,7 +69,7 @@ class Elsewhere(ModuleType):
 
 
 def name_of_qd(name: str) -> Any:
-    """The `__getattr__` of modules that have, in Quadrants, names which are elsewhere here."""
+    """The `__getattr__` of modules some of whose names in Quadrants have another place here."""
     qd: Any = sys.modules["quadrants_lab"]
     for home in () if name.startswith("_") else (qd, qd.types):
         found = getattr(home, name, None)

@@ -44,6 +44,18 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
     return memory.copy() if same else memory.values().astype(dtype)
 
 
+def as_numpy_array(given: Any, to: object) -> npt.NDArray[Any]:
+    """The numpy array that is to be copied to a field or ndarray; an error for any other object."""
+    match given:
+        case np.ma.MaskedArray():
+            what = f"{to!r} has no mask, and the array has one"
+            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="write x.filled(...) or x.data")
+        case np.ndarray() | np.generic():  # numpy turns an array without axes into a number
+            return np.asarray(given)
+    what = f"from_numpy takes a numpy array, not {type(given).__name__}"
+    raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
+
+
 def to_torch(array: npt.NDArray[Any], device: Any, copy: bool | None) -> Any:
     """A torch tensor over the memory of ``array``, or a copy on ``device``, if that is another device."""
     try:
@@ -82,9 +94,9 @@ def to_cupy(memory: Memory, shape: tuple[int, ...]) -> Any:
     if memory.order or not dlpack.can_import(memory.session):
         return cupy.asarray(memory.copy()).reshape(shape)
     array = cupy.empty(memory.operand.shape, memory.dtype.numpy)
-    theirs: Any = dlpack.of_array(array, memory.session, "the copy")
-    theirs.fill_from(memory)
-    dlpack.signal_stream(theirs)
+    imported: Any = dlpack.of_array(array, memory.session, "the copy")
+    imported.fill_from(memory)
+    dlpack.signal_stream(imported)
     return array.reshape(shape)
 
 
@@ -93,9 +105,9 @@ def from_cupy(memory: Memory, array: Any, shapes: Sequence[tuple[int, ...]]) -> 
     same = dlpack.can_import(memory.session) and dlpack.is_on_device(array) and tuple(array.shape) in shapes
     if not same or np.dtype(array.dtype) != memory.dtype.numpy or not array.flags.c_contiguous:
         return False
-    theirs = dlpack.of_array(array, memory.session, "from_cupy")
-    done = memory.take(theirs)
-    dlpack.signal_stream(theirs)
+    imported = dlpack.of_array(array, memory.session, "from_cupy")
+    done = memory.take(imported)
+    dlpack.signal_stream(imported)
     return done
 
 

@@ -6,7 +6,7 @@ from inspect import BoundArguments, Signature, signature
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.lang.kernel import BoundKernel
+from quadrants_lab.lang.classes import is_named
 from quadrants_lab.runtime.observe.observers import differentiating
 
 
@@ -29,7 +29,7 @@ class ExternalOp:
         self.name = getattr(fn, "__name__", type(fn).__name__)
         self.title = f"{self.maker} {self.name}"
         self.outputs = dict(outputs)
-        parameters = list(signature(fn).parameters.values())[isinstance(fn, BoundKernel) :]
+        parameters = list(signature(fn).parameters.values())
         self.all_parameters = Signature(parameters)
         names = list(self.all_parameters.parameters)
         unknown = [name for name in self.outputs if name not in names]
@@ -55,6 +55,21 @@ class ExternalOp:
 
     def __repr__(self) -> str:
         return f"<qd.{self.title}{self.parameters} -> {', '.join(self.outputs)}>"
+
+    def __reduce__(self) -> Any:
+        """A decorated function is pickled by its name, any other operation by what it was made of."""
+        name: str = getattr(self, "__qualname__", "")  # a functools.partial has none
+        return name if is_named(self) else (type(self), self.made_of())
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def made_of(self) -> tuple[Any, ...]:
+        """What its class makes it of."""
+        return self.fn, self.outputs
 
     def check_context(self) -> None:
         """Raises an error under a Tape or FwdMode, because derivatives would not flow through the operation."""

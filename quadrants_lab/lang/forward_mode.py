@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.dense import Dense
+from quadrants_lab.lang.derivatives import check_has_derivative
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class _UsedFields(Writes):
-    """An observer of the fields with duals that launches use. If Python overwrites elements of such a field, these
-    become constants: their tangents are set to 0 before the next launch. ``clears``: duals that another thread has used
-    are 0 when they are used first."""
+    """An observer of the fields with duals that launches use. Elements that Python overwrites become constants: their
+    tangents are set to 0 before the next launch. ``clears``: a dual that another thread has used is set to 0 before its
+    first use."""
 
     def __init__(self, clears: bool) -> None:
         self.clears = clears
@@ -96,12 +97,12 @@ class FwdMode:
         self, loss: Any, param: Any, seed: Sequence[float] | npt.NDArray[Any] | None = None,
         clear_gradients: bool = True,
     ) -> None:  # fmt: skip
-        self.losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
+        self.losses = list(by_key(loss).values())
         self.param = param
         self.clear_gradients = clear_gradients
-        for what, x in (("loss", x) for x in self.losses):
-            _check(what, x)
-        _check("param", param)
+        for x in self.losses:
+            check_has_derivative(x, "the loss of FwdMode", "QL2095", "dual")
+        check_has_derivative(param, "the param of FwdMode", "QL2095", "dual")
         self.seed = seed_of(param, seed)
         self._open: ExitStack | None = None
         self._writes = _UsedFields(clear_gradients)
@@ -148,8 +149,8 @@ def clear_all(which: str, now: session.Session, thread: int | None = None) -> No
     """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of a session to 0. ``thread``: only
     those whose owner has this number.
 
-    Those that nobody has written since they were last set to 0 are left alone. Their versions say so, unless other
-    libraries have memory of fields, or somebody wants to know which fields Python writes."""
+    Memory that was not written since it was last set to 0 is skipped. Versions tell this, unless other libraries have
+    memory of fields, or an observer wants to know which fields Python writes."""
     found, watched = now.differentiable.known, now.exported or now.field_observers
     known: list[Memory] | None = None if watched else found.get(which)
     if known is None:
@@ -189,13 +190,14 @@ def warn_unreached(what: str, loss: Dense, writes: Writes, stacklevel: int, read
     warnings.warn(text, QuadrantsWarning, stacklevel=stacklevel)
 
 
-def _check(what: str, x: Any) -> None:
-    if not isinstance(x, Dense):
-        raise QuadrantsAssertionError(f"the {what} of FwdMode must be a field, not {x!r}", code="QL2095")
-    if not x.has_dual():
-        raise QuadrantsRuntimeError(
-            f"the {what} of FwdMode must have a dual, it is {x!r}", code="QL2095", help="make it with needs_dual=True"
-        )
+def by_key(given: Any) -> Mapping[Any, Any]:
+    """A dict as it is; the entries of a list, tuple or array by index; anything else under the key None."""
+    match given:
+        case Mapping():
+            return given
+        case list() | tuple() | np.ndarray():
+            return dict(enumerate(given))
+    return {None: given}
 
 
 def seed_of(param: Dense, seed: Any, name: str = "seed") -> npt.NDArray[Any]:

@@ -111,8 +111,8 @@ def graph_of(source: FunctionSource) -> Graph:
     return cut.steps
 
 
-def _opening_call(source: FunctionSource, node: ast.stmt) -> ast.Call | None:
-    """The call of `do_while` or `checkpoint` that a statement begins with; None if it begins with neither."""
+def _opening_call(source: FunctionSource, node: ast.stmt) -> tuple[Any, ast.Call] | None:
+    """`do_while` or `checkpoint`, and the call of it that a statement begins with; None if it begins with neither."""
     opening: Any
     match node:
         case ast.While(test=ast.Call(func=ast.Name() | ast.Attribute()) as call):
@@ -122,13 +122,13 @@ def _opening_call(source: FunctionSource, node: ast.stmt) -> ast.Call | None:
         case _:
             return None
     try:
-        return call if Flag(source, call.func).evaluate({}) is opening else None
+        return (opening, call) if Flag(source, call.func).evaluate({}) is opening else None
     except Exception:  # the name is defined in the kernel
         return None
 
 
 class _Cut:
-    """Cuts a body into steps. ``constants``: the assignments so far that read no memory; later pieces repeat them.
+    """Cuts a body into steps. ``constants``: the assignments so far that do not read memory, which later pieces repeat.
     ``locals``: the names of all other variables so far."""
 
     def __init__(self, source: FunctionSource) -> None:
@@ -143,14 +143,15 @@ class _Cut:
         steps, piece = self.steps, list[ast.stmt]()
         constants_before = list(self.constants)
         for s in body:
-            call = _opening_call(self.source, s)
-            if call is None:
+            opened = _opening_call(self.source, s)
+            if opened is None:
                 piece.append(s)
                 continue
+            opening, call = opened
             self.piece(piece)
             piece, first = [], len(steps)
-            if isinstance(s, ast.While):
-                self.statements(s.body)
+            if opening is do_while:
+                self.statements(s.body)  # type: ignore[attr-defined]  # a while statement
                 steps.append(Step(None, Flag(self.source, call.args[0]), first))
             else:
                 names = ("cp_id", "yield_on")
@@ -187,10 +188,11 @@ class _Cut:
         piece.node.body = [*repeated, *body]
         self.steps.append(Step(piece))
         for s in body:
-            if isinstance(s, ast.Assign) and _is_constant(s.value) and all(self.stores[n] == 1 for n in _stored(s)):
-                self.constants.append(s)
-            else:
-                self.locals.update(_stored(s))
+            match s:
+                case ast.Assign() if _is_constant(s.value) and all(self.stores[n] == 1 for n in _stored(s)):
+                    self.constants.append(s)
+                case _:
+                    self.locals.update(_stored(s))
 
 
 def _names(context: type[ast.expr_context], *nodes: ast.AST) -> list[ast.Name]:
@@ -205,13 +207,13 @@ def _stored(*nodes: ast.AST) -> list[str]:
 
 def _is_constant(node: ast.expr) -> bool:
     """Whether the value cannot change during a launch: numbers, names, shapes, and arithmetic on them."""
-    allowed = (ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.operator, ast.expr_context)
     for n in ast.walk(node):
         match n:
             case ast.Subscript(value=ast.Attribute(attr="shape")):
                 continue
-        if not isinstance(n, allowed):
-            return False
+            case ast.Constant() | ast.Name() | ast.Attribute() | ast.BinOp() | ast.operator() | ast.expr_context():
+                continue
+        return False
     return True
 
 

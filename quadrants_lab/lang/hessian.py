@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
-
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.lang.dense import Dense
-from quadrants_lab.lang.forward_mode import seed_of
+from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.lang.derivatives import check_has_derivative
+from quadrants_lab.lang.forward_mode import by_key, seed_of
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.memory.memory import THREAD
 from quadrants_lab.runtime.observe.observers import MODE, launching
@@ -24,15 +22,18 @@ def hessian_vector(program: Callable[[], object], tape: AbstractContextManager[A
             code="QL2103",
             help="there are no third derivatives; call it after the with",
         )
-    several = isinstance(x, (Mapping, list, tuple))
-    params, directions = (_by_key(given) if several else {None: given} for given in (x, v))
+    params = by_key(x)
+    directions = {None: v} if None in params else by_key(v)  # the direction of a single field may be a list
     if params.keys() != directions.keys():
         raise QuadrantsRuntimeError(
             f"hessian_vector got parameters {list(params)} and directions for {list(directions)}",
             code="QL2105",
             help="give a direction for each parameter, in the same list or dict; zeros where it does not change",
         )
-    seeds = {key: seed_of(_checked(param), directions[key], "v") for key, param in params.items()}
+    for param in params.values():
+        check_has_derivative(param, "a parameter of hessian_vector", "QL2105")
+        param._live()  # raises an error if its session has ended
+    seeds = {key: seed_of(param, directions[key], "v") for key, param in params.items()}
     if len({id(param) for param in params.values()}) < len(params):
         raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2105")
     for owner in session.current().differentiable:
@@ -44,25 +45,6 @@ def hessian_vector(program: Callable[[], object], tape: AbstractContextManager[A
     with launching("second"), tape:
         program()
     found = {key: param.grad.tangent().to_numpy() for key, param in params.items()}
-    return found[None] if not several else found if isinstance(x, Mapping) else list(found.values())
-
-
-def _by_key(given: Any) -> Mapping[Any, Any]:
-    """A dict as it is; the entries of a list by index."""
-    if isinstance(given, Mapping):
-        return given
-    return dict(enumerate(given if isinstance(given, (list, tuple, np.ndarray)) else [given]))
-
-
-def _checked(x: Any) -> Dense:
-    if not isinstance(x, Dense):
-        raise QuadrantsRuntimeTypeError(
-            f"hessian_vector takes fields and ndarrays as parameters, not {x!r}",
-            code="QL2105",
-            help="of a field of structs the members: [s.position, s.velocity]",
-        )
-    if not x.has_grad():
-        what = f"a parameter of hessian_vector must have a gradient, it is {x!r}"
-        raise QuadrantsRuntimeError(what, code="QL2105", help="make it with needs_grad=True")
-    x._live()  # raises an error if its session has ended
-    return x
+    if None in found:
+        return found[None]
+    return found if params is x else list(found.values())

@@ -1,5 +1,5 @@
 """Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`, and questions
-about this machine, in Quadrants `qd.lang.misc`."""
+about this machine, in Quadrants `qd.lang.misc` and `qd.interop`."""
 
 from typing import Any
 
@@ -90,6 +90,12 @@ def clock_freq_hz() -> float:
     if not khz:
         raise NotImplementedError(f"the frequency of the clock is not known on {now.settings.backend}")
     return float(khz) * 1e3
+
+
+def get_mps_command_queue() -> int:
+    """A pointer to the command queue of PyTorch's MPS as an integer, or 0 where there is none to be had. PyTorch gives
+    Python no such pointer, so the result is 0; kernels on Metal have a queue of their own."""
+    return 0
 
 
 def get_host_arch_list() -> list[Arch]:

@@ -178,7 +178,7 @@ def _call(run: Callable[..., None], like: Any, xs: Sequence[Any]) -> Any:
 
 
 class Arrays:
-    """How a call meets JAX's arrays: as arrays of numpy, which are copied to ndarrays and back."""
+    """JAX's arrays in a call: arrays of numpy, which are copied to ndarrays and back."""
 
     keeps = False  # whether a later call can use the ndarrays of this one
 

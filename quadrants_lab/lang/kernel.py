@@ -13,7 +13,7 @@ from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.lang.classes import BoundFunc, is_method
+from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
 from quadrants_lab.lang.config import shortened
 from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
 from quadrants_lab.lang.parameters import is_compound, positional, read_parameters
@@ -124,39 +124,9 @@ class Launchable:
     def dispatcher(self) -> Dispatcher:
         return self._dispatch
 
-
-class BoundKernel:
-    """A kernel that is a method, or its gradient, bound to an object."""
-
-    __slots__ = ("__self__", "kernel")
-
-    def __init__(self, kernel: Launchable, instance: Any) -> None:
-        self.kernel, self.__self__ = kernel, instance
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.kernel(self.__self__, *args, **kwargs)
-
-    def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
-        """`Launchable.reproduce` of the method."""
-        return self.kernel._reproduce(path, args, kwargs, self.__self__)
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self.kernel, name)
-        return BoundKernel(value, self.__self__) if name in ("grad", "resume", "value_and_grad") else value
-
-    def __repr__(self) -> str:
-        return f"<bound {self.kernel!r} of {self.__self__!r}>"
-
-
-def bind(kernel: Launchable, instance: Any, cls: type) -> BoundKernel:
-    """The kernel as a method of the object; an error if the class is not data-oriented."""
-    if not hasattr(cls, "__qd_data_oriented__"):
-        raise QuadrantsSyntaxError(
-            f"kernel {kernel.name} is a method of {cls.__name__}, which is not data-oriented",
-            code="QL2116",
-            help=f"write @qd.data_oriented above class {cls.__name__}",
-        )
-    return BoundKernel(kernel, instance)
+    def __reduce__(self) -> str:
+        """As with a function, copies are the same object, and a pickle has its name."""
+        return self._variants.source.fn.__qualname__ + ("", ".grad", ".value_and_grad")[self._side]
 
 
 class Gradient(Launchable):
@@ -395,6 +365,9 @@ class Func:
             code="QL2063",
             help="wrap it in a kernel that returns its value",
         )
+
+    def __reduce__(self) -> str:
+        return self.source.fn.__qualname__
 
     def __get__(self, instance: object, owner: type | None = None) -> Func | BoundFunc:
         return self if instance is None or not self.method else BoundFunc(self, instance)

@@ -12,13 +12,15 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, QuadrantsTypeError
-from quadrants_lab.frontend.values.swizzle import letters, swizzle
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.types import DType, convert, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime.memory.fitting import INTEGERS, fitted_array
 
 Array = npt.NDArray[Any]
+# what the letters of ``v.zyx`` mean; the functions come with the compiler, which most programs need later
+letters, swizzle = (lazily("frontend.values.matrix", name) for name in ("letters", "swizzle"))
 
 
 class Named(ABCMeta):
@@ -130,18 +132,18 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     # --- elements
 
-    def _checked(self, index: Any) -> Any:
-        got = len(index) if isinstance(index, tuple) else 1
-        if got != self.ndim:
-            raise QuadrantsIndexError(
-                f"an element of a {'matrix' if self.ndim == 2 else 'vector'} has {self.ndim} indices, {got} given",
-                code="QL2112", help="write m[i, j]" if self.ndim == 2 else "write v[i]",
-            )  # fmt: skip
-        return index
+    def _checked(self, index: Any) -> tuple[Any, ...]:
+        """The indices in a subscript, of which there must be one for each axis."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) != self.ndim:
+            kind, cure = ("matrix", "write m[i, j]") if self.ndim == 2 else ("vector", "write v[i]")
+            what = f"an element of a {kind} has {self.ndim} indices, {len(parts)} given"
+            raise QuadrantsIndexError(what, code="QL2112", help=cure)
+        return parts
 
     def __getitem__(self, index: Any) -> Any:
         value = self.entries[self._checked(index)]
-        return wrap_entries(value, self.dtype) if isinstance(value, np.ndarray) else value
+        return wrap_entries(value, self.dtype) if value.ndim else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
         entries = self.entries
@@ -152,7 +154,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     def _swizzled(self, name: str) -> tuple[int, ...] | None:
         """The elements of a vector that letters such as ``zyx`` name; None if ``name`` is not such letters."""
-        at = swizzle(name)
+        at: tuple[int, ...] | None = swizzle(name)
         if at is None or self.ndim != 1:
             return None
         if max(at) >= self.n:
@@ -386,7 +388,7 @@ def _matrix(value: Any) -> Matrix:
 
 
 def _number_or_array(value: Any) -> Any:
-    return value if isinstance(value, (int, float)) or not np.ndim(value) else np.asarray(value)
+    return np.asarray(value) if np.ndim(value) else value
 
 
 def _description(entries: Array, dtype: DType) -> str:

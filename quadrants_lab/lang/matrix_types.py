@@ -48,7 +48,7 @@ class MatrixType:
     def __call__(self, *args: Any) -> Matrix:
         if not args:
             raise QuadrantsSyntaxError(f"{self!r} needs the values of its elements", code="QL2114")
-        dtype, sizes = self._value_dtype(), self._sizes()
+        dtype, sizes = self.value_dtype(), self._sizes()
         if len(args) == 1 and np.ndim(args[0]) == 0:
             return Matrix(np.full(sizes, args[0]), dtype)
         flat = [x for a in args for x in _flat(a)]
@@ -58,18 +58,19 @@ class MatrixType:
 
     def rebuild(self, flat: Sequence[Any]) -> Matrix:
         """The value with these elements, row by row, which are numbers of the dtype, as kernels return them."""
-        dtype = self._value_dtype()
+        dtype = self.value_dtype()
         return wrap_entries(np.array(flat, dtype.numpy).reshape(self._sizes()), dtype)
 
     def field(self, **options: Any) -> Any:
         """A field of elements of this type; see `qd.field`."""
-        return self._class.field(*self._sizes(), dtype=self._value_dtype(), **options)
+        return self._class.field(*self._sizes(), dtype=self.value_dtype(), **options)
 
     def ndarray(self, **options: Any) -> Any:
         """An ndarray of elements of this type; see `qd.ndarray`."""
-        return self._class.ndarray(*self._sizes(), dtype=self._value_dtype(), **options)
+        return self._class.ndarray(*self._sizes(), dtype=self.value_dtype(), **options)
 
-    def _value_dtype(self) -> DType:
+    def value_dtype(self) -> DType:
+        """The dtype of the elements of new values and fields."""
         return as_dtype(float if self.given is None else self.given)
 
     def _sizes(self) -> tuple[int, ...]:
@@ -80,7 +81,7 @@ class MatrixType:
         return sizes
 
     def __repr__(self) -> str:
-        return f"qd.types.matrix({self.n}, {self.m}, {_name(self.given)})"
+        return f"qd.types.matrix({self.n}, {self.m}, {type_name(self.given)})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,11 +95,12 @@ class VectorType(MatrixType):
         return (self.n,)
 
     def __repr__(self) -> str:
-        return f"qd.types.vector({self.n}, {_name(self.given)})"
+        return f"qd.types.vector({self.n}, {type_name(self.given)})"
 
 
-def _name(given: Any) -> str:
-    return given.__name__ if isinstance(given, type) else str(given)
+def type_name(given: Any) -> str:
+    """The name of a class of Python, or of a dtype or type of the language."""
+    return getattr(given, "__name__", None) or str(given)
 
 
 def _flat(x: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
+from quadrants_lab.frontend.diagnostics import nodes_of
 from quadrants_lab.frontend.source import FunctionSource, value_of
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
@@ -99,10 +100,12 @@ def language_annotation(given: Any) -> Any:
         return None
     with suppress(TypeError):  # it is not hashable, so it is no shorthand
         given = _SHORTHANDS.get(given, given)
-    if isinstance(given, type) and issubclass(given, Tensor):
-        return A.TensorType()
-    known = isinstance(given, (A.Annotation, DType)) or given in (int, float, bool)
-    return given if known or is_compound(given) else None
+    match given:
+        case type() if issubclass(given, Tensor):
+            return A.TensorType()
+        case A.Annotation() | DType():
+            return given
+    return given if given in (int, float, bool) or is_compound(given) else None
 
 
 _SHORTHANDS: dict[Any, Any] = {
@@ -116,7 +119,7 @@ _SHORTHANDS: dict[Any, Any] = {
 
 def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Parameter, ...]:
     """The parameters of a kernel in order; an error for one whose annotation is missing or not of the language."""
-    nodes = {node.arg: node for node in ast.walk(source.node.args) if isinstance(node, ast.arg)}
+    nodes = {node.arg: node for node in nodes_of(ast.arg, source.node.args)}
     made: list[Parameter] = []
     for p in inspect.signature(fn).parameters.values():
         label = (Label(source.span(nodes[p.name]), "this parameter"),)

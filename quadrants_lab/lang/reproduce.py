@@ -12,10 +12,9 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.config import OPTIONS
 from quadrants_lab.lang.definitions import Definitions
-from quadrants_lab.lang.dense import Dense, Field
+from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.record import cases
-from quadrants_lab.runtime.record.cases import Case
+from quadrants_lab.runtime.record.launch_data import Case, last_case
 
 # options of a session that do not change what a launch computes
 _ELSEWHERE = frozenset({"check", "kernel_profiler", "log_level", "require_version", "verbose"})
@@ -36,7 +35,7 @@ def reproduce(
         help = "name it *.py: it is a script"
         raise QuadrantsRuntimeError(f"a launch cannot be written to {out.name}", code="QL0717", help=help)
     dispatcher = _forward(called)
-    last = None if args or kwargs or dispatcher is None else cases.case(dispatcher)
+    last = None if args or kwargs or dispatcher is None else last_case(dispatcher)
     if last is not None:
         args = _arguments(called, dispatcher.slots, last)
     elif dispatcher is not None and not (args or kwargs) and len(called._parameters) > (instance is not None):
@@ -48,7 +47,7 @@ def reproduce(
         )
     elif instance is not None:
         args = (instance, *args)
-    back = cases.case(dispatcher.gradient) if last is not None and gradient and dispatcher.gradient else None
+    back = last_case(dispatcher.gradient) if last is not None and gradient and dispatcher.gradient else None
     made = Definitions(_values(last))
     lines = _call(made, called, args, kwargs)
     if not gradient:  # else `qd.ad.check` sets them
@@ -174,7 +173,7 @@ def _results(made: Definitions) -> dict[str, Dense]:
         dispatcher = _forward(of)
         if dispatcher is None or dispatcher.last is None:
             continue
-        plan, case = dispatcher.last, cases.case(dispatcher)
+        plan, case = dispatcher.last, last_case(dispatcher)
         written |= {id(memory) for name, memory in plan.fields.items() if name in plan.writes}
         if case is not None:
             written |= {serial for serial, name in case.of.items() if name in plan.writes}
@@ -190,11 +189,10 @@ def _weighted(made: Definitions, loss: str, name: str, y: Dense, back: Case | No
     if not weights.any():
         weights = np.ones_like(weights)
     w, adds = made.unique(f"weights_of_{name}"), made.unique(f"add_{name}")
-    kind = "qd.template()" if isinstance(y, Field) else "qd.types.ndarray()"
-    make = "field" if isinstance(y, Field) else "ndarray"
+    kind = "qd.template()" if y.kind == "field" else "qd.types.ndarray()"
     product = "(y[i] * w[i]).sum()" if y.element_shape else "y[i] * w[i]"
     made.lines += [
-        f"{w} = qd.{make}({made._dtype(y.dtype, y.element_shape)}, shape={y.shape})",
+        f"{w} = qd.{y.kind}({made._dtype(y.dtype, y.element_shape)}, shape={y.shape})",
         f"{w}.from_numpy({made._data(weights, w)})", "", "", "@qd.kernel",
         f"def {adds}(y: {kind}, w: {kind}):",
         "    for i in qd.grouped(y):", f"        {loss}[None] += {product}", "",

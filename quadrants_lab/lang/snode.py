@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.backends.interface import Capabilities
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.backends.pages import MOST_BYTES, PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.ir.cell_order import SLOT, Order, order_of
@@ -208,7 +208,6 @@ class SNode:
         for packed in args:
             if isinstance(packed, BitpackedFields):
                 self._fields += packed.allocate(self)
-        args = tuple(arg for arg in args if not isinstance(arg, BitpackedFields))
         placed = list(dict.fromkeys(f for arg in args for f in _fields(arg)))
         for field in placed:
             if not (field.placed and any(isinstance(a, Entry) and a.field is field for a in args)):
@@ -479,6 +478,8 @@ def _fields(arg: Any) -> Iterator[Field]:
     match arg:
         case Field():
             yield arg
+        case BitpackedFields():  # `SNode.place` has allocated them
+            return
         case NoDerivative():  # x.grad of a field that is placed already
             yield arg.wanted()
         case Entry():
@@ -486,7 +487,7 @@ def _fields(arg: Any) -> Iterator[Field]:
         case list() | tuple():
             yield from chain.from_iterable(map(_fields, arg))
         case _ if getattr(arg, "__qd_struct_field__", False):
-            yield from chain.from_iterable(map(_fields, arg.members.values()))
+            yield from arg.leaf_fields()
         case _:
             help = "place fields made without a shape; a gradient needs needs_grad=True" if arg is None else ""
             raise PlacementError(f"{arg!r} cannot be placed", code="QL2026", help=help)

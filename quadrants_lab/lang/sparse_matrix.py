@@ -17,7 +17,6 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.custom_gradients import no_derivative
-from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.dtypes import f32, f64, i32
 from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.lang.kernel import func
@@ -164,14 +163,13 @@ class SparseMatrix:
         no_derivative("a product with a sparse matrix")
         if isinstance(other, SparseMatrix):
             return self._like(self.matrix @ other.matrix)
-        if not isinstance(other, Dense):
-            other = np.asarray(other)
-        if other.shape[0] != self.shape[1]:
-            raise AssertionError(f"Dimension mismatch between sparse matrix {self.shape} and vector {other.shape}")
+        shape = np.shape(other)
+        if shape[:1] != self.shape[1:]:
+            raise AssertionError(f"Dimension mismatch between sparse matrix {self.shape} and vector {shape}")
         if (out := _product_on_gpu(other, self.dtype, self.shape[0])) is not None:
             self._there(other).multiply(other._live(), out._live())
             return out
-        return _as_given(self.matrix @ _array(other).astype(self.matrix.dtype), other)
+        return _as_given(self.matrix @ np.asarray(other).astype(self.matrix.dtype), other)
 
     def _there(self, vector: Any) -> by_cupy.OnGpu:
         """The matrix on the GPU of an ndarray, kept until the matrix has other elements."""
@@ -200,7 +198,7 @@ class SparseMatrix:
     def build_from_ndarray(self, ndarray: Any) -> None:
         """Replaces its elements by those in an array that holds triplets (row, column, value) one after the other."""
         no_derivative("building a sparse matrix")
-        flat = _array(ndarray).reshape(-1)
+        flat = np.asarray(ndarray).reshape(-1)
         if flat.size % 3:
             raise _error("the length of triplets is a multiple of 3")
         rows, columns, values = flat.reshape(-1, 3).T
@@ -210,10 +208,6 @@ class SparseMatrix:
     def mmwrite(self, filename: str) -> None:
         """Writes a Matrix Market file."""
         _scipy().io.mmwrite(filename, self.matrix, symmetry="general")
-
-
-def _array(x: Any) -> Any:
-    return x.to_numpy() if isinstance(x, Dense) else np.asarray(x)
 
 
 def _product_on_gpu(vector: Any, dtype: Any, n: int) -> Any:
@@ -288,7 +282,7 @@ class SparseSolver:
                 f"there are no {self.solver_type} factors to solve by: info() is False",
                 "call compute(A) first; of a matrix that is not positive definite take LDLT or LU",
             )
-        return _as_given(self._factors.solve(_array(b).astype(np.float64)).astype(self.dtype.numpy), b)
+        return _as_given(self._factors.solve(np.asarray(b).astype(np.float64)).astype(self.dtype.numpy), b)
 
 
 class SparseCG:
@@ -301,10 +295,10 @@ class SparseCG:
     def solve(self) -> tuple[Any, bool]:
         """(x, whether it converged)."""
         no_derivative("a sparse solver")
-        start = None if self.x0 is None else _array(self.x0).astype(np.float64)
+        start = None if self.x0 is None else np.asarray(self.x0).astype(np.float64)
         if (out := _product_on_gpu(self.b, self.A.dtype, self.A.shape[0])) is not None:
             vectors = self.b._live(), out._live()
             return out, self.A._there(self.b).conjugate_gradients(*vectors, start, self.atol, self.max_iter)
-        A, b = self.A.matrix.astype(np.float64), _array(self.b).astype(np.float64)
+        A, b = self.A.matrix.astype(np.float64), np.asarray(self.b).astype(np.float64)
         x, left = _scipy().sparse.linalg.cg(A, b, x0=start, rtol=0.0, atol=self.atol, maxiter=self.max_iter)
         return _as_given(x.astype(self.A.matrix.dtype), self.b), left == 0

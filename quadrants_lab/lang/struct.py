@@ -17,7 +17,7 @@ from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.matrix import Matrix, Named
-from quadrants_lab.lang.matrix_types import matrix, vector
+from quadrants_lab.lang.matrix_types import MatrixType, matrix, type_name, vector
 from quadrants_lab.runtime.arguments.slots import leaf_count
 from quadrants_lab.runtime.memory.fitting import fitted
 
@@ -84,7 +84,7 @@ class StructType:
         return tuple(self._given.items()), tuple(self.methods.items())
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{k}={t.__name__ if isinstance(t, type) else t}" for k, t in self._given.items())
+        inner = ", ".join(f"{k}={type_name(t)}" for k, t in self._given.items())
         return self.name or f"qd.types.struct({inner})"
 
 
@@ -196,29 +196,29 @@ def dataclass(cls: type) -> StructType:
     return StructType(members, methods, cls.__name__)
 
 
-_NUMBERS = (bool, int, float, np.generic)
-
-
 def as_member(type: Any, value: Any, name: str) -> Any:
     """``value`` converted to the type of a member; a number is taken for every element of a vector, matrix or struct.
     ``name``: the member, for errors."""
-    number = isinstance(value, _NUMBERS)
-    if isinstance(type, DType) and number:
-        return fitted(value, type, f"member '{name}'", whole=True)
-    if isinstance(type, StructType):
-        if number:
+    match type, value:
+        case DType(), bool() | int() | float() | np.generic():
+            return fitted(value, type, f"member '{name}'", whole=True)
+        case StructType(), bool() | int() | float() | np.generic():
             return make_struct(type, {n: as_member(t, value, n) for n, t in type.members.items()})
-        given = as_mapping(value)
-        if isinstance(given, Mapping):
+        case StructType(), _ if (given := as_mapping(value)) is not None:
             return type(**given)
-    elif not isinstance(type, DType):
-        return type(value)
+        case MatrixType(), _:
+            return type(value)
     raise QuadrantsTypeError(f"{name} is {type}, not an object of type {value.__class__.__name__}", code="QL2029")
 
 
-def as_mapping(value: Any) -> Any:
-    """The members of a struct by name; anything else as it is."""
-    return value.members if isinstance(value, Struct) else value
+def as_mapping(value: Any) -> Mapping[Any, Any] | None:
+    """The members of a struct by name, or a dict; None for anything else."""
+    match value:
+        case Struct():
+            return value.members
+        case Mapping():
+            return value
+    return None
 
 
 def _member_value(value: Any, name: str) -> Any:

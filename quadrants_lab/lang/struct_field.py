@@ -42,6 +42,11 @@ class StructField:
     def _first(self) -> Field | StructField:
         return next(iter(self.members.values()))
 
+    def leaf_fields(self) -> Iterator[Field]:
+        """The fields of numbers, vectors and matrices that it consists of."""
+        for member in self.members.values():
+            yield from member.leaf_fields()
+
     shape = _of_first("shape", "Of all members.")
     offset = _of_first("offset", "Of all members.")
     dtype = _of_first("dtype", "The dtype of the first member, as in Quadrants; each member has its own.")
@@ -71,12 +76,16 @@ class StructField:
         return StructField(kind, kept, self.name and f"{self.name}.{which}")
 
     def has_grad(self) -> bool:
-        """Whether every member has a gradient."""
-        return all(m.has_grad() for m in self.members.values())
+        """Whether every member that can have a gradient has one."""
+        return self._all_have("grad")
 
     def has_dual(self) -> bool:
-        """Whether every member has a dual."""
-        return all(m.has_dual() for m in self.members.values())
+        """Whether every member that can have a dual has one."""
+        return self._all_have("dual")
+
+    def _all_have(self, which: str) -> bool:
+        reals = [m for m in self.members.values() if getattr(m, which) is not None]
+        return bool(reals) and all(getattr(m, f"has_{which}")() for m in reals)
 
     def get_member_field(self, key: str) -> Field | StructField:
         """The field of a member; KeyError if there is none."""
@@ -94,7 +103,7 @@ class StructField:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         given = as_mapping(value)
-        if not isinstance(given, Mapping) or set(given) != set(self.members):
+        if given is None or set(given) != set(self.members):
             what = f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2016")
         made = self.struct_type(**given)  # raises the errors for wrong values before anything is written
@@ -104,9 +113,8 @@ class StructField:
     def fill(self, val: Any) -> None:
         """Writes a number to every entry, or a struct or dict to every element."""
         given = as_mapping(val)
-        if isinstance(given, Mapping):
-            given = {name: given[name] for name in self.members}
-        made = as_member(self.struct_type, given, self.name)
+        whole = val if given is None else {name: given[name] for name in self.members}
+        made = as_member(self.struct_type, whole, self.name)
         for name, member in self.members.items():
             member.fill(made[name])
 
@@ -135,13 +143,13 @@ class StructField:
 
     def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
         """Each field, of members of members too, with its array."""
-        if not isinstance(arrays, Mapping) or not set(self.members) <= set(arrays):
-            given = list(arrays) if isinstance(arrays, Mapping) else f"an object of type {type(arrays).__name__}"
-            what = f"{self!r} takes a dict with an array for each of {', '.join(self.members)}, not {given}"
+        given = as_mapping(arrays)
+        if given is None or not set(self.members) <= set(given):
+            shown = f"an object of type {type(arrays).__name__}" if given is None else list(given)
+            what = f"{self!r} takes a dict with an array for each of {', '.join(self.members)}, not {shown}"
             raise QuadrantsKeyError(what, code="QL2012")
         for name, member in self.members.items():
-            array = arrays[name]
-            yield from member._pairs(array) if isinstance(member, StructField) else [(member, array)]
+            yield from member._pairs(given[name])
 
     def copy_from(self, other: StructField) -> None:
         """Copies the data of a field of structs with the same members and shape."""
@@ -170,16 +178,26 @@ class _Entries(UserDict[str, Any]):
         self.data[name][self.key] = value
 
 
+def _has_reals(declared: Any) -> bool:
+    """Whether a value of this type has a floating-point number in it."""
+    if isinstance(declared, StructType):
+        return any(map(_has_reals, declared.members.values()))
+    return (declared if isinstance(declared, DType) else declared.value_dtype()).is_float
+
+
 def make_struct_field(
     struct_type: StructType, shape: Shape | None = None, name: str = "", **options: Any
 ) -> StructField:
-    """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`. MemberError without members."""
+    """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`. MemberError without members.
+    Members that are integers get no gradient and no dual, unless all are."""
     if not struct_type.members:
         raise MemberError("a struct without members has no field", code="QL2029", help="give it a member")
+    constant = {k: v for k, v in options.items() if k not in ("needs_grad", "needs_dual")}
     members: dict[str, Field | StructField] = {}
     for member, declared in struct_type.members.items():
         make: Any = partial(field, declared) if isinstance(declared, DType) else declared.field
-        members[member] = make(shape=shape, name=name and f"{name}.{member}", **options)
+        given = options if _has_reals(declared) or not _has_reals(struct_type) else constant
+        members[member] = make(shape=shape, name=name and f"{name}.{member}", **given)
     return StructField(struct_type, members, name)
 
 

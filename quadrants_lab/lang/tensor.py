@@ -26,7 +26,7 @@ _OPTIONS = {Backend.FIELD: {"needs_grad", "needs_dual", "name", "offset"}, Backe
 
 
 class _Kind(type):
-    """Metaclass whose isinstance() compares the number of axes of an element; ``axes`` None allows any."""
+    """Metaclass of `Tensor`: isinstance() compares the number of axes of an element with ``axes``; None allows any."""
 
     axes: ClassVar[int | None]
 
@@ -51,7 +51,7 @@ class _Kind(type):
         return call
 
     def _of(cls, impl: Any) -> Any:
-        if isinstance(impl, Dense) and cls.__instancecheck__(impl):
+        if cls.__instancecheck__(impl):
             return impl
         raise TypeError(f"{cls.__name__}(impl) takes a field or ndarray, not a {type(impl).__name__}")
 

@@ -11,11 +11,11 @@ from quadrants_lab.ir.importing import lazily
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
-from quadrants_lab.runtime.arguments.slots import AnySlot, TensorSlot, leaves, resolve_tensors
+from quadrants_lab.runtime.arguments.slots import AnySlot, TensorSlot
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Modes, ValueAndGrad
 
-_plan, _gradient = lazily("runtime.launch.plan", "Plan"), lazily("runtime.gradient.plan", "GradientPlan")
+_plan, _gradient = lazily("runtime.launch.plan", "Plan"), lazily("runtime.launch.gradient_plan", "GradientPlan")
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 Kinds = tuple[bool, ...]  # for each tensor, whether it is an array
 
@@ -42,7 +42,7 @@ class TensorVariants:
             def slots() -> list[AnySlot]:
                 left = iter(kinds)
                 made = [p.slot() for p in self.parameters]
-                return [resolve_tensors(slot, left) for slot in made] if kinds else made
+                return [slot.resolved(left) for slot in made] if kinds else made
 
             plain = frozenset({int, float, bool, np.ndarray, *NDARRAYS})
             of = Modes(self.source, slots, ScalarField, NDARRAYS, _make_plan, plain, self.graph)
@@ -54,7 +54,7 @@ class TensorVariants:
     def for_arguments(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:
         """The dispatchers for these flattened arguments."""
         if self._tensors is None:
-            all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
+            all_leaves = [leaf for p in self.parameters for leaf in p.slot().leaves()]
             self._tensors = [(n, leaf.optional) for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]
         return self._variant(tuple([_is_array(flat[n], optional) for n, optional in self._tensors]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -60,8 +60,8 @@ class TorchOp(ExternalOp):
 
     def _launch(self, torch: Any, *args: Any, **kwargs: Any) -> Any:
         arguments = self.arguments(args, kwargs)
-        self._check(torch, arguments)
         tensors = {n: v for n, v in arguments.items() if isinstance(v, torch.Tensor)}
+        self._check(torch, arguments, tensors)
         call = Call(self, arguments, tuple(tensors))
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors.values()):
             outputs = _functions(torch, self.name)[0].apply(call, *tensors.values())
@@ -69,14 +69,19 @@ class TorchOp(ExternalOp):
             outputs = tuple(call.run(torch, {n: _usable(t) for n, t in tensors.items()}).values())
         return outputs if len(outputs) > 1 else outputs[0]
 
-    def __deepcopy__(self, memo: Any) -> TorchOp:
-        return self  # modules that have one as an attribute can be copied
+    def made_of(self) -> tuple[Any, ...]:
+        return self.fn, self.outputs, self.recompute
 
-    def _check(self, torch: Any, arguments: Mapping[str, Any]) -> None:
+    def _check(self, torch: Any, arguments: Mapping[str, Any], tensors: Mapping[str, Any]) -> None:
         """Raises errors for calls that cannot be differentiated or whose derivatives would silently be wrong."""
         self.check_context()
         for name, value in arguments.items():
-            parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+            parts: Iterable[Any] = ()
+            match value:
+                case dict():
+                    parts = value.values()
+                case list() | tuple():
+                    parts = value
             if any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts):
                 raise QuadrantsRuntimeTypeError(
                     f"argument {name!r} of torch_op {self.name} is a {type(value).__name__} of tensors that require a "
@@ -88,7 +93,7 @@ class TorchOp(ExternalOp):
         how = ""
         if torch.jit.is_tracing():
             how = "torch.jit.trace, which would keep the values of this call"
-        elif any(isinstance(v, torch.Tensor) and wrapped(v) for v in arguments.values()):
+        elif any(map(wrapped, tensors.values())):
             how = "a transformation of torch.func, as vmap or grad are"
         if how:
             raise _not_under(self.name, how)
@@ -112,7 +117,7 @@ class Call:
     def run(self, torch: Any, usable: Mapping[str, Any], grads: bool = False) -> dict[str, Any]:
         """Calls the function and returns its outputs by name; with ``grads`` they require gradients."""
         op, arguments = self.op, {**self.rest, **usable}
-        outputs = {name: _zeros(torch, op, name, arguments) for name in op.outputs}
+        outputs = {name: _zeros(torch, op.like(name, arguments, torch.Tensor), usable) for name in op.outputs}
         versions = {n: _version(t) for n, t in usable.items()}
         with torch.set_grad_enabled(grads or torch.is_grad_enabled()):  # torch then knows what it computes from inputs
             if grads:
@@ -263,10 +268,10 @@ def _version(tensor: Any) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _zeros(torch: Any, op: TorchOp, name: str, arguments: Mapping[str, Any]) -> Any:
-    """The tensor of zeros that the function gets for an output."""
-    like = op.like(name, arguments, torch.Tensor)
-    tensors = [v for v in arguments.values() if isinstance(v, torch.Tensor)]
+def _zeros(torch: Any, like: Any, given: Mapping[str, Any]) -> Any:
+    """The tensor of zeros that the function gets for an output, ``like`` a tensor or a shape. ``given``: the tensors
+    among the arguments."""
+    tensors = list(given.values())
     first = next((t for t in tensors if t.is_floating_point()), None)
     device = (first if first is not None else tensors[0]).device if tensors else None
     if isinstance(like, torch.Tensor):

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import IO, Any
 
-from quadrants_lab.backends import forks
-from quadrants_lab.backends.interface import Stage
+from quadrants_lab.backends import Stage, forks
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.deep_recursion import run_deep

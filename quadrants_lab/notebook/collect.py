@@ -42,11 +42,10 @@ from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Plan
-from quadrants_lab.runtime.record import cases
-from quadrants_lab.runtime.record.launch_data import MOST_BYTES
+from quadrants_lab.runtime.record.inspect import schedules
+from quadrants_lab.runtime.record.launch_data import MOST_BYTES, keep_last
 from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
-from quadrants_lab.runtime.record.schedule import sentences
 from quadrants_lab.widgets import model
 from quadrants_lab.widgets.code import backends, bytes_of
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
@@ -90,7 +89,7 @@ def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
     """The records by forward dispatcher and mode, in the order of each kernel's first record. Their data are kept for
     `Kernel.reproduce`."""
     records = recorder.records()
-    cases.keep(records)
+    keep_last(records)
     forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
     found: dict[Dispatcher, dict[str, LaunchRecord]] = {}
     for record in records:
@@ -351,7 +350,7 @@ class Told:
         lost = record.inputs is None or record.outputs is None
         note = NOT_KEPT if lost else ROUNDED if record.rounded else ""
         data = record.scalars, plan.kernel.buffers, record.inputs or {}, record.outputs or {}, record.returned
-        return cls(mode, record.seconds, warm, rows, place(record), sentences(plan), note, *data)
+        return cls(mode, record.seconds, warm, rows, place(record), schedules(plan), note, *data)
 
     @property
     def nbytes(self) -> int:

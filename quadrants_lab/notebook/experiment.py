@@ -14,9 +14,10 @@ import numpy as np
 
 from quadrants_lab.ad import clear_all_gradients
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError, QuadrantsWarning, render
+from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
-from quadrants_lab.lang.kernel import BoundKernel, Kernel
+from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.cell import Cell, calls, execute
 from quadrants_lab.notebook.collect import remembered
 from quadrants_lab.runtime import session

@@ -40,7 +40,7 @@ from quadrants_lab.runtime.compile.compiled import Compiled
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import unwatched, watch
-from quadrants_lab.runtime.record import cases
+from quadrants_lab.runtime.record.launch_data import last_case
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.widgets.model import span_line
@@ -302,7 +302,7 @@ def packed(values: Any) -> dict[str, Any]:
 
 def of_kernel(dispatcher: Dispatcher) -> dict[str, Any]:
     """The last launch of a kernel, with the data from before it where it was recorded."""
-    case = cases.case(dispatcher)
+    case = last_case(dispatcher)
     last = next((x.last for x in (dispatcher, *dispatcher.variants.values()) if x.mode == "forward" and x.last), None)
     if last is None:
         raise not_live(dispatcher.name, "it was not launched yet", "call it once")
@@ -321,7 +321,7 @@ def of_kernel(dispatcher: Dispatcher) -> dict[str, Any]:
 
 def _seeds(program: Program, last: Plan, gradient: Dispatcher | None) -> dict[int, Array]:
     """What was in the gradients of the outputs before the last recorded gradient."""
-    back = None if gradient is None else cases.case(gradient)
+    back = None if gradient is None else last_case(gradient)
     seeds = {}
     for buffer, n in program.steps[0]["bind"].items() if back is not None else ():
         array, grad = program.arrays[n], last.compiled.lowered.kernel.buffers[buffer].grad

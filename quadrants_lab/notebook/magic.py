@@ -12,9 +12,10 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.display import display
 
 from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.elsewhere import NotSupportedYet
-from quadrants_lab.lang.kernel import BoundKernel, Kernel
+from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook import errors, experiment, show
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell

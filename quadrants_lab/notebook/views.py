@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.analysis.algebra import subexpressions, trips
 from quadrants_lab.analysis.symbols import Symbols
-from quadrants_lab.backends.interface import Stage
+from quadrants_lab.backends import Stage
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions

@@ -7,7 +7,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.effects import aliased_atomic_buffers, places, touched
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import find, map_offloads, rewrite_in, rewritten, types_of, uses, walk
+from quadrants_lab.ir.walk import find, map_offloads, rewrite_in, rewritten, rules, types_of, uses, walk
 
 
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
@@ -33,10 +33,10 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
 
     private = {b for b in atomics if one_iteration_each(b)}
 
-    def one(s: N.Stmt) -> N.Stmt:
-        return replace(s, private=True) if isinstance(s, N.Atomic) and s.buffer in private and not s.private else s
+    def marked(s: N.Atomic) -> N.Stmt:
+        return replace(s, private=True) if s.buffer in private and not s.private else s
 
-    return rewrite_in(task, one) if private else task
+    return rewrite_in(task, rules({N.Atomic: marked})) if private else task
 
 
 _SUMS = ("add", "sub")
@@ -58,7 +58,7 @@ def plain_atomics(kernel: N.Kernel) -> N.Kernel:
     made = rewritten(marked, lambda s: b.made(_plain, b, s) if s.id in chosen else s, b)
     loops = (s for s in find(marked.body, N.For) if s.threads)
     ordered = {loop.id for loop in loops if any(s.id in chosen for s in walk(loop.body))}
-    return rewritten(made, lambda s: replace(s, threads=False) if isinstance(s, N.For) and s.id in ordered else s)
+    return rewritten(made, rules({N.For: lambda s: replace(s, threads=False) if s.id in ordered else s}))
 
 
 def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:

@@ -6,7 +6,7 @@ from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import of_kind, rewritten, types_of
+from quadrants_lab.ir.walk import of_kind, rewritten, rules, types_of
 
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
@@ -15,7 +15,7 @@ def check_bounds(kernel: N.Kernel) -> N.Kernel:
     field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or atomic
     does nothing. An index of a loop over the buffer's own extent needs no check."""
     c = _Checker(kernel)
-    return rewritten(kernel, c.access, c.b)
+    return rewritten(kernel, rules({N.Access: c.access, N.Assert: c.assert_}), c.b)
 
 
 NO_ELEMENT = "there is no such element"  # the label of the error
@@ -29,15 +29,15 @@ class _Checker:
         self.ranges = Ranges(kernel)
         self.iteration = iterations(kernel)
 
-    def access(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if isinstance(s, N.Access):
-            unsure = [a for a, i in enumerate(s.index) if not self.ranges.inside(i, s.buffer, a)]
-            if unsure:
-                return self.b.made(self.checked, s, unsure)
-        if isinstance(s, N.Assert) and s.kind == "bounds":  # the front end made it, for an entry of a local vector
-            where, indices = self.iteration[s.id]
-            return replace(s, message=s.message + where, args=(*s.args, *indices))
-        return s
+    def access(self, s: N.Access) -> N.Stmt | list[N.Stmt]:
+        unsure = [a for a, i in enumerate(s.index) if not self.ranges.inside(i, s.buffer, a)]
+        return self.b.made(self.checked, s, unsure) if unsure else s
+
+    def assert_(self, s: N.Assert) -> N.Stmt:
+        if s.kind != "bounds":
+            return s
+        where, indices = self.iteration[s.id]  # the front end made it, for an entry of a local vector
+        return replace(s, message=s.message + where, args=(*s.args, *indices))
 
     def checked(self, s: N.Access, axes: list[int]) -> None:
         """Appends the access with the checks of these axes."""
@@ -149,8 +149,8 @@ def check_division(kernel: N.Kernel) -> N.Kernel:
         r = ranges.range(v)
         return r is not None and (r[0] > 0 or r[1] < 0)
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if not (isinstance(s, N.Op) and s.prim in _DIVISIONS and s.type.is_int) or nonzero(s.args[1]):
+    def checked(s: N.Op) -> N.Stmt | list[N.Stmt]:
+        if s.prim not in _DIVISIONS or not s.type.is_int or nonzero(s.args[1]):
             return s
         b.span = s.span
         with b.block() as made:
@@ -159,4 +159,4 @@ def check_division(kernel: N.Kernel) -> N.Kernel:
             b.add(N.Assert(b.fresh(), ok, f"integer division by zero{where}", indices, kind="division"))
         return [*made, s]
 
-    return rewritten(kernel, one, b)
+    return rewritten(kernel, rules({N.Op: checked}), b)

@@ -8,7 +8,7 @@ from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of,
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import aliased_atomic_buffers, memory_classes
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import all_are, find, reached, rewrite_in, uses, walk
+from quadrants_lab.ir.walk import all_are, find, reached, rewrite_in, rules, uses, walk
 
 _MOST = 64  # a backend cannot use a larger distance
 
@@ -24,12 +24,10 @@ def mark_distances(kernel: N.Kernel) -> N.Kernel:
         if found or any(s.distance >= 0 for s in find(task.body, N.Atomic)):  # or an earlier run has marked atomics
             fission = _fission(accesses_of(kernel), task, found) if found else {}
 
-            def marked(s: N.Stmt) -> N.Stmt:
-                if not isinstance(s, N.Atomic):
-                    return s
+            def marked(s: N.Atomic) -> N.Stmt:
                 return replace(s, distance=-1 if s.private else found.get(s.buffer, -1), fission=fission.get(s.id, 0))
 
-            task = rewrite_in(task, marked)
+            task = rewrite_in(task, rules({N.Atomic: marked}))
         body.append(task)
     return replace(kernel, body=tuple(body))
 
@@ -48,7 +46,7 @@ def _distances(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
         info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
         places = [info.of[s.id] for s in sums if s.buffer == buffer]
         along = [r for axis in range(kernel.buffers[buffer].ndim) if (r := _along(places, axis, own)) is not None]
-        if along and min(along) <= _MOST and all(_apart(info, a, own) for a in places):
+        if along and min(along) <= _MOST and all(_all_or_none(info, a, own) for a in places):
             found[buffer] = min(along)
     return found
 
@@ -66,7 +64,7 @@ def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
     return max(offsets) - min(offsets)
 
 
-def _apart(info: Accesses, place: Access, own: list[str]) -> bool:
+def _all_or_none(info: Accesses, place: Access, own: list[str]) -> bool:
     """Whether the iterations of a row, which differ only in the last index, all go to different elements, or all to the
     same element. Vector lanes may then add at once."""
     if not all(_simple(f, own) for f in place.at):
@@ -80,10 +78,10 @@ def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
 
     def operands(value: int) -> tuple[int, ...]:
         s = info.defs.get(value)
-        return s.args if isinstance(s, N.Op) else ()
+        return s.operands() if s is not None and s.prim else ()
 
     made = (v for v in reached(values, operands) if symbol(v) not in outer)
-    return all(isinstance(info.defs.get(v), (N.Op, N.Uniform)) for v in made)
+    return all_are(map(info.defs.get, made), (N.Op, N.Uniform))
 
 
 def _simple(form: Form, own: list[str]) -> bool:

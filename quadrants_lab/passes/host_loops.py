@@ -25,6 +25,7 @@ from quadrants_lab.ir.walk import (
     rename,
     rewrite,
     rewritten,
+    rules,
     substitute,
     types_of,
     walk,
@@ -40,11 +41,11 @@ def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
     consts = {s.id: s.type.numpy(s.value) for s in whole}
     b, ends = Builder(kernel.next_id, types_of(kernel.body)), dict[int, int]()
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        trips = _trips(s, consts) if isinstance(s, N.While) and not s.checkpoint else None
+    def unrolled(s: N.While) -> N.Stmt | list[N.Stmt]:
+        trips = None if s.checkpoint else _trips(s, consts)
         return s if trips is None else b.made(_bodies, b, s, trips, ends)
 
-    body = rewrite(kernel.body, one)
+    body = rewrite(kernel.body, rules({N.While: unrolled}))
     return kernel if body is kernel.body else replace(kernel, body=substitute(body, ends), next_id=b.next_id)
 
 
@@ -88,14 +89,13 @@ def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None
 
 def thread_rows(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no loop over threads divides the thread's number by a single constant."""
-    b = Builder(kernel.next_id, types_of(kernel.body))
+    b, consts = Builder(kernel.next_id, types_of(kernel.body)), constants(walk(kernel.body))
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        by = _row(s, consts) if isinstance(s, N.For) and s.threads else 0
+    def split(s: N.For) -> N.Stmt | list[N.Stmt]:
+        by = _row(s, consts) if s.threads else 0
         return b.made(_rows, b, s, by) if by else s
 
-    consts = constants(walk(kernel.body))
-    return rewritten(kernel, one, b)
+    return rewritten(kernel, rules({N.For: split}), b)
 
 
 def _row(loop: N.For, consts: dict[int, int | float]) -> int:

@@ -38,14 +38,14 @@ class _Sure(Trial):
         inwards = [[(min(n, len(axis) - 1 - n), i) for n, i in enumerate(axis)] for axis in axes]
         return [tuple(i for _, i in at) for at in sorted(product(*inwards), key=lambda at: sum(n for n, _ in at))]
 
-    def sees(self, s: N.Stmt) -> None:
-        if isinstance(s, N.Assert) and not is_check(s) and not self.env.get(s.cond):
+    def sees_assert(self, s: N.Assert) -> None:
+        if not is_check(s) and not self.env.get(s.cond):
             raise Ended  # it may fail
-        if s.id not in self.suspects.found:
-            return
-        if isinstance(s, N.Assert) and self.env.get(s.cond) == 0:
+        if s.id in self.suspects.found and self.env.get(s.cond) == 0:
             raise self.error(s, s.message, *(self.env.get(i) for i in s.args))
-        if not isinstance(s, N.Access):
+
+    def sees_access(self, s: N.Access) -> None:
+        if s.id not in self.suspects.found:
             return
         for axis, index in enumerate(s.index):
             buffer, value = self.kernel.buffers[s.buffer], self.env.get(index)

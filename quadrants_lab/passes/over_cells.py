@@ -1,4 +1,6 @@
-"""`over_cells`: a loop over a sparse layout tests cells, the widest first, and runs over elements of active cells."""
+"""Sparse layouts on the host. `over_cells`: a loop over a sparse layout tests cells, the widest first, and runs over
+elements of active cells. `spare_pages`: a zero is written to memory in pages only over a value that is not zero,
+because a write makes a page."""
 
 from dataclasses import field, replace
 from math import prod
@@ -9,7 +11,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
-from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.types import UNSIGNED, i32, u1
 from quadrants_lab.ir.walk import (
     all_are,
     constants,
@@ -19,6 +21,8 @@ from quadrants_lab.ir.walk import (
     map_blocks,
     of_kind,
     rewrite_in,
+    rewritten,
+    rules,
     substitute,
     types_of,
     uses,
@@ -251,10 +255,10 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
     """A task that runs over the elements of a list of cells, after the tasks that make the list; nothing if there can
     be no such list. The list's buffers are added to ``buffers``."""
     ends = _ends(task)
-    alone = {type(s) for s in find(task.body, _PER_ITERATION)}
+    kinds = {type(s) for s in find(task.body, _PER_ITERATION)}
     if ends is None or any(p.type is not i32 for p in task.indices):
         return []
-    if alone != {N.AdStackAlloca} and (alone or not _in_vectors(task)):
+    if kinds != {N.AdStackAlloca} and (kinds or not _in_vectors(task)):
         return []
     b.span, b.adjoint_of = task.span, N.NO_ID
     nest = _Nest(kernel, task, b, [low for low, _ in ends])
@@ -455,3 +459,35 @@ def _own(block: N.Block, first: N.If, second: N.If) -> bool:
 def _idle(block: N.Block) -> N.Block:
     """The block; only its end if the rest computes values that nobody uses."""
     return block[-1:] if all_are(block[:-1], _PLAIN) else block
+
+
+# --- zeros in pages ---------------------------------------------------------------------------------------------
+
+
+def spare_pages(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that the constant 0 is stored to an element of a buffer with an order only if the element has a set
+    bit, unless the kernel reads the element, too. The deactivation of a cell, and its adjoint, write zeros to the whole
+    cell, whose pages may never have been written to."""
+    if not any(buffer.order for buffer in kernel.buffers.values()):
+        return kernel
+    zeros = {s.id for s in find(kernel.body, N.Const) if not s.value}
+    read = {(s.buffer, s.index) for s in find(kernel.body, N.Load)}
+    b = Builder(kernel.next_id, types_of(kernel.body))
+
+    def guarded(s: N.Store) -> N.Stmt | list[N.Stmt]:
+        buffer = kernel.buffers[s.buffer]
+        if s.value not in zeros or not buffer.order or (s.buffer, s.index) in read:
+            return s
+        return b.made(_where_needed, b, buffer, s)
+
+    return rewritten(kernel, rules({N.Store: guarded}), b)
+
+
+def _where_needed(b: Builder, buffer: N.Buffer, s: N.Store) -> None:
+    b.span, b.adjoint_of = s.span, s.adjoint_of
+    there = b.load(buffer, s.index)
+    if buffer.dtype is not u1:
+        bits = UNSIGNED[buffer.dtype.bits]
+        there = b.op("ne", b.op("bitcast", there, type=bits), b.const(0, bits))
+    with b.when(there):
+        b.add(s)

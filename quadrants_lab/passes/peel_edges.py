@@ -13,7 +13,7 @@ from typing import NamedTuple
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import find, of_kind, renamed, rewrite, rewritten, types_of, walk
+from quadrants_lab.ir.walk import find, of_kind, renamed, rewrite, rewritten, rules, types_of, walk
 
 MOST = 150  # the most statements of a body that is emitted three times
 _SERIAL = (N.StackUse, N.AdStackAlloca, N.Loop, N.Random)
@@ -33,12 +33,12 @@ def peel_edges(kernel: N.Kernel) -> N.Kernel:
         return kernel
     b, ranges = Builder(kernel.next_id, types_of(kernel.body)), Ranges(kernel)
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if not isinstance(s, N.For) or s.carried or s.reverse or s.step != N.NO_ID or s.threads:
+    def peeled(s: N.For) -> N.Stmt | list[N.Stmt]:
+        if s.carried or s.reverse or s.step != N.NO_ID or s.threads:
             return s
         return _peeled(kernel, s, b, ranges) or s
 
-    return rewritten(kernel, one, b)
+    return rewritten(kernel, rules({N.For: peeled}), b)
 
 
 def _peeled(kernel: N.Kernel, loop: N.For, b: Builder, ranges: Ranges) -> list[N.Stmt]:
@@ -97,11 +97,11 @@ def _neighbours(body: N.Block, own: int, ranges: Ranges) -> dict[int, int]:
 def _inside(loop: N.For, row: _Row, offsets: dict[int, int], b: Builder) -> N.Block:
     """The body for trips whose neighbours lie in the row: a neighbour's index is begin + (trip + constant)."""
 
-    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if not isinstance(s, N.Op) or s.id not in offsets:
+    def moved(s: N.Op) -> N.Stmt | list[N.Stmt]:
+        if s.id not in offsets:
             return s
         by = N.Const(b.fresh(), s.type, offsets[s.id], span=s.span, adjoint_of=s.adjoint_of)
         place = replace(s, id=b.fresh(), prim="add", args=(loop.index.id, by.id), range=None, name="")
         return [by, place, replace(s, prim="add", args=(row.begin, place.id))]
 
-    return rewrite(loop.body, one)
+    return rewrite(loop.body, rules({N.Op: moved}))

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from quadrants_lab.adstack import counting
-from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.adstack.size import determine_ad_stack_size, narrow_stacks
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.keeps import put_back
 from quadrants_lab.autodiff.prepare import prepared
@@ -47,11 +47,9 @@ from quadrants_lab.passes.fold import fold
 from quadrants_lab.passes.host_loops import thread_rows, unroll_whiles
 from quadrants_lab.passes.licm import licm
 from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
-from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
-from quadrants_lab.passes.over_cells import over_cells
+from quadrants_lab.passes.over_cells import over_cells, spare_pages
 from quadrants_lab.passes.peel_edges import peel_edges
-from quadrants_lab.passes.spare_pages import spare_pages
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.trust_bounds import trust_bounds

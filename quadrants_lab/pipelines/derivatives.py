@@ -1,6 +1,6 @@
 """The passes of derivatives: from tasks to tangents and gradients, and to kernels that a gradient needs beside it."""
 
-from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.adstack.size import determine_ad_stack_size, narrow_stacks
 from quadrants_lab.autodiff import forward as forward_mode
 from quadrants_lab.autodiff.access import overwritten
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, save_overwritten
@@ -14,7 +14,6 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.passes.dce import dce, drop_unused_gradients
 from quadrants_lab.passes.distances import mark_distances
 from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
-from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 
 

@@ -3,7 +3,7 @@ imports what only derivatives need, nor passes that few kernels need."""
 
 from quadrants_lab.ir.buffers import Buffer
 from quadrants_lab.ir.importing import lazily
-from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Pass, Store, While
+from quadrants_lab.ir.nodes import Exit, For, If, Kernel, Offload, Op, Pass, Store, While
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import where
 from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
@@ -22,14 +22,14 @@ Passes = tuple[Pass, ...]
 check_bounds = lazily("passes.check_bounds", "check_bounds")
 check_division = lazily("passes.check_bounds", "check_division")
 
-split_blocks = where(lambda s: isinstance(s, Offload) and s.block_dim > 0, "passes.split_blocks", "split_blocks")
-structure_exits = where(lambda s: isinstance(s, Exit), "passes.structure_exits", "structure_exits")
-unroll_local_arrays = where(lambda s: s.prim == "select", "passes.unroll_local_arrays", "unroll_local_arrays")
-over_cells = where(lambda s: isinstance(s, If), "passes.over_cells", "over_cells")
-spare_pages = where(lambda s: isinstance(s, Store), "passes.spare_pages", "spare_pages")
-peel_edges = where(lambda s: isinstance(s, For), "passes.peel_edges", "peel_edges")
-unroll_whiles = where(lambda s: isinstance(s, While), "passes.host_loops", "unroll_whiles")
-thread_rows = where(lambda s: isinstance(s, For) and s.threads, "passes.host_loops", "thread_rows")
+split_blocks = where(Offload, "passes.split_blocks", "split_blocks", lambda s: s.block_dim)
+structure_exits = where(Exit, "passes.structure_exits", "structure_exits")
+unroll_local_arrays = where(Op, "passes.unroll_local_arrays", "unroll_local_arrays", lambda s: s.prim == "select")
+over_cells = where(If, "passes.over_cells", "over_cells")
+spare_pages = where(Store, "passes.over_cells", "spare_pages")
+peel_edges = where(For, "passes.peel_edges", "peel_edges")
+unroll_whiles = where(While, "passes.host_loops", "unroll_whiles")
+thread_rows = where(For, "passes.host_loops", "thread_rows", lambda s: s.threads)
 
 
 def simplify(kernel: Kernel) -> Kernel:

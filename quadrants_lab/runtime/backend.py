@@ -11,8 +11,8 @@ import quadrants_lab.backends as folder
 from quadrants_lab.ir.record import dataclass
 
 if TYPE_CHECKING:
+    from quadrants_lab.backends import Capabilities, Stage
     from quadrants_lab.backends.disk_cache import DiskCache, Keep
-    from quadrants_lab.backends.interface import Capabilities, Stage
     from quadrants_lab.backends.launch import Device, Executable
     from quadrants_lab.ir.nodes import Kernel, Pass
     from quadrants_lab.ir.options import CompileOptions

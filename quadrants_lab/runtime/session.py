@@ -314,7 +314,7 @@ forks.in_child(_forked)
 def swap(other: Session | None) -> Session | None:
     """Makes a session the default one, without ending either; returns the previous default."""
     before = _exchange(other)
-    if before is not None:
+    if before is not None and before.awake:
         before.suspend_fast_paths()
     return before
 

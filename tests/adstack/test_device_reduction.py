@@ -13,7 +13,7 @@ from quadrants_lab.adstack.evaluate import LiveData, evaluate, evaluated
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.types import i32, i64, u8
 from quadrants_lab.ir.verify import verify
-from quadrants_lab.runtime.gradient import stacks
+from quadrants_lab.runtime.launch import stacks
 
 C, V, Op = S.SizeConst, S.SizeVar, S.SizeOp
 K, J, ZERO = V(90, "k"), V(91, "j"), C(0)

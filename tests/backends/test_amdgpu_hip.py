@@ -19,7 +19,7 @@ from rigs.gcn_machine import Machine
 import quadrants_lab as qd
 from quadrants_lab.backends import amdgpu
 from quadrants_lab.backends._simt.driver import DriverError
-from quadrants_lab.backends.amdgpu import chips, gcn, hip, hsaco, listings, toolkit
+from quadrants_lab.backends.amdgpu import gcn, hip, hsaco, listings, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
@@ -104,7 +104,7 @@ def test_the_device(fake: Any) -> None:
 @pytest.mark.parametrize("by_value", [True, False])
 def test_saxpy(fake: Any, by_value: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not by_value:
-        monkeypatch.setattr(chips.SHAPE, "by_value", 8)
+        monkeypatch.setattr(amdgpu.SHAPE, "by_value", 8)
     x, y = np.arange(3000, dtype=np.float32), np.ones(3000, np.float32)
     amdgpu_rig.run(AXPY, {"x": x, "y": y}, {"a": 2.0}, on=amdgpu_rig.fresh())
     assert np.array_equal(y, 1 + 2 * x)

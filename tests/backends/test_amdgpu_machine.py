@@ -31,7 +31,8 @@ from running import Bench, differences, f32, f64, job_of
 from sessions import NIGHT
 
 import quadrants_lab as qd
-from quadrants_lab.backends.amdgpu import chips, hip
+from quadrants_lab.backends import amdgpu
+from quadrants_lab.backends.amdgpu import hip
 from quadrants_lab.ir.types import DType
 
 CHIPS = ("gfx90a", "gfx942", "gfx1100")
@@ -111,7 +112,7 @@ def test_reductions(chip: str, t: str, op: str, imitation: Any) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_frames_longer_than_a_parameter(chip: str, imitation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     imitation(chip)
-    monkeypatch.setattr(chips.SHAPE, "by_value", 8)
+    monkeypatch.setattr(amdgpu.SHAPE, "by_value", 8)
     x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
     amdgpu_rig.run(AXPY, {"x": x, "y": y}, {"a": 2.0}, on=amdgpu_rig.fresh())
     assert np.array_equal(y, 1 + 2 * x)

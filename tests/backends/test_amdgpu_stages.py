@@ -11,7 +11,7 @@ from rigs import amdgpu_objects, parallel
 from rigs.amdgpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import amdgpu
-from quadrants_lab.backends.amdgpu import chips, gcn, hip, hsaco, listings, toolkit
+from quadrants_lab.backends.amdgpu import gcn, hip, hsaco, listings, toolkit
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -62,7 +62,7 @@ def test_sizes(name: str, chip: str) -> None:
     assert hsaco.code_bytes == isa.code_bytes >= 4 * isa.instructions
 
 
-@pytest.mark.parametrize(("chip", "name"), [*product(CHIPS, SAMPLES), *((c, "reduce") for c in chips.WAVES)])
+@pytest.mark.parametrize(("chip", "name"), [*product(CHIPS, SAMPLES), *((c, "reduce") for c in amdgpu.WAVES)])
 def test_every_chip(name: str, chip: str) -> None:
     """There are few registers, no spills, no scratch memory and no calls."""
     text = isa(SAMPLES[name], chip)
@@ -70,7 +70,7 @@ def test_every_chip(name: str, chip: str) -> None:
     assert program.name == "task0"
     assert program.vgprs <= 64
     assert (program.spilled, program.sgprs_spilled, program.scratch) == (0, 0, 0)
-    assert program.wave == chips.WAVES[chip]
+    assert program.wave == amdgpu.WAVES[chip]
     assert not {"s_swappc_b64", "s_setpc_b64"} & set(mnemonics(text))
     assert not re.search(r"scratch_|flat_|buffer_(load|store)", text)
     assert program.words() in text.splitlines()[0]
@@ -92,11 +92,11 @@ def test_a_reduction_is_one_atomic_a_group(chip: str) -> None:
     text = isa(SAMPLES["reduce"], chip)
     names = mnemonics(text)
     assert [m for m in names if "atomic" in m] == ["global_atomic_add_f32"]
-    assert names.count("ds_bpermute_b32") == {64: 2, 32: 1}[chips.WAVES[chip]]
+    assert names.count("ds_bpermute_b32") == {64: 2, 32: 1}[amdgpu.WAVES[chip]]
     assert all(f"row_shl:{n}" in text for n in (1, 2, 4, 8))
     assert names.count("s_barrier") == 2
     (program,) = hsaco.CodeObject(listings.object_of(parse_kernel(SAMPLES["reduce"]), FAST, chip)).programs
-    assert program.lds >= 8 * 256 // chips.WAVES[chip]
+    assert program.lds >= 8 * 256 // amdgpu.WAVES[chip]
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -208,14 +208,14 @@ def test_a_linker_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: py
 def test_which_chip_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QL_AMDGPU_CHIP", raising=False)
     if hip.probe():
-        assert hip.shown() == chips.DEFAULT
+        assert hip.shown() == amdgpu.DEFAULT_CHIP
     monkeypatch.setenv("QL_AMDGPU_CHIP", "gfx1100")
     assert hip.shown() == "gfx1100"
     assert "waves of 32" in amdgpu.stages(parse_kernel(AXPY), FAST)["isa"]().text
     monkeypatch.setenv("QL_AMDGPU_CHIP", "gfx803")
     with pytest.raises(QuadrantsRuntimeError, match="no code for 'gfx803', but for gfx90a"):
         hip.shown()
-    assert chips.known("gfx90a:sramecc+:xnack-") == "gfx90a"
+    assert amdgpu.known_chip("gfx90a:sramecc+:xnack-") == "gfx90a"
 
 
 @pytest.mark.skipif(not hip.probe(), reason="a device is here")

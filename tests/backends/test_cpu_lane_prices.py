@@ -57,6 +57,30 @@ def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
     assert not lanes(kernel, 0)
 
 
+LOOP = """%4: i32 = const 0
+ %5: i32 = const 2
+ %6: f32 = load @x[%3]
+ for %7: i32 in %4..%5 carry (%8: f32 = %6) {
+   %9: f32 = sin %8
+   yield %9
+ } -> (%10: f32)
+ store @x[%3], %10"""
+
+
+@pytest.mark.parametrize(
+    ("body", "iterations", "gains"),
+    [
+        ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n store @x[%3], %5", 16, False),
+        ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n store @x[%3], %5", 64, True),
+        (LOOP, 16, True),
+    ],
+    ids=["few", "many", "a loop"],
+)
+def test_a_launch_of_few_functions_has_no_lanes(body: str, iterations: int, gains: bool) -> None:
+    """LLVM takes longer for lanes than they save in many launches."""
+    assert bool(lanes(parsed(body, iterations)[0], WIDEST)) == gains
+
+
 @pytest.mark.parametrize(("how", "gains"), [("div {}, %4", False), ("sin {}", True)], ids=["quotients", "sines"])
 def test_a_vector_of_f64_is_divided_nearly_one_by_one(how: str, gains: bool) -> None:
     """Neighbours by index: lanes cost what their reads cost, and quotients do not make up for that."""

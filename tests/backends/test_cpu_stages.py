@@ -3,10 +3,9 @@
 import pytest
 from rigs.cpu_rig import EXACT, FAST
 
-from quadrants_lab.backends import cpu
+from quadrants_lab.backends import Stage, cpu
 from quadrants_lab.backends.cpu.listings import text_bytes
 from quadrants_lab.backends.cpu.tasks import loop_passes, lowered
-from quadrants_lab.backends.interface import Stage
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.parse import parse_kernel

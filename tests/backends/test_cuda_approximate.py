@@ -11,7 +11,8 @@ from rigs.llvm_rig import over
 from sessions import sessions, skips
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cuda import approximate, chips, listings, sine, toolkit
+from quadrants_lab.backends import cuda
+from quadrants_lab.backends.cuda import approximate, listings, sine, toolkit
 
 
 def reduced(x: np.ndarray) -> np.ndarray:
@@ -65,7 +66,7 @@ def made(kernel: Any, *arguments: Any) -> tuple[str, str]:
     parsed = llvm.parse_assembly(text)
     parsed.verify()
     plan = kernel.dispatcher.last
-    for chip in chips.PTX_VERSIONS if toolkit.tool("ptxas") else ():
+    for chip in cuda.PTX_VERSIONS if toolkit.tool("ptxas") else ():
         (program,) = listings.assembled(listings.ptx_of(plan.kernel, plan.compiled.options, chip), chip).programs
         assert program.spilled == 0
     return text, kernel.code("ptx")

@@ -11,7 +11,8 @@ from rigs import cuda_rig
 from rigs.cuda_stand_in import StandIn
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cuda import chips, driver
+from quadrants_lab.backends import cuda
+from quadrants_lab.backends.cuda import driver
 from quadrants_lab.backends.launch import ArrayParam, ScalarParam
 
 pytestmark = pytest.mark.skipif(not driver.probe(), reason="a device is here; the stand-in is for machines without")
@@ -92,7 +93,7 @@ def test_group_counts_follow_the_shapes(stand_in: StandIn) -> None:
 
 
 def test_frames_longer_than_a_parameter(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chips.SHAPE, "by_value", 8)
+    monkeypatch.setattr(cuda.SHAPE, "by_value", 8)
     k = axpy(stand_in)
     for a in (1.0, 10.0):
         k.entry(a, k.x, k.y)

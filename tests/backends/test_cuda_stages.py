@@ -10,7 +10,7 @@ from rigs.cuda_rig import EXACT, FAST
 
 from quadrants_lab.backends import cuda
 from quadrants_lab.backends._gpu.schedule import short
-from quadrants_lab.backends.cuda import chips, libdevice, listings, nvptx, toolkit
+from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -42,7 +42,7 @@ def test_sass_says_what_a_program_needs() -> None:
 
 @pytest.mark.skipif(not toolkit.tool("ptxas"), reason="ptxas is not here")
 @pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("chip", chips.PTX_VERSIONS)
+@pytest.mark.parametrize("chip", cuda.PTX_VERSIONS)
 def test_every_chip(name: str, chip: int) -> None:
     """Few registers, and none of them spilled."""
     text = listings.ptx_of(parse_kernel(SAMPLES[name]), FAST, chip)
@@ -53,9 +53,9 @@ def test_every_chip(name: str, chip: int) -> None:
 
 
 def test_chips() -> None:
-    assert [chips.chip_for(c) for c in (75, 86, 87, 90, 103, 121)] == [75, 86, 86, 90, 100, 120]
+    assert [cuda.chip_for(c) for c in (75, 86, 87, 90, 103, 121)] == [75, 86, 86, 90, 100, 120]
     with pytest.raises(QuadrantsRuntimeError, match="too old"):
-        chips.chip_for(70)
+        cuda.chip_for(70)
 
 
 def test_exact_code_contracts_nothing() -> None:

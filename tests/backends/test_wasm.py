@@ -14,8 +14,7 @@ from running import Bench, define, each, f32, f64, job_of
 from sessions import ended, sessions, why_not
 
 import quadrants_lab as qd
-from quadrants_lab.backends import wasm
-from quadrants_lab.backends.interface import Capabilities
+from quadrants_lab.backends import Capabilities, wasm
 from quadrants_lab.runtime import session
 
 if why_not("wasm"):

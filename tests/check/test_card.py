@@ -14,8 +14,7 @@ from sessions import NIGHT, ended  # noqa: F401  # a fixture
 import quadrants_lab as qd
 from quadrants_lab.lang import doctor  # noqa: F401  # imported by the first check, it would keep what `noisy` patches
 from quadrants_lab.notebook.inspection import as_text
-from quadrants_lab.runtime.check import differences
-from quadrants_lab.runtime.check.looks import LEVELS
+from quadrants_lab.runtime.check import LEVELS, differences
 from quadrants_lab.runtime.check.report import Tangent, Verdict
 from quadrants_lab.widgets import terminal
 from quadrants_lab.widgets.static import static

@@ -15,9 +15,8 @@ import quadrants_lab as qd
 from quadrants_lab import kernels
 from quadrants_lab.ad import Tape
 from quadrants_lab.notebook.experiment import differentiate
-from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check import LEVELS, verdict
 from quadrants_lab.runtime.check.by_hand import Forward
-from quadrants_lab.runtime.check.looks import LEVELS
 from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.observe.observers import unwatched, watch
 from quadrants_lab.runtime.session import current

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend import values as V
 from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.types import f32, i32
 

@@ -5,6 +5,7 @@ import code
 import functools
 import importlib.util
 import linecache
+import os
 import pickle
 import sys
 import threading
@@ -62,10 +63,14 @@ NUMBERS = [[0, 2, 4], [0, 1, 2], [0, 3, 6]]
 LINE = "21 |             x[i] = mistaken"
 
 
-def module_of_a_file(folder: Path) -> dict[str, Any]:
-    path = folder / "made_here.py"
+def module_of_a_file(folder: Path, name: str = "made_here.py") -> dict[str, Any]:
+    path = folder / name
     path.write_text(TEXT)
     return loaded(importlib.util.spec_from_file_location("made_here", path))
+
+
+def file_whose_name_is_no_text(folder: Path) -> dict[str, Any]:
+    return module_of_a_file(folder, os.fsdecode(b"\xff.py"))
 
 
 def loaded(spec: Any) -> dict[str, Any]:
@@ -144,8 +149,8 @@ def in_a_fixture() -> Callable[[], Any]:
 
 
 WAYS = (
-    module_of_a_file, module_of_a_zip, text_of_a_file, text_without_a_file, cell_of_a_notebook, cell_of_marimo,
-    input_of_the_console, called_in_a_thread,
+    module_of_a_file, file_whose_name_is_no_text, module_of_a_zip, text_of_a_file, text_without_a_file,
+    cell_of_a_notebook, cell_of_marimo, input_of_the_console, called_in_a_thread,
 )  # fmt: skip
 
 
@@ -163,6 +168,21 @@ def test_a_kernel_of_a_fixture_is_found(in_a_fixture: Any) -> None:
     x = qd.ndarray(qd.f32, shape=(3,))
     functools.partial(in_a_fixture, x)()
     assert x.to_numpy().tolist() == NUMBERS[0]
+
+
+@pytest.mark.parametrize("before", [[], ["-X", "dev"]], ids=["", "dev"])
+@pytest.mark.parametrize("after", [[], ["a", "b"]], ids=["", "arguments"])
+def test_a_kernel_of_a_command_is_found(before: list[str], after: list[str]) -> None:
+    text = TEXT + "qd.init(arch=qd.cpu)\nprint(*program())\n"
+    done = run(sys.executable, *before, "-c", text, *after).stdout
+    assert done.startswith(" ".join(str([float(v) for v in of]) for of in NUMBERS))
+    assert LINE in done
+
+
+def test_a_text_that_a_command_executes_is_not_taken_for_it() -> None:
+    """Though a definition of the same name stands in the same line."""
+    done = run(sys.executable, "-c", f"{TEXT}exec({TEXT.replace('2.0', '3.0')!r})", status=1)
+    assert "error[QL1102]" in done.stderr
 
 
 WORKER = """\

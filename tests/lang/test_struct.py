@@ -143,8 +143,32 @@ def test_gradients_by_member() -> None:
     assert x.grad.a.to_numpy().tolist() == x.a.grad.to_numpy().tolist() == [3, 3, 3]
     assert x.grad[1].v.to_list() == [0, 2]
     assert x.has_grad()
-    with pytest.raises(qd.QuadrantsRuntimeError, match="needs_grad"):
-        Body.field(shape=3, needs_grad=True)
+
+
+KINDS_OF_MEMBERS = {  # members, and which of them have a gradient
+    "all reals": ({"a": qd.f32, "v": vec3}, ["a", "v"]),
+    "of Python": ({"k": int, "a": float, "v": qd.types.vector(3, float), "w": qd.types.vector(2, int)}, ["a", "v"]),
+    "no dtype": ({"k": qd.i32, "m": qd.types.matrix(2, 2, None)}, ["m"]),
+    "an integer": ({"k": qd.i32, "a": qd.f32}, ["a"]),
+    "vectors of integers": ({"a": qd.f32, "w": qd.types.vector(2, qd.i32)}, ["a"]),
+    "a struct with an integer": ({"s": qd.types.struct(k=qd.u1, a=qd.f32), "v": vec3}, ["s", "v"]),
+    "a struct of integers": ({"s": qd.types.struct(k=qd.i64), "a": qd.f32}, ["a"]),
+}
+
+
+@pytest.mark.parametrize("members, real", KINDS_OF_MEMBERS.values(), ids=KINDS_OF_MEMBERS)
+def test_members_that_are_reals_have_gradients(members: dict, real: list[str]) -> None:
+    x = qd.types.struct(**members).field(shape=3, needs_grad=True, needs_dual=True)
+    assert [list(x.grad.members), list(x.dual.members)] == [real, real]
+    assert x.has_grad()
+    assert x.has_dual()
+    assert not qd.types.struct(**members).field(shape=3).has_grad()
+
+
+def test_a_struct_of_integers_has_no_gradient() -> None:
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2018.*i32.*needs_grad"):
+        qd.types.struct(k=qd.i32, w=qd.types.vector(2, qd.i32)).field(shape=3, needs_grad=True)
+    assert not qd.types.struct(k=qd.i32).field(shape=3).has_grad()
 
 
 def test_placing() -> None:

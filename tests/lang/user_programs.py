@@ -42,6 +42,37 @@ def a_method_returns_an_ndrange(qd):
     grid.k()
     return grid.x.to_numpy()
 
+@row(10, 22, 2)
+def methods_call_those_of_their_superclass(qd):
+    x = qd.field(qd.i32, shape=3)
+    @qd.data_oriented
+    class Base:
+        def __init__(self, n):
+            self.n = n
+        @property
+        def two(self):
+            return 2
+        @qd.func
+        def f(self, i):
+            return i + self.n
+    @qd.data_oriented
+    class Middle(Base):
+        @qd.func
+        def f(self, i):
+            return super().f(i) * 2
+    @qd.data_oriented
+    class Last(Middle):
+        @qd.func
+        def f(self, i):
+            return 0
+        @qd.kernel
+        def k(self, at: qd.i32):
+            x[at] = super().f(at)
+            x[2] = super().two
+    Last(5).k(0)
+    Last(10).k(1)
+    return x.to_numpy()
+
 @row(0, 1, 10, 11, peer="")
 def a_func_returns_an_ndrange_to_a_parallel_loop(qd):
     x = qd.field(qd.i32, shape=4)

@@ -7,7 +7,7 @@ from quadrants_lab.adstack.report import report, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.explain import explain
 from quadrants_lab.autodiff.reverse import reverse
-from quadrants_lab.backends.interface import Stage
+from quadrants_lab.backends import Stage
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.ir.walk import walk

@@ -67,7 +67,7 @@ def test_a_first_kernel_imports_only_what_it_needs(tmp_path: Path) -> None:
 
 
 def test_no_file_of_the_runtime_names_a_backend() -> None:
-    """Files ask for `backends.interface` instead."""
+    """Files ask for `backends.Capabilities` instead."""
     def named(node: ast.AST) -> object:
         if isinstance(node, ast.ImportFrom):
             return (node.module or "").removeprefix("quadrants_lab.backends.").split(".")[0]

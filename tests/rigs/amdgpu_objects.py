@@ -5,8 +5,7 @@ from types import SimpleNamespace
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._simt.executable import SimtExecutable
 from quadrants_lab.backends._simt.shape import State
-from quadrants_lab.backends.amdgpu import hsaco, toolkit
-from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
+from quadrants_lab.backends.amdgpu import SHAPE, WAVES, hsaco, toolkit
 from quadrants_lab.backends.disk_cache import forget
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions

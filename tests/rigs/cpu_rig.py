@@ -35,7 +35,7 @@ RIG = HostRig(cpu.load, lambda threads=2: CpuDevice(threads))
 bind, device, fresh, load, run = RIG.bind, RIG.device, RIG.fresh, RIG.load, RIG.run
 
 
-def parsed(body: str) -> tuple[N.Kernel, N.Offload]:
+def parsed(body: str, iterations: int = 64) -> tuple[N.Kernel, N.Offload]:
     """A kernel of one parallel task with this body, and the task."""
     kernel = parse_kernel(f"""
     kernel k(a: f32) forward {{
@@ -45,7 +45,7 @@ def parsed(body: str) -> tuple[N.Kernel, N.Offload]:
       buffer @near: field i32[64x64]
       offload range_for bounds {{
         %1: i32 = const 0
-        %2: i32 = const 64
+        %2: i32 = const {iterations}
         yield %1, %2
       }} do (%3: i32 'i') {{
         {body}

@@ -8,9 +8,9 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from quadrants_lab.backends import amdgpu
 from quadrants_lab.backends._simt.body import Target
-from quadrants_lab.backends.amdgpu import chips, gcn, hip
-from quadrants_lab.backends.amdgpu.chips import SHAPE
+from quadrants_lab.backends.amdgpu import SHAPE, gcn, hip
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from rigs.cuda_stand_in import Host, StandIn as Cuda
@@ -22,7 +22,7 @@ class StandIn(Cuda):
 
     shape = replace(SHAPE, barriers=False)
     name = "a stand-in for an AMD device"
-    chip = chips.DEFAULT
+    chip = amdgpu.DEFAULT_CHIP
     version = 70000000
     graph = None  # type: ignore[assignment]  # the driver starts programs one by one
 
@@ -47,7 +47,7 @@ class Chip(StandIn):
         return gcn.assembly(gcn.optimised(text, self.chip), self.chip).encode()
 
     def load(self, code: bytes, what: str) -> Machine:
-        return Machine(code.decode(), chips.WAVES[self.chip], self._owns)
+        return Machine(code.decode(), amdgpu.WAVES[self.chip], self._owns)
 
     def _owns(self, at: int, nbytes: int) -> bool:
         return any(start <= at and at + nbytes <= start + size for start, (_, size) in self._memory.items())

@@ -117,6 +117,25 @@ def test_the_least_recently_used_entry_is_evicted_first(tmp_path: Path) -> None:
     assert [name for name in "abcd" if store.get(key(name))] == ["a", "d"]
 
 
+@pytest.mark.parametrize("processes", [1, 2, 5])
+def test_room_is_kept_though_few_writes_look_at_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """Each process knows only what it wrote itself."""
+    store, looks = DiskCache(tmp_path, 400 * EACH), []
+    known: list[dict[Any, int]] = [{} for _ in range(processes)]
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scan(folder))
+    for n in range(1000):
+        monkeypatch.setattr(disk_cache, "_unlooked", known[n % processes])
+        store.put(key(str(n)), bytes(150))
+        if n % 10 == 0:
+            with scan(tmp_path) as found:
+                assert sum(1 for _ in found) <= 400
+    assert processes <= len(looks) <= 200
+    assert store.get(key("999")) is not None
+
+
 def test_an_entry_larger_than_the_cache_evicts_nothing(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1000)
     store.put(A, bytes(150))

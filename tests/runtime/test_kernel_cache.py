@@ -16,7 +16,7 @@ from child import run as in_a_process
 from sessions import skips
 
 import quadrants_lab as qd
-from quadrants_lab.backends import cpu, sources
+from quadrants_lab.backends import cpu, disk_cache
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.disk_cache import BEGIN
 from quadrants_lab.ir.parse import parse_kernel
@@ -25,7 +25,7 @@ from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile import compile as compiler, kernel_cache
 from quadrants_lab.runtime.compile.compiled import WATCHED, ir_key
 
-OF_IR = sources.of_ir  # `conftest.compiled_each_time` replaces it
+OF_IR = disk_cache.of_ir  # `conftest.compiled_each_time` replaces it
 
 
 class Program:
@@ -42,7 +42,7 @@ class Program:
             return compile_kernel(source, *more)
 
         monkeypatch.setattr(compiler, "compile_kernel", counted)
-        monkeypatch.setattr(sources, "of_ir", OF_IR)
+        monkeypatch.setattr(disk_cache, "of_ir", OF_IR)
         monkeypatch.syspath_prepend(str(folder))
 
     def __call__(self, text: str, beside: str = "", **options: Any) -> Any:
@@ -393,7 +393,7 @@ def k(scale: qd.f32):
 k(2.0)
 late = {"json", "llvmlite", *("quadrants_lab." + name for name in (
     "passes", "pipelines", "autodiff.reverse", "adstack", "frontend.lower", "frontend.ops", "backends.lower",
-    "backends._llvm", "ir.text", "ir.prims", "runtime.compile.compile", "runtime.gradient"))}
+    "backends._llvm", "ir.text", "ir.prims", "runtime.compile.compile", "runtime.launch.gradient_plan"))}
 print(x.to_numpy().tolist(), sorted(late & set(sys.modules)))
 """
 
@@ -411,13 +411,13 @@ def test_the_key_has_every_folder_that_makes_ir() -> None:
     package = Path(qd.__file__).parent
     makers = ("ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "frontend")
     found = {p.parent.relative_to(package) for folder in makers for p in (package / folder).rglob("*.py")}
-    assert {str(folder) for folder in found} <= set(sources._OF_IR)
+    assert {str(folder) for folder in found} <= set(disk_cache._OF_IR)
 
 
 def test_code_depends_on_all_sources_of_lowerings() -> None:
     """`lower/local_arrays` was in no key: code of an older version would have been found again."""
-    lower = sources._LOWER[0]
-    assert {f.parent for f in lower.rglob("*.py")} == {folder.resolve() for folder in sources._LOWER}
+    lower = disk_cache._LOWER[0]
+    assert {f.parent for f in lower.rglob("*.py")} == {folder.resolve() for folder in disk_cache._LOWER}
 
 
 CODE = {  # the modules that schedule, lower and emit
@@ -431,7 +431,7 @@ CODE = {  # the modules that schedule, lower and emit
 def test_the_key_of_machine_code_has_every_folder_that_makes_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code would be found again although `ir/prims.py`, the schedule or a lowering makes other code by now."""
     found: set[Path] = set()
-    monkeypatch.setattr(sources, "_stamp", lambda folder: found.add(Path(folder).resolve()))
+    monkeypatch.setattr(disk_cache, "_stamp", lambda folder: found.add(Path(folder).resolve()))
     module: Any = backend(name)
     module.target_key.__wrapped__()
     package = Path(qd.__file__).parent

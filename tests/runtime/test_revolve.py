@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from quadrants_lab.runtime.tape.recomputation import first, reach, repeats, sweeps
+from quadrants_lab.runtime.tape.recomputation import first, repeats, repetitions, reversible_steps
 
 
 @cache
@@ -46,11 +46,11 @@ def test_a_step_is_made_as_often_as_it_says() -> None:
     @cache
     def often(steps: int, slots: int) -> int:
         if steps <= slots or slots == 1:
-            return sweeps(steps, slots)
+            return repetitions(steps, slots)
         ahead = first(steps, slots)
         return max(1 + often(ahead, slots), often(steps - ahead, slots - 1))
 
     for slots in range(1, 8):
         for most in range(1, 6):
-            assert often(reach(slots, most, 0.0), slots) == most
-            assert sweeps(reach(slots, most, 0.0) + 1, slots) == most + 1
+            assert often(reversible_steps(slots, most, 0.0), slots) == most
+            assert repetitions(reversible_steps(slots, most, 0.0) + 1, slots) == most + 1

@@ -25,7 +25,7 @@ void qd_drop_copies(Device *d) {
     d->copies_bytes = 0;
 }
 
-/* Adds elements `begin` to `end` of each copy, and zeroes them there, eight in a vector. */
+/* Adds elements `begin` to `end` of each copy to the target, and zeroes them in the copy, eight at a time. */
 #define ADD(name, type)                                                                              \
     typedef type name##_8 __attribute__((vector_size(8 * sizeof(type)), aligned(sizeof(type))));     \
     static void name(Frame *f, uint64_t begin, uint64_t end, int64_t worker) {                       \
@@ -50,8 +50,8 @@ ADD(add_f64, double)
 ADD(add_i32, uint32_t)
 ADD(add_i64, uint64_t)
 
-/* Adds the first `count` elements of `copies` copies, which begin at `from`, to those at `to`, and zeroes them. Of a
- * launch that was stopped they are zeroed only. */
+/* Adds the first `count` elements of `copies` copies, which begin at `from`, to those at `to`, and zeroes them. After a
+ * launch that was stopped the copies are only zeroed. */
 void qd_add_copies(Frame *f, uint64_t kind, void *to, void *from, uint64_t count, uint64_t copies) {
     static Chunk *const add[] = {add_f32, add_f64, add_i32, add_i64};
     Device *d = f->device;

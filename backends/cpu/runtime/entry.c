@@ -42,7 +42,7 @@ enum { NOTHING, F32, F64, I8, I16, I32, I64, UNSIGNED, BOOL }; /* kinds of retur
 
 typedef struct {
     Frame *frame;
-    int64_t count, arrays, returns, offset; /* of parameters, and arrays; kind and offset of the returned value */
+    int64_t count, arrays, returns, offset; /* numbers of parameters and of arrays; kind and offset of the returned value */
     Param params[]; /* behind them the numbers of the arrays, which `overlap` sorts */
 } Plan;
 
@@ -131,7 +131,7 @@ static const char *begin_of(const Plan *plan, const Frame *f, int64_t number) {
 /* Whether two arrays overlap, one of which the kernel writes to. `sorted` has their numbers, in the order of the
  * addresses of the last call: it sorts them by insertion, which takes one comparison for each if the order is the same. */
 static bool overlap(const Plan *plan, const Frame *f, int64_t *sorted) {
-    const char *read = NULL, *written = NULL; /* the ends of those that reach furthest */
+    const char *read = NULL, *written = NULL; /* the furthest ends so far: of arrays read, of arrays written */
     for (int64_t i = 0; i < plan->arrays; i++) {
         int64_t number = sorted[i], at = i;
         for (; at > 0 && begin_of(plan, f, sorted[at - 1]) > begin_of(plan, f, number); at--)

@@ -68,7 +68,7 @@ static bool is_zero(const uint64_t *words, uint64_t count) {
     return true;
 }
 
-/* The system's words about pages from `at` on. Where it gives none, all pages count as there. */
+/* Reads the system's words about pages from `at` on. If it gives none, all pages count as present. */
 static void ask(int file, const char *at, uint64_t page, uint64_t count, uint64_t *words) {
     int64_t bytes = 8 * (int64_t)count;
     if (file < 0 || pread(file, words, (size_t)bytes, 8 * (int64_t)((uint64_t)at / page)) != bytes)

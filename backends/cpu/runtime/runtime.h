@@ -38,12 +38,12 @@ struct Frame {
     _Atomic int64_t failed;      /* 0, or the status bit of the failure that is recorded */
     int64_t fail_what, fail_count; /* the number of an assert and of its values, or of an adstack and its depth */
     int64_t fail_values[8];
-    int64_t slab_bytes, lanes; /* of adstacks for each worker; the most iterations side by side that these are for */
-    int64_t launch, replay; /* the number of the launch, for random draws; 0, or the launch whose draws this repeats */
-    void *copies_at;        /* of the running task, NULL where it has none (copies.py) */
+    int64_t slab_bytes, lanes; /* bytes of a worker's adstacks; how many iterations side by side they serve */
+    int64_t launch, replay; /* the number of the launch, for random draws; 0, or the launch whose draws this one repeats */
+    void *copies_at;        /* the workers' copies for the running task, or NULL (copies.py) */
     uint64_t copies_stride; /* bytes of a worker's copies */
     int64_t copies_shift[8]; /* by buffer, where in a worker's copies its element 0 would be, in bytes */
-    double *shares_at;      /* what iterations sum into, share by share (shares.py) */
+    double *shares_at;      /* a partial result for each share of the iterations (shares.py) */
     uint64_t share;         /* iterations of a share */
     const Move *move;       /* the copy of a box that runs (moves.c) */
 };
@@ -59,12 +59,12 @@ struct Device {
     _Atomic int64_t running; /* whether a launch without the GIL is in flight */
     _Atomic int64_t age;     /* ticks of the monitor since it began */
     void *thread_state;      /* the PyThreadState that the launch gave back; NULL while it holds the GIL */
-    int64_t fp_mode;         /* the caller's */
+    int64_t fp_mode;         /* the caller's floating-point mode */
     Device *next;            /* the device made before */
     int64_t launches, seed;
-    void *copies_room; /* what the workers' copies lie in, zero but while a task runs */
+    void *copies_room; /* memory of the workers' copies, zero except while a task runs */
     uint64_t copies_bytes;
-    void *add_to, *add_from; /* of the addition of copies that runs */
+    void *add_to, *add_from; /* target and first copy of the addition that is running */
     uint64_t add_stride, add_copies;
 };
 

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 8d45757206039627
+; made by scripts/cpu_runtime.py from the sources de662f66591cbc3f
 
 %struct.System = type { [16 x i64] }
 %struct.Move = type { ptr, ptr, i64, i64, ptr, ptr }

@@ -1,4 +1,4 @@
-/* What the shares of a task's iterations are put together from, in order (shares.py). */
+/* Combines the partial results of a task's shares of iterations, in order (shares.py). */
 #include "runtime.h"
 
 void qd_no_shares(double *shares, uint64_t count, double nothing) {

@@ -47,7 +47,7 @@ static void block_signals(void) {
 }
 
 /* Runs iterations `begin` to `end`, unless the launch is to stop. A call has iterations of one `unit`, and no more than
- * LONGEST_CHUNK, for a unit of a long loop takes hours; 0 is no units. */
+ * LONGEST_CHUNK, because a unit of a long loop can take hours. With `unit` 0 there are no units. */
 static void run_units(Frame *f, Chunk *run, uint64_t begin, uint64_t end, uint64_t unit, int64_t worker) {
     for (uint64_t to;; begin = to) {
         to = least(least(begin + LONGEST_CHUNK, end), unit ? begin - begin % unit + unit : end);
@@ -123,8 +123,8 @@ static void run_here(Frame *f, Chunk *run, uint64_t begin, uint64_t total, uint6
     }
 }
 
-/* Runs the first iterations here, on the clock, until what is left is seen to be worth waking workers for. Returns
- * where that begins; `total` where nothing is left to do. */
+/* Runs the first iterations on this thread and times them, until the rest is known to be worth waking workers for.
+ * Returns the first iteration of the rest, or `total` if nothing is left. */
 static uint64_t run_timed(Frame *f, Chunk *run, uint64_t total, uint64_t unit) {
     uint64_t begin = 0;
     for (uint64_t step = whole_units(least(most(total / 16, 1), LONGEST_CHUNK), unit);; step *= 2) {
@@ -134,15 +134,15 @@ static uint64_t run_timed(Frame *f, Chunk *run, uint64_t total, uint64_t unit) {
         uint64_t took = now() - start;
         if (end == total || should_stop(f, 0))
             return total;
-        bool worth = took > WORTH_NS * (end - begin) / (total - end); /* took * left is too large a number */
+        bool worth = took > WORTH_NS * (end - begin) / (total - end); /* took * left could overflow */
         begin = end;
         if (worth)
             return begin;
     }
 }
 
-/* Runs the iterations from `begin` on this thread and at most `helpers` workers, which are ours. Returns how many of them
- * took part. */
+/* Runs the iterations from `begin` on this thread and on at most `helpers` workers, which no other launch may use.
+ * Returns how many workers took part. */
 static uint64_t run_shared(
     Frame *f, Chunk *run, uint64_t begin, uint64_t total, uint64_t grain, uint64_t unit, uint64_t helpers) {
     uint64_t left = total - begin;
@@ -180,8 +180,8 @@ static uint64_t run_shared(
 }
 
 /* Runs run(frame, begin, end, worker) over 0..total in chunks of at least `grain`. With `timed` an iteration's cost is
- * not known. With a `unit` each call has one of the pieces that are so long, from 0 on, but for the last. Returns how many
- * workers but the caller took part. */
+ * not known. With a `unit`, 0..total is cut into pieces of so many iterations, and each call runs within one piece.
+ * Returns how many workers took part, without the caller. */
 uint64_t qd_parallel(Frame *f, Chunk *run, uint64_t total, uint64_t grain, uint64_t timed, uint64_t unit) {
     uint64_t helpers = f->device->threads - 1, begin = 0;
     if (helpers == 0 || total <= grain) {

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 8d45757206039627
+; made by scripts/cpu_runtime.py from the sources de662f66591cbc3f
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4

@@ -43,10 +43,10 @@ Place = tuple[int, int]  # the number of a block, and the number of a segment in
 def in_lockstep(block: N.Block) -> Lockstep:
     """The groups of a task's body."""
     statements = list(walk(block))
-    apart = {s.stack for s in of_kind(statements, N.AdStackDepth)}
+    excluded = {s.stack for s in of_kind(statements, N.AdStackDepth)}
     allocas = {
         s.id: s
-        for s in of_kind(statements, N.AdStackAlloca) if not s.count_only and s.type is not u1 and s.id not in apart
+        for s in of_kind(statements, N.AdStackAlloca) if not s.count_only and s.type is not u1 and s.id not in excluded
     }
     rough = _alike(_touches(block, set(allocas), False))
     groups: list[tuple[N.AdStackAlloca, ...]] = []

@@ -167,16 +167,16 @@ def _levels(there: Nest, back: Nest, same: _Equality) -> Levels | None:
     first = _outermost(there[0], back[0], same)
     if first is None or len(there) != len(back):
         return None
-    ways, result = ([first[0]], [first[1]]), first[2]
+    sides, result = ([first[0]], [first[1]]), first[2]
     for a, b in zip(there[1:], back[1:], strict=True):
         assert isinstance(a, N.For)
         begin, end = (same.constant(i) for i in (a.begin, a.end))
         if begin is None or end is None or not _opposite(a, b, same):
             return None
-        for way, loop in zip(ways, (a, b), strict=True):
+        for side, loop in zip(sides, (a, b), strict=True):
             assert isinstance(loop, N.For)
-            way.append(Level(loop, loop.index.id, loop.begin, max(end - begin, 0)))
-    return tuple(ways[0]), tuple(ways[1]), result
+            side.append(Level(loop, loop.index.id, loop.begin, max(end - begin, 0)))
+    return tuple(sides[0]), tuple(sides[1]), result
 
 
 def _outermost(loop: Loop, back: Loop, same: _Equality) -> tuple[Level, Level, int] | None:

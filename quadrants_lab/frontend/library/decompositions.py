@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import greatest, helper, ops, public, real, reciprocal, static
+from quadrants_lab.frontend.library import greatest, helper, ops, public, real, reciprocal, static
 
 # detached: the value without its derivative; custom_jvp: the value of the first argument with the derivative of the
 # second; epsilon: that of the dtype of the argument

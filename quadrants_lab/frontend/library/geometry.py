@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import formula, ops, public
+from quadrants_lab.frontend.library import formula, ops, public
 
 _sin, _cos, _sqrt, _matrix, _vector = ops("sin cos sqrt Matrix Vector")
 

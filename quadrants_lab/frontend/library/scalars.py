@@ -7,7 +7,7 @@ import math
 from functools import partial
 from typing import Any
 
-from quadrants_lab.frontend.library.core import formula, ops, public
+from quadrants_lab.frontend.library import formula, ops, public
 from quadrants_lab.ir.types import u32 as _u32
 
 _floor, _log, _popcnt, _select, _random, _sqrt, _cos = ops("floor log popcnt select random sqrt cos")

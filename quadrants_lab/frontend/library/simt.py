@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import helper, ops, static
+from quadrants_lab.frontend.library import helper, ops, static
 from quadrants_lab.ir.types import i32 as _i32, u32 as _u32, u64 as _u64
 
 # simt.shared: shared memory that holds the value of each thread
@@ -40,7 +40,7 @@ ballot = helper(lambda predicate: reduced(_u64(predicate != 0) << _u64(_thread()
 active_mask = helper(lambda: ballot_first_n(1, 32))
 match_all = helper(lambda value: _u32(4294967295) if all_equal(value, 32) != 0 else _u32(0))
 unique = helper(lambda value: _i32(match_any(value) == lanemask_eq(_thread() % 32)))
-# whether the predicate is not 0; ``neutral`` in lanes outside of the mask
+# 1 if the predicate is not 0, else 0; ``neutral`` in lanes outside of the mask
 counted = helper(
     lambda mask, predicate, neutral:
     _i32(predicate != 0) if (_u32(mask) >> _u32(_thread() % 32)) & _u32(1) != _u32(0) else neutral

@@ -1,14 +1,14 @@
-"""Operations of tiles. ``tile`` is shared memory in which thread t holds row t % 32 of the tile of its subgroup, as row
-t; a thread of a subgroup beyond the last row of its tile computes what nobody reads.
+"""Operations of tiles. ``tile`` is shared memory: its row t is row t % 32 of the tile of the subgroup of thread t, and
+only thread t accesses it. Nobody reads the results of threads beyond the last row of a tile.
 
-Whatever other threads need of a row goes through other shared memory, so a device can keep the rows in registers.
+A row that other threads need goes through other shared memory, so a device can keep the rows in registers.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import helper, ops, static
+from quadrants_lab.frontend.library import helper, ops, static
 
 # simt.shared: shared memory with the value of each thread; simt.first: the first thread of the subgroup
 _sync, _thread, _first, _shared = ops("block.sync block.thread_idx simt.first simt.shared")
@@ -31,7 +31,7 @@ def eye(tile: Any) -> Any:
 
 @helper
 def load(tile: Any, arr: Any, at: Any, row0: Any, row1: Any, col0: Any, col1: Any) -> Any:
-    """Elements outside of the rows, the columns or the array leave the tile's as they are."""
+    """Loads rows and columns of an array. Elements of the tile outside of them, or of the array, keep their values."""
     t = _thread()
     row = row0 + t % 32
     end = _min(col1, arr.shape[static(len(arr.shape) - 1)])
@@ -63,7 +63,7 @@ def add_outer(tile: Any, a: Any, row: Any) -> Any:
 
 @helper
 def add_outer_of_row(tile: Any, a: Any, arr: Any, at: Any, row: Any, col0: Any, col1: Any) -> Any:
-    """The same with a row of an array, which ends at its end."""
+    """The same with a row of an array, up to the end of the array."""
     t = _thread()
     end = _min(col1, arr.shape[static(len(arr.shape) - 1)])
     for c in range(_columns(tile)):

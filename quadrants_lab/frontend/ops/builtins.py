@@ -7,13 +7,13 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from quadrants_lab.frontend.diagnostics import id_of
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values import Element, Lit, Num, Number, Value, arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.lvalue import Place, given_index, locate
+from quadrants_lab.frontend.values.lvalue import Place, given_index, place_of
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
-from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, i64, promote, u1, u64
@@ -113,9 +113,9 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
     """int(x), float(x) and bool(x). A string such as "inf" is read when the kernel is compiled."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        if isinstance(x.captured, str) and meaning is not bool:
+        if x.string is not None and meaning is not bool:
             with suppress(ValueError):
-                return Lit(meaning(x.captured), call)
+                return Lit(meaning(x.string), call)
         number = cx.argument(call, 0, x)
         folded = arith.fold(meaning, number, node=call)
         if folded is not None:
@@ -156,7 +156,7 @@ def _clock(cx: Context, call: ast.Call) -> Value:
 
 
 def _address(cx: Context, call: ast.Call, f: Value, indices: Value) -> Value:
-    """The address of the first element, which memory keeps for as long as it is there, and the bytes up to this one."""
+    """The address of the first element, which is fixed as long as the memory exists, plus the bytes up to this one."""
     mem: Any = f.fields[0] if f.fields else None
     found = None if mem is None else cx.bindings.get(mem.buffer.name)
     node = getattr(found, "snode", None)
@@ -205,8 +205,8 @@ def _atomic(op: str) -> Lower:
 
 def _target(cx: Context, node: ast.expr, op: str) -> Place:
     """The place that is the first argument of an atomic; QL1607 if that is none."""
-    place = locate(cx, node) if isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)) else None
-    if place is None or (isinstance(node, ast.Name) and not (place.is_variable or place.is_memory)):
+    place = place_of(cx, node)
+    if place is None or (id_of(node) and not (place.is_variable or place.is_memory)):
         raise cx.fail("QL1607", node, op=op)
     return place
 
@@ -235,7 +235,7 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
 
 
 def _volatile_load(cx: Context, call: ast.Call, x: Value) -> Value:
-    """An atomic that changes nothing: no load that was made before can stand for it."""
+    """An atomic that changes nothing: the compiler cannot replace it by an earlier load."""
     node = argument_node(call, 0)
     place = _target(cx, node, "qd.volatile_load")
     if place.is_variable:

@@ -7,9 +7,8 @@ from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Number, Obj, Struct, Tuple, Value, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node, check_count
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Tuple, Value
 
 
 def _constructor(axes: int) -> Lower:
@@ -92,9 +91,10 @@ def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
     """``qd.Struct(a=1, b=[1.0, 2.0])``, or the same with a dict: the values fix the types of the members."""
     given: dict[Any, ast.expr] = {k.arg: k.value for k in call.keywords}
     for a in call.args:
-        if not isinstance(a, ast.Dict) or not all(isinstance(getattr(k, "value", None), str) for k in a.keys):
+        names = [getattr(key, "value", None) for key in getattr(a, "keys", (None,))]  # of a dict with literal keys
+        if not all(isinstance(name, str) for name in names):
             raise cx.fail("QL1602", call, text="qd.Struct", what="takes members by name", params="name=value, ...")
-        given.update({k.value: v for k, v in zip(a.keys, a.values, strict=True) if isinstance(k, ast.Constant)})
+        given.update(zip(names, getattr(a, "values", ()), strict=True))
     members: dict[str, Value] = {}
     for name, node in given.items():
         if name is None:

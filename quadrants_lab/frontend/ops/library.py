@@ -5,15 +5,16 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
-from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction, fill
+from quadrants_lab.frontend.library import FUNCTIONS, LibraryFunction, fill
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
 from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.values import Lit, Matrix, Mem, Num, Value
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Element, Lit, Matrix, Mem, Num, Value
 
 
 def _inlined(f: LibraryFunction) -> Lower:
@@ -75,9 +76,10 @@ def _entry_of(cx: Context, call: ast.Call, x: Mem, i: Value, j: Value | None) ->
     return replace(x, entry=tuple(at), text=f"{x.text}.{''.join(map(str, at))}")
 
 
-def _only(cx: Context, call: ast.Call, x: Value) -> Value:
+def _only(cx: Context, call: ast.Call, x: Any) -> Value:
     """The number itself, or the one element of a field or array without axes."""
-    return Element(x, ()).load(cx, call) if isinstance(x, Mem) and not x.ndim else x.number(cx, call)
+    found: Value = x.element(()).load(cx, call) if x.fields and not x.fields[0].ndim else x
+    return found.number(cx, call)  # type: ignore[no-any-return]  # of a `Value`
 
 
 def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:

@@ -10,11 +10,10 @@ from functools import partial, reduce
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
-from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values import Lit, Matrix, Num, Number, Obj, Value, arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.update import write
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, u1
 
 
@@ -67,8 +66,8 @@ def _real(cx: Context, value: Number) -> DType:
 
 
 def _root(cx: Context, node: Any, value: Number) -> Number:
-    """The square root of a sum of squares. Its derivative is 0 where it is 0: there the length of a vector has a kink,
-    and 0 is the subgradient of least length. The root is taken of 1 there, so that no infinity arises."""
+    """The square root of a sum of squares. At 0 its derivative is 0: the length of a vector has a kink there, and 0 is
+    the subgradient of least length. At 0 the root of 1 is computed instead, so that no infinity arises."""
     t = _real(cx, value)
     x = cx.to(value, t)
     cx.at(node)

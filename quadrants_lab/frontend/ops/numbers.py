@@ -3,8 +3,8 @@
 import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.values import Num, Number, Obj, Tuple, Value
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 

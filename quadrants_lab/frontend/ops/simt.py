@@ -10,10 +10,10 @@ from quadrants_lab.frontend.library import simt
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops import tiles
 from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.struct import type_of
 from quadrants_lab.frontend.values.tile import SUBGROUP, of_threads, shared_array, thread, use_blocks
-from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32
 

@@ -6,8 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin
-from quadrants_lab.frontend.values.context import Context, LoopConfig, argument_node
-from quadrants_lab.frontend.values.values import (
+from quadrants_lab.frontend.values import (
     Grouped,
     Lit,
     NdRange,
@@ -15,6 +14,7 @@ from quadrants_lab.frontend.values.values import (
     Range,
     Value,
 )
+from quadrants_lab.frontend.values.context import Context, LoopConfig, argument_node
 
 
 def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -64,7 +64,7 @@ def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
 
 MOST_THREADS = 1024  # of a block
 LANES = (1, 2, 4, 8, 16, 32, 64)
-# the options of qd.loop_config: the types of their values, the values that there are, and the latter in words
+# the options of qd.loop_config: the types of their values, the numbers that are allowed, and these in words
 _CONFIG: dict[str, tuple[tuple[type, ...], Container[int], str]] = {
     "block_dim": ((int,), range(MOST_THREADS + 1), f"1 to {MOST_THREADS}"),
     "serialize": ((bool, int), range(2), "True or False"),

@@ -6,11 +6,10 @@ from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import sparse
+from quadrants_lab.frontend.values import Element, Matrix, Num, Obj, Value, sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import given_index
 from quadrants_lab.frontend.values.update import store_number
-from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, Value
 from quadrants_lab.ir.types import i32, u1
 
 ALL = ("pointer", "bitmasked", "dynamic")

@@ -7,9 +7,8 @@ from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.syntax.unroll import static_truth
-from quadrants_lab.frontend.values import arith, matrix
+from quadrants_lab.frontend.values import Lit, Obj, Tuple, Value, arith, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Obj, Tuple, Value
 from quadrants_lab.ir.importing import lazily
 
 

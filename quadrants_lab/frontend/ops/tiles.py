@@ -7,9 +7,9 @@ from typing import Any
 from quadrants_lab.frontend.library import tiles
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.syntax.tiles import inlined
+from quadrants_lab.frontend.values import Obj, Value
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.tile import SUBGROUP, Outer, Tile, shared_array, use_blocks
-from quadrants_lab.frontend.values.values import Obj, Value
 
 SIZES = {"Tile16x16": 16, "Tile32x32": 32}
 

@@ -4,8 +4,9 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, name_of, names_in
-from quadrants_lab.frontend.values import update as U, values as V
+from quadrants_lab.frontend import values as V
+from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, name_of, names_in, nodes_of
+from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context
@@ -60,32 +61,32 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
 
 def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
     value = live(cx, value)  # `a[0], b = b, a` has changed the list that b gets
-    if isinstance(target, ast.Name):
-        set_name(cx, target, value, node, source)
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        parts = value.entries(cx)
-        for t in target.elts:
-            if isinstance(t, ast.Starred):
-                raise cx.unsupported(t)
-        if parts is None:
-            raise cx.fail("QL1415", source, what=value.describe())
-        if len(parts) != len(target.elts):
-            raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(target.elts), "name"))
-        # every value is read before any name is assigned: a, b = b, a
-        for t, part, s in zip(target.elts, parts, entries_of(source, len(parts)), strict=True):
-            _bind(cx, t, part, node, s)
-    elif not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
-        place = locate(cx, target)
-        if is_place(place):
-            _write_tile(cx, place, value, target, source)
-        else:
-            U.write(cx, place, value, target, source, node)
+    match target:
+        case ast.Name():
+            set_name(cx, target, value, node, source)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            for starred in nodes_of(ast.Starred, *targets):
+                raise cx.unsupported(starred)
+            parts = value.entries(cx)
+            if parts is None:
+                raise cx.fail("QL1415", source, what=value.describe())
+            if len(parts) != len(targets):
+                raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(targets), "name"))
+            # every value is read before any name is assigned: a, b = b, a
+            for t, part, s in zip(targets, parts, entries_of(source, len(parts)), strict=True):
+                _bind(cx, t, part, node, s)
+        case _ if not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
+            place = locate(cx, target)
+            if is_place(place):
+                _write_tile(cx, place, value, target, source)
+            else:
+                U.write(cx, place, value, target, source, node)
 
 
 def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
     """Assigns a local. The first assignment fixes its shape and dtype; later values are cast to them."""
     name, env = target.id, cx.frame.env
-    old = env.get(name)
+    old: Any = env.get(name)
     if old is None:
         if value.tile is not None:
             env[name] = value.owned(cx, source)
@@ -95,7 +96,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             env[name] = _named(value)
         elif value.is_held or getattr(value, "value", 0) is None:
             cx.at(node)
-            env[name] = value.numbers(cx, source).map(lambda leaf: cx.own(leaf, source))
+            env[name] = value.numbers(cx, source).map(lambda leaf: cx.new_variable(leaf, source))
             U.name_values(cx, env[name], name)
         elif value.has_items or value.is_alias:
             env[name] = value
@@ -111,7 +112,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
     if old.token is not None:
         _rebind(cx, target, old, value, source, node)
         return
-    if value.constant is not None and isinstance(old, V.Temp):
+    if value.constant is not None and old.is_shared and not old.children():
         U.set_flag(cx, old, value, target, source, node)
         return
     _check_assignable(cx, target, old)
@@ -119,14 +120,14 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
 
 
 def _named(value: V.Value) -> Any:
-    """The list as the value of a variable of its own, which it is not as that of a static loop."""
+    """The list as the value of an ordinary variable, even if it was that of a static loop's variable."""
     kept = value.fixed if value.fixed == V.PASSED else ""
     return value.with_parts(value.parts, fixed=kept)
 
 
 def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.expr, node: ast.stmt) -> None:
-    """Gives a name that stands for a list another one: any list, but under a condition and in a loop only one with as
-    many entries."""
+    """Assigns another list to a name that stands for one. Under a condition and in a loop it must have as many
+    entries."""
     reference = target.id in cx.frame.references
     if reference or old.fixed == V.STATIC_VARIABLE or value.kind != old.kind:
         what = f"a {old.kind} by reference" if reference else old.fixed or old.describe()
@@ -166,21 +167,24 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
     declared = annotation(cx, node.annotation)
     if declared is None:
         raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
-    if node.value is None or not isinstance(node.target, ast.Name):
-        raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
-    value = as_annotated(cx, cx.expr(node.value), declared, node.value)
-    cx.at(node)
-    set_name(cx, node.target, value, node, node.value)
+    match node:
+        case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as source):
+            value = as_annotated(cx, cx.expr(source), declared, source)
+            cx.at(node)
+            set_name(cx, target, value, node, source)
+        case _:
+            raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
 
 
 def augmented(cx: Context, node: ast.AugAssign) -> None:
     """``target op= value``."""
-    target, op = node.target, type(node.op)
-    if isinstance(target, ast.Subscript) and _added_to_builder(cx, node, target):
-        return
-    if isinstance(target, ast.Name) and not (target.id in cx.frame.env and cx.frame.env[target.id].is_memory):
-        _augment_name(cx, node, target)
-        return
+    target, op, env = node.target, type(node.op), cx.frame.env
+    match target:
+        case ast.Subscript() if _added_to_builder(cx, node, target):
+            return
+        case ast.Name(id=name) if name not in env or not env[name].is_memory:
+            _augment_name(cx, node, target)
+            return
     place = locate(cx, target)
     value = cx.expr(node.value)
     if is_place(place):
@@ -202,10 +206,16 @@ def _added_to_builder(cx: Context, node: ast.AugAssign, target: ast.Subscript) -
     one."""
     base = cx.frame.env.get(id_of(target.value))
     add = getattr(getattr(base, "type", None), "__qd_add__", None)
-    if add is None or not isinstance(node.op, (ast.Add, ast.Sub)):
-        return False
+    match node.op:
+        case _ if add is None:
+            return False
+        case ast.Add():
+            value = node.value
+        case ast.Sub():
+            value = ast.UnaryOp(ast.USub(), node.value)
+        case _:
+            return False
     cx.frame.globals[_ADD] = V.Obj(add, "+=")
-    value = node.value if isinstance(node.op, ast.Add) else ast.UnaryOp(ast.USub(), node.value)
     call = ast.Call(ast.Name(_ADD, ast.Load()), [target.value, *indices(target), value], [])
     for n in (call, call.func, value):
         ast.copy_location(n, node)
@@ -231,24 +241,24 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     if old is None:
         cx.name(target)  # unknown names and names out of scope have errors of their own
         raise cx.fail("QL1305", node, name=name)
-    value = cx.expr(node.value)
+    value, op = cx.expr(node.value), type(node.op)
     if old.tile is not None:
-        _update_tile(cx, old, type(node.op), value, node, node.value)
+        _update_tile(cx, old, op, value, node, node.value)
         return
     if old.is_shared and _reduced(cx, node, variable(name, old), value):
         return
-    if old.kind == "list" and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python
-        if isinstance(node.op, ast.Add):
+    if old.kind == "list" and op in (ast.Add, ast.Mult):  # in place, as in Python
+        if op is ast.Add:
             more = value.entries(cx)
             if more is None:
                 raise cx.fail("QL1415", node.value, what=value.describe())
             value = V.List(more, cx.depth)
         now = current(cx, old)  # the value may be `a.pop()`
-        made: Any = operate(cx, type(node.op), now, value, node, target, node.value)
+        made: Any = operate(cx, op, now, value, node, target, node.value)
         change(cx, now, V.List(made, old.depth), node, name)
         return
     _check_assignable(cx, target, old)
-    result = operate(cx, type(node.op), old, value, node, target, node.value)
+    result = operate(cx, op, old, value, node, target, node.value)
     _reassign(cx, target, old, result, node, node)  # type: ignore[arg-type]  # a warning shows the whole statement
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from quadrants_lab.frontend.values.containers import met, met_locals, outside
+from quadrants_lab.frontend.values import Matrix, Num, Value
+from quadrants_lab.frontend.values.containers import merge_locals, merged, outside
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import Matrix, Num, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -43,9 +43,15 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
         arms = [_arm(cx, before, run) for run in (then, orelse)]
     cx.frame.env = dict(before)
     live = [a for a in arms if not a.exited]
-    if isinstance(node, ast.stmt):
-        for arm in arms:
-            cx.end(arm.env, before, node, "if" if isinstance(node, ast.If) else "loop")
+    match node:
+        case ast.If():
+            ended = "if"
+        case ast.stmt():
+            ended = "loop"
+        case _:
+            ended = ""  # an expression, whose names stay
+    for arm in arms if ended else ():
+        cx.end(arm.env, before, node, ended)
     cx.at(node)
     results: list[N.Param] = []
     yields: list[list[int]] = [[] for _ in live]
@@ -64,20 +70,20 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
     for name in [n for n, v in before.items() if merge and any(a.env[n] is not v for a in live)]:
         old = before[name]
-        ways = zip(*(arm.env[name].leaves() for arm in live), strict=True)
-        numbers = [joined(*way) for way in zip(ways, old.leaves(), old.leaf_names(name), strict=True)]
+        incoming = zip(*(arm.env[name].leaves() for arm in live), strict=True)
+        numbers = [joined(*way) for way in zip(incoming, old.leaves(), old.leaf_names(name), strict=True)]
         cx.frame.env[name] = old.with_leaves(numbers)
     if merge:
-        met_locals(cx, [arm.env for arm in live])
+        merge_locals(cx, [arm.env for arm in live])
     values: list[Value] = []
     for k in range(len(live[0].values) if live else 0):
         ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
         given: list[Value] = [v.numbers(cx, node) if v.token is None else v for v in ends]
-        if isinstance(node, ast.IfExp):
+        if not ended:
             given = _broadcast(given)
         _check_same_shape(cx, given, node)
         chosen = given[0].with_leaves([joined(way) for way in zip(*(v.leaves() for v in given), strict=True)])
-        values.append(outside(cx, met(cx, chosen, given)))
+        values.append(outside(cx, merged(cx, chosen, given)))
     for arm, out in zip(live, yields, strict=True):
         with cx.b.block(arm.stmts):
             cx.b.yield_(*out)
@@ -88,7 +94,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
 
 def _is_one(a: Any, b: Any) -> bool:
-    """Whether two numbers are one constant or one value of the IR."""
+    """Whether two numbers are the same constant or the same value of the IR."""
     return a is b or (a.id is not None and a.id == b.id)
 
 

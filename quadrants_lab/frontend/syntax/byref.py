@@ -1,7 +1,7 @@
 """Arguments by reference: parameters of funcs that are annotated `qd.template()`.
 
-A func gets the value of a local, and `funcs.inline` writes the value that the func leaves back to the place of the
-argument. Here it is found out whether two arguments share a place, so that one would overwrite the other.
+A func gets the value of a local, and `funcs.inline` writes the final value back to the place of the argument. This
+module finds out whether two arguments share a place, so that one would overwrite the other.
 """
 
 import ast
@@ -12,17 +12,15 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
+from quadrants_lab.frontend.values import Value
 from quadrants_lab.frontend.values.compound import computed
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Place, locate
+from quadrants_lab.frontend.values.lvalue import Place, place_of
 from quadrants_lab.frontend.values.number import id_of
-from quadrants_lab.frontend.values.steps import Elements
-from quadrants_lab.frontend.values.values import Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 
 References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
-_PLACES = (ast.Name, ast.Subscript, ast.Attribute)
 
 
 def templates(source: FunctionSource) -> dict[str, int]:
@@ -49,7 +47,7 @@ def is_template(source: FunctionSource, given: Any) -> bool:
 
 
 def _named(source: FunctionSource, node: ast.expr) -> Any:
-    """The object that a name or an attribute stands for; for a call of one the object that is called."""
+    """The object that a name or attribute stands for; for a call, the object that is called."""
     match node:
         case ast.Attribute():
             return attribute(_named(source, node.value), node.attr)
@@ -61,8 +59,8 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
 
 
 def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:
-    """Raises QL1617 where the parameter ``name``, which the func has changed, shares its place with another reference:
-    the other parameter does not see the change, and would overwrite it. ``aliases`` are exempt: those do see it."""
+    """Raises QL1617 if the parameter ``name``, which the func has changed, shares its place with another parameter by
+    reference: that one does not see the change, and would overwrite it. ``aliases``: parameters that do see it."""
     place, _ = references[name]
     for other, (second, at) in references.items():
         if other != name and other not in aliases and _overlap(place, second):
@@ -79,16 +77,16 @@ def _overlap(a: Place, b: Place) -> bool:
     elif a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
-        if isinstance(p, Elements):
-            return p.meets(q)
-        if p != q:
+        if not p.meets(q):
             return False
+        if p.cells:  # parts of these elements are not compared
+            return True
     return True
 
 
 def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str, int]]:
-    """For each parameter the others that are the same variable of the caller if indices are equal at run time, with the
-    id of that condition."""
+    """For each parameter the other parameters that are the same variable of the caller if indices are equal at run
+    time, with the id of this condition."""
     found: dict[str, dict[str, int]] = {}
     for (one, (a, node)), (other, (b, _)) in combinations(references.items(), 2):
         cx.at(node)
@@ -120,9 +118,9 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:
     """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be
     written back; an element of a field or ndarray stands for itself."""
-    if not isinstance(node, _PLACES):
+    place = place_of(cx, node)
+    if place is None:
         return cx.expr(node)
-    place = locate(cx, node)
     value: Value = place.held(cx, node)
     if value.token is not None or (place.is_variable and value.is_held and value.constant is None):
         if value.is_shared:

@@ -7,6 +7,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.fingerprint import is_pure
 from quadrants_lab.frontend.op_table import ALL, PYTHON, Builtin
@@ -14,7 +15,7 @@ from quadrants_lab.frontend.source import FunctionSource, note_unknown
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, iterate, unpacked
-from quadrants_lab.frontend.values import matrix, values as V
+from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.containers import call_method, live
 from quadrants_lab.frontend.values.context import Context, argument_node
@@ -78,11 +79,11 @@ def _method(cx: Context, node: ast.Call, target: V.BoundMethod, procedure: bool)
         args, keywords = _arguments(cx, node, node.args)
         if keywords:
             raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
-        return call_method(cx, node, target.fn, target.self, args, target.text)
-    if isinstance(target.fn, str):
+        return call_method(cx, node, target.operation, target.self, args, target.text)
+    if target.func is None:
         whole = ast.Call(func, [func.value, *node.args], node.keywords)
-        return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
-    source = target.fn.source
+        return _operation(cx, ast.copy_location(whole, node), cx.operations[target.operation], target.self)
+    source = target.func.source
     own: References = {funcs.parameters(source)[0].arg: (target.place, func.value)}
     return _func(cx, node, source, (target.self,), procedure, own)
 
@@ -103,7 +104,7 @@ def _func(
     cx: Context, node: ast.Call, source: FunctionSource, first: tuple[V.Value, ...], procedure: bool,
     references: References,
 ) -> V.Value:  # fmt: skip
-    """A call of a func whose ``first`` arguments are values already; template parameters take theirs by reference."""
+    """A call of a func; ``first``: its first arguments, already evaluated. Template parameters are by reference."""
     by_name = templates(source)
     names: dict[int | str, str] = {k: name for name, k in by_name.items()} | {name: name for name in by_name}
 
@@ -185,6 +186,8 @@ def _python(
     if getattr(fn, "__qd_kernel__", False) is True:
         raise cx.fail("QL1618", node, text=text)
     values = (*args, *keywords.values())
+    if fn is super and not values:
+        return _super(cx, node)
     known = all(_is_known(cx, a) for a in values)
     if getattr(fn, "__qd_compile_time__", False) is True and known:
         with cx.setting(static=cx.static + 1):
@@ -237,11 +240,24 @@ def _python(
     raise cx.fail("QL1601", node, text=text, what=what, cure=cure)
 
 
+def _super(cx: Context, node: ast.Call) -> V.Value:
+    """``super()`` in a method: Python finds the class and the object in the frame of the call."""
+    source = cx.frame.source
+    parameters = source.node.args.args
+    note_unknown()
+    try:
+        cls, owner = source.lookup("__class__"), cx.frame.env[parameters[0].arg].python(cx)
+        return cx.wrap(super(cls, owner), "super()", node)
+    except (KeyError, IndexError, TypeError):
+        what = "it is used outside of a method of a class of Python"
+        raise cx.fail("QL1604", node, text="super", what=what) from None
+
+
 def _at_compile_time(
     cx: Context, node: ast.Call, fn: Any, args: list[V.Value], keywords: Keywords, text: str
 ) -> V.Value:
-    """The result of the Python function. A warning says that it runs only once, except where that cannot matter: inside
-    qd.static, and for ``math`` and ``round`` of numbers."""
+    """The result of the Python function. A warning says that it runs only once, but not inside qd.static, nor for
+    ``math`` and ``round`` of numbers, where it does not matter."""
     if not is_pure(fn):
         note_unknown()
     numbers = not keywords and all(a.constant is not None for a in args)

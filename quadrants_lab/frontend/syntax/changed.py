@@ -1,8 +1,8 @@
 """Which locals a loop changes, and so has to carry or to share; lowering code and undoing it.
 
 Assignments are visible in the text of a loop. But an atomic on a local, a func that takes a local by reference and a
-method change locals too, and what is called may have any name or come out of a table. So a loop whose body turned out
-to change more locals than were known is lowered once more, with this knowledge; so is one that makes two lists one.
+method change locals too, and a callee may have any name or come out of a table. So a loop is lowered once more if its
+body turned out to change further locals, or if it made lists alias.
 """
 
 import ast
@@ -12,8 +12,8 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.frontend.syntax.scan import assigned_names
+from quadrants_lab.frontend.values import Value
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import Value
 
 
 def changed_locals(cx: Context, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:
@@ -50,14 +50,14 @@ def _found(cx: Context, owner: ast.AST) -> dict[str, None]:
 
 def snapshot(cx: Context) -> Callable[[], None]:
     """Returns a function that undoes everything lowered since, all but `Context.found_changes` and
-    `Context.same_lists`. It can be called several times."""
-    b, frame, found, same_lists = cx.b, cx.frame, cx.found_changes, cx.same_lists
+    `Context.list_aliases`. It can be called several times."""
+    b, frame, found, list_aliases = cx.b, cx.frame, cx.found_changes, cx.list_aliases
     stmts, count, next_id, span, returned = b.stmts, len(b.stmts), b.next_id, b.span, len(frame.returning or ())
     state = _copied(vars(cx))
     scope = _copied({name: getattr(frame, name) for name in ("globals", "env", "out_of_scope", "loop", "hiding")})
 
     def undo() -> None:
-        vars(cx).update(_copied(state), found_changes=found, same_lists=same_lists)
+        vars(cx).update(_copied(state), found_changes=found, list_aliases=list_aliases)
         for name, value in _copied(scope).items():
             setattr(frame, name, value)
         del stmts[count:]
@@ -74,9 +74,8 @@ def _copied(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def speculate(cx: Context, lower: Callable[[], list[Value]]) -> list[Value]:
-    """The result of ``lower``, whose code is discarded; nothing if it is an error. Attributes that it read stay in
-    `Context.reads`. Funcs in it do not speculate again, because a recursion that a static condition ends would not
-    end."""
+    """The result of ``lower``, whose code is discarded; [] if it raises an error. Attributes that it read stay in
+    `Context.reads`. Funcs in it do not speculate again: a recursion that a static condition ends would not end."""
     undo = snapshot(cx)
     cx.speculating = cx.frame
     try:

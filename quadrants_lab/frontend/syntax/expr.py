@@ -11,12 +11,11 @@ from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.syntax.branch import choose
 from quadrants_lab.frontend.syntax.changed import speculate
 from quadrants_lab.frontend.syntax.scan import is_cheap
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value, matrix
 from quadrants_lab.frontend.values.arith import binop, emit, fold, tested, truth, unary
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import read
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.types import promote, u1
 
@@ -208,12 +207,12 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
 def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
     """The value of the arm that a compile-time condition takes, cast to the dtype that it would have at run time: the
     common one of both arms. It stays as it is if the other arm is an error, or if both arms are literals."""
-    mine = list(value.leaves())
-    if cx.speculating not in (None, cx.frame) or not all(leaf.is_number for leaf in mine):
+    leaves = list(value.leaves())
+    if cx.speculating not in (None, cx.frame) or not all(leaf.is_number for leaf in leaves):
         return value
-    theirs = speculate(cx, lambda: list(cx.expr(other).leaves()))
-    both = [*mine, *theirs]
-    if not theirs or not all(leaf.is_number for leaf in theirs) or all(leaf.constant is not None for leaf in both):
+    others = speculate(cx, lambda: list(cx.expr(other).leaves()))
+    both = [*leaves, *others]
+    if not others or not all(leaf.is_number for leaf in others) or all(leaf.constant is not None for leaf in both):
         return value
     t = cx.common_dtype(*both)
     cx.at(node)

@@ -19,13 +19,12 @@ from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.returns import lower_early_returns
 from quadrants_lab.frontend.syntax.scan import always_returns, first_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Container, Obj, Tuple, Value, matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.struct import annotation, as_annotated, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Container, Obj, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
@@ -47,8 +46,9 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
     node = cx.frame.source.node.returns
     if node is None or not cx.frame.source.typed or is_none(node):
         return None
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        node = _reparsed(node, node.value)
+    match node:
+        case ast.Constant(value=str() as text):
+            node = _reparsed(node, text)
     parts = return_parts(node) or [node]
     given = cx.frame.source.fn.__annotations__.get("return")
     if cx.frame.call is not None and is_template(cx.frame.source, given):
@@ -64,9 +64,12 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
 
 def return_parts(node: ast.expr | None) -> list[ast.expr] | None:
     """The annotations in ``(a, b)`` or ``tuple[a, b]``, of several returned values; None for the annotation of one."""
-    if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in ("tuple", "Tuple"):
-        return entries_of(node.slice)
-    return node.elts if isinstance(node, ast.Tuple) else None
+    match node:
+        case ast.Subscript() if ast.unparse(node.value).rpartition(".")[2] in ("tuple", "Tuple"):
+            return entries_of(node.slice)
+        case ast.Tuple():
+            return node.elts
+    return None
 
 
 def _reparsed(node: ast.Constant, text: str) -> ast.expr:
@@ -189,17 +192,17 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
     if cx.frame.call is not None and cx.frame.returns is None and value.is_alias:
         return value
     if isinstance(value, Container if cx.frame.returns is None else Tuple):
-        return value  # the numbers of a list are cast to what is declared, by `_as_declared`
-    if isinstance(value, Tuple):
-        if only and any(v.shape for v in value):
-            return Tuple(_returned(cx, v, node, only) for v in value)
+        return value  # `_as_declared` casts the numbers of a list
+    if value.holds and value.token is None:
+        if only and any(v.shape for v in value.parts):
+            return Tuple(_returned(cx, v, node, only) for v in value.parts)
         value = matrix.as_matrix(cx, value, node) or value
     return value.numbers(cx, node)  # type: ignore[no-any-return]
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:
-    """The values of one return cast to the types of the signature, if it has any: each from its own dtype, and not from
-    the one that it has in common with those of other returns."""
+    """The values of one return cast to the types of the signature, if it has any: directly, and not by way of the
+    common dtype of all returns."""
     want = cx.frame.returns
     if want is None or not values:
         return values
@@ -213,15 +216,17 @@ def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tu
 def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
     """Lowers the body of a func; the values that it returns, None if it ends without a return."""
     for k, s in enumerate(body):
-        if isinstance(s, ast.Return):
-            return return_values(cx, s)
         found = first_return([s])
-        if found is None:
-            cx.stmts([s])
-        elif not isinstance(s, ast.If):
-            return lower_early_returns(cx, body[k:], found)
-        elif (values := _if(cx, s, body[k + 1 :], found)) is not None:
-            return values
+        match s:
+            case ast.Return():
+                return return_values(cx, s)
+            case _ if found is None:
+                cx.stmts([s])
+            case ast.If():
+                if (values := _if(cx, s, body[k + 1 :], found)) is not None:
+                    return values
+            case _:
+                return lower_early_returns(cx, body[k:], found)
     return None
 
 

@@ -2,12 +2,13 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import count as count_from
 from math import prod
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count, entries_of
+from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, nodes_of
 from quadrants_lab.frontend.syntax.branch import emit_exit
 from quadrants_lab.frontend.syntax.changed import changed_locals, lower_until_stable, record_changes
 from quadrants_lab.frontend.syntax.returns import parameters, propagate_return
@@ -16,21 +17,21 @@ from quadrants_lab.frontend.syntax.scan import (
     first_return,
     has_break,
     has_read_element,
-    is_own,
+    is_private,
 )
 from quadrants_lab.frontend.syntax.space import Space, space_of
-from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
+from quadrants_lab.frontend.values import Matrix, Num, Temp, Value
 from quadrants_lab.frontend.values.arith import truth
-from quadrants_lab.frontend.values.containers import met_locals, repeated
+from quadrants_lab.frontend.values.containers import merge_into_head, merge_locals
 from quadrants_lab.frontend.values.context import Context, Env, Loop, LoopConfig
 from quadrants_lab.frontend.values.sparse import known_active
-from quadrants_lab.frontend.values.values import Matrix, Num, Temp, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.types import i32, i64, u64
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import rewrite, walk
 
 DEFAULT_BLOCK = 128  # threads of a block, without qd.loop_config(block_dim=...)
 
@@ -79,10 +80,9 @@ def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
     """The names of the loop variables, one for each axis; an error if one would hide a variable."""
-    nodes = entries_of(node.target)
-    names = [n for n in nodes if isinstance(n, ast.Name)]
+    names: list[Any] = entries_of(node.target)
     want = 1 if space.grouped else len(space.axes)
-    if len(names) != len(nodes):
+    if not all(map(id_of, names)):
         raise cx.fail("QL1201", node.target, what="a loop variable that is no plain name", cure="use a name")
     if len(names) != want:
         raise cx.fail(
@@ -101,9 +101,9 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
 def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
     """Lowers the body of the loop; the environment holds the indices."""
     if space.grouped:
-        assert isinstance(node.target, ast.Name)
-        indices = [cx.frame.env[f"{node.target.id}[{k}]"] for k in range(space.rank)]
-        cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(indices))
+        name = id_of(node.target)
+        indices = [cx.frame.env[f"{name}[{k}]"] for k in range(space.rank)]
+        cx.frame.env[name] = Matrix((len(indices),), tuple(indices))
     if space.active is None:
         cx.stmts(node.body)
         return
@@ -154,7 +154,7 @@ def _far_trips(cx: Context, first: int, last: int, by: int) -> int:
     low, high = op("select", up, first, last), op("select", up, last, first)
     one, distance, size = cx.const(1, u64), cast(op("sub", high, low), u64), cast(op("abs", by), u64)
     trips = op("add", op("floordiv", op("sub", distance, one), size), one)
-    trips = cast(op("min", trips, cx.const(i64.limits[1], u64)), i64)  # a loop of more never ends
+    trips = cast(op("min", trips, cx.const(i64.limits[1], u64)), i64)  # a loop of more trips never ends
     return op("select", op("and", op("lt", low, high), op("ne", by, zero)), trips, zero)
 
 
@@ -227,12 +227,12 @@ def _read(cx: Context, temp: Temp) -> Num:
 
 
 def _share(cx: Context, node: ast.For, env: Env) -> Env:
-    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp", but for those of
-    the iteration's own. Returns them, and changes ``env`` alike."""
+    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp", unless each
+    iteration can have a private one. Returns them, and puts them into ``env``."""
     shared: Env = {}
     for name in changed_locals(cx, node, node.body):
         value = env.get(name)
-        if value is None or not value.is_local or _is_own(cx, node, name, value):
+        if value is None or not value.is_local or _is_private(cx, node, name, value):
             continue
         temps = []
         value = value if value.token is None else value.map(cx.num)
@@ -244,15 +244,33 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
             temps.append(Temp(buffer, called))
         if value.shape and has_read_element(node.body, name):
             for temp in temps:
-                temp.own = f"{name} of an iteration"  # no program can use this name
-            env[temps[0].own] = value
+                temp.private_copy = f"{name} of an iteration"  # no program can use this name
+            env[temps[0].private_copy] = value
         env[name] = shared[name] = value.with_leaves(temps)
     return shared
 
 
-def _is_own(cx: Context, node: ast.For, name: str, value: Value) -> bool:
-    """Whether every iteration of the loop may have a local of its own in place of this one."""
-    return value.token is None and name not in cx.frame.references and is_own(cx.frame.source.node, node, name)
+def _is_private(cx: Context, node: ast.For, name: str, value: Value) -> bool:
+    """Whether every iteration of the loop may have a private local in place of this one."""
+    return value.token is None and name not in cx.frame.references and is_private(cx.frame.source.node, node, name)
+
+
+def without_derivatives(b: Builder, block: N.Block, stopped: set[str]) -> N.Block:
+    """The block after `qd.stop_grad` of the ``stopped`` buffers: what it loads from them has the derivative 0."""
+    if not stopped:
+        return block
+
+    def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        if not isinstance(s, N.Load) or s.buffer not in stopped or not s.type.is_float:
+            return s
+        b.span = s.span
+        with b.block() as made:
+            value = b.add(replace(s, id=b.fresh()))
+            zero = b.const(0, s.type)
+            b.add(N.Op(s.id, s.type, "custom_jvp", (value, zero), name=s.name))
+        return made
+
+    return rewrite(block, one)
 
 
 # --- serial loops -----------------------------------------------------------------------------------------------
@@ -352,8 +370,8 @@ def _counted(
     before, names, carried, inits = _carry(cx, node, node.body)
     index = cx.b.param(cx.b.types[begin], name)
     with cx.b.block() as body:
-        ways = _body(cx, node, names, lambda: run(index))
-    results = _results(cx, before, names, node, ways)
+        ends = _body(cx, node, names, lambda: run(index))
+    results = _results(cx, before, names, node, ends)
     loop = N.For(cx.b.fresh(), index, begin, end, carried, inits, tuple(body), results, reverse=reverse)
     loop.checkpoint = config.checkpoint
     cx.b.add(loop)
@@ -362,7 +380,7 @@ def _counted(
 def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
-    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)):
+    if any(nodes_of(ast.NamedExpr, node.test)):
         _move_test_into_body(node)
     config, cx.config = cx.config, LoopConfig()
     lower_until_stable(cx, node, lambda: _repeated(cx, node, config.checkpoint))
@@ -389,8 +407,8 @@ def _repeated(cx: Context, node: ast.While, checkpoint: bool) -> None:
                     raise cx.fail("QL1208", node.test, name=name)
             cx.b.yield_(cond)
         with cx.b.block() as body:
-            ways = _body(cx, node, names, lambda: cx.stmts(node.body))
-        results = _results(cx, before, names, node, ways)
+            ends = _body(cx, node, names, lambda: cx.stmts(node.body))
+        results = _results(cx, before, names, node, ends)
         loop = N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results, checkpoint=checkpoint)
         cx.b.add(tested_inside(cx.b, loop) if any(isinstance(s, N.Effect) for s in walk(loop.cond)) else loop)
     propagate_return(cx, node)
@@ -430,13 +448,13 @@ def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: C
         if not cx.exited:
             cx.b.yield_(*(leaf.id for name in names for leaf in cx.frame.env[name].leaves()))
             loop.exits.append((False, dict(cx.frame.env)))
-    repeated(cx, head, [env for is_break, env in loop.exits if not is_break])
+    merge_into_head(cx, head, [env for is_break, env in loop.exits if not is_break])
     cx.frame.loop = outer
     return [env for _, env in loop.exits]
 
 
 def _results(
-    cx: Context, before: Env, names: tuple[str, ...], node: ast.For | ast.While, ways: list[Env]
+    cx: Context, before: Env, names: tuple[str, ...], node: ast.For | ast.While, ends: list[Env]
 ) -> tuple[N.Param, ...]:
     """Restores the environment, with a result of the loop for each number of the carried locals."""
     cx.end(cx.frame.env, before, node, "loop")
@@ -444,17 +462,16 @@ def _results(
     results: list[N.Param] = []
     for name in names:
         cx.frame.env[name] = parameters(cx, before[name], results, name)
-    met_locals(cx, [before, *ways])
+    merge_locals(cx, [before, *ends])
     cx.at(node)
     return tuple(results)
 
 
-def _exit(cx: Context, node: ast.Break | ast.Continue) -> None:
+def _exit(cx: Context, node: ast.Break | ast.Continue, word: str) -> None:
     """A break or continue. In an unrolled loop it must not depend on a run-time condition."""
-    loop, is_break = cx.frame.loop, isinstance(node, ast.Break)
+    loop, is_break = cx.frame.loop, word == "break"
     assert loop is not None
     if loop.kind == "static":
-        word = "break" if is_break else "continue"
         if cx.depth > loop.depth:
             raise cx.fail("QL1204", node, what=word)
         loop.left, cx.exited = word, True
@@ -466,5 +483,6 @@ def _exit(cx: Context, node: ast.Break | ast.Continue) -> None:
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {
-    ast.For: _for, ast.While: _while, ast.Break: _exit, ast.Continue: _exit,
+    ast.For: _for, ast.While: _while, ast.Break: partial(_exit, word="break"),
+    ast.Continue: partial(_exit, word="continue"),
 }  # fmt: skip

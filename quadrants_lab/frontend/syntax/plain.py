@@ -11,8 +11,8 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import names_in
 from quadrants_lab.frontend.source import FunctionSource, attribute, function_source
 from quadrants_lab.frontend.syntax.byref import templates
+from quadrants_lab.frontend.values import Obj, Value
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Obj, Value
 from quadrants_lab.ir.record import dataclass
 
 _CALLED = ("__qd_kernel__", "__qd_compile_time__")

@@ -4,13 +4,13 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import id_of, names_in
+from quadrants_lab.frontend.diagnostics import id_of, names_in, nodes_of
 from quadrants_lab.frontend.syntax.unroll import unpacked
+from quadrants_lab.frontend.values import Obj, Value
 from quadrants_lab.frontend.values.arith import tested, truth
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.values import Obj, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -24,15 +24,15 @@ class Part:
 
 
 def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because format strings are no
-    values."""
+    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because a format string has no
+    value."""
     ends = {"sep": " ", "end": "\n"}
     for k in call.keywords:
         value = cx.expr(k.value)
-        if k.arg not in ends or not isinstance(value, Obj) or not isinstance(value.value, (str, type(None))):
+        text = ends.get(k.arg or "") if value.identity() is None else value.string  # None stands for the default
+        if k.arg not in ends or text is None:
             raise cx.fail("QL1611", k.value, name=k.arg or "**")
-        if value.value is not None:
-            ends[k.arg] = value.value
+        ends[k.arg] = text
     evaluated = [_argument(cx, node) for node in call.args]  # all of them, before a list among them is shown
     pieces = [p for show in evaluated for p in show()]
     parts = _merged([*_separated(pieces, ends["sep"]), Part(ends["end"])])
@@ -46,7 +46,7 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 def lower_assert(cx: Context, node: ast.Assert) -> None:
     """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
     that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
-    value, reads = telling(cx, node.test)
+    value, reads = evaluated_for_message(cx, node.test)
     cond = truth(cx, tested(cx, value, node.test), node.test)
     parts = [Part(ast.unparse(node.test))] if node.msg is None else text_parts(cx, node.msg)
     if not cx.options.asserting and "__qd_asserts__" not in cx.frame.source.fn.__globals__:
@@ -63,15 +63,16 @@ def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:
 
 
 def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
-    """Evaluates an argument and returns what makes its parts, lists as they are then; for ``*x`` one list for each
-    entry of x."""
-    if isinstance(node, ast.Starred):
-        values, shown = list(unpacked(cx, cx.expr(node.value), node.value)), node.value
-    elif isinstance(node, (ast.Name, ast.Subscript, ast.Attribute, ast.List, ast.Tuple, ast.Dict)):
-        values, shown = [cx.expr(node)], node
-    else:
-        parts = text_parts(cx, node)
-        return lambda: [parts]
+    """Evaluates an argument. Returns a function that makes its parts, with lists as they are at its call; for ``*x`` a
+    list of parts for each entry of x."""
+    match node:
+        case ast.Starred(value=shown):
+            values = list(unpacked(cx, cx.expr(shown), shown))
+        case ast.Name() | ast.Subscript() | ast.Attribute() | ast.List() | ast.Tuple() | ast.Dict():
+            values, shown = [cx.expr(node)], node
+        case _:
+            parts = text_parts(cx, node)
+            return lambda: [parts]
     if not any(v.holds for v in values):
         pieces = [_shown(cx, v, shown, "") for v in values]
         return lambda: pieces
@@ -90,15 +91,17 @@ def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
     return text, tuple(ids)
 
 
-def telling(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]]]:
-    """Evaluates the condition of an assert. Returns its value, and what makes the text of the numbers that it has read,
-    for the message: `` (with v = 3.0, x[i] = 2.0)``. Nothing is evaluated again for that: an element that stands behind
-    a condition has no value if the condition does not hold, and a call may have changed what was read. Only a variable
-    is told from where it stands, in any part of the condition, if it still has the value that it had there."""
+def evaluated_for_message(cx: Context, test: ast.expr) -> tuple[Value, Callable[[], list[Part]]]:
+    """Evaluates the condition of an assert. Returns its value, and a function that makes the text of the numbers that
+    it has read, for the message: `` (with v = 3.0, x[i] = 2.0)``.
+
+    The text has values that are always computed. Nothing is evaluated again: an element in an operand that was skipped
+    has no value, and a call may have changed what was read. Only a variable in such an operand is shown, too, if it
+    still has the value that it had there."""
     rows, frame, block = cx.exprs, cx.frame, cx.b.stmts
     found: dict[str, Value | None] = {}
     variables: dict[str, tuple[Any, Value]] = {}
-    targets = [part.target for part in ast.walk(test) if isinstance(part, ast.comprehension)]
+    targets = [part.target for part in nodes_of(ast.comprehension, test)]
     bound = {name.id for name in names_in(*targets)}
 
     def noting(cx: Context, node: ast.expr) -> Value:
@@ -141,11 +144,12 @@ def text_parts(cx: Context, node: ast.expr) -> list[Part]:
 
 
 def _specification(cx: Context, node: ast.expr | None) -> str:
-    """The text after the colon; expressions in it must be known at compile time."""
+    """The text after the colon, a format string; expressions in it must be known at compile time."""
     out = ""
-    for part in node.values if isinstance(node, ast.JoinedStr) else []:
-        inner = part.value if isinstance(part, ast.FormattedValue) else part
-        out += str(cx.known(cx.expr(inner), "QL1610", inner, op="a format specification"))
+    for part in getattr(node, "values", ()):
+        match part:
+            case ast.FormattedValue(value=inner) | inner:
+                out += str(cx.known(cx.expr(inner), "QL1610", inner, op="a format specification"))
     return out
 
 
@@ -155,8 +159,7 @@ def _template(cx: Context, node: ast.Call) -> str | None:
         case ast.Attribute(value=ast.Constant(value=str(text)), attr="format"):
             return text
         case ast.Attribute(value=ast.Name() | ast.Attribute() as named, attr="format"):
-            found = locate(cx, named).captured
-            return found if isinstance(found, str) else None
+            return locate(cx, named).string  # type: ignore[no-any-return]  # of a `Value`
     return None
 
 
@@ -186,9 +189,10 @@ def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:
 def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
     """The parts of a value: of a vector ``[a, b]``, a matrix ``[[a, b], [c, d]]``, a tuple ``(a, b)``, a struct
     ``{a: 1, b: 2}``. The specification applies to each number."""
-    if isinstance(value, Obj) and (value.value is None or isinstance(value.value, str)):
+    text = "None" if value.identity() is None else value.string
+    if text is not None:
         try:
-            return [Part(format(str(value.value), spec))]
+            return [Part(format(text, spec))]
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
     if value.brackets is not None:

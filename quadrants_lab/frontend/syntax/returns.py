@@ -1,9 +1,9 @@
 """Early returns of a func: inside loops, and where neither arm of an `if` always returns.
 
-The statements from the first one with such a return on become the body of a loop that runs once. A return is then a
-`continue` of that loop. Inside another loop it is a `break` of this one, with a test behind it whether to go on. The
-pass `structure_exits` makes flags of these, and `fold` removes the loop. One hidden local, `RETURN`, carries whether
-the func has returned, and the values.
+The first statement with such a return and all later ones become the body of a loop that runs once. A return is then a
+`continue` of that loop. A return inside an inner loop is a `break` of the inner loop, and a test after the inner loop
+leaves the next one. The pass `structure_exits` makes flags of these exits, and `fold` removes the loop. A hidden local,
+`RETURN`, carries whether the func has returned, and the values.
 """
 
 import ast
@@ -16,9 +16,9 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch, emit_exit
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
-from quadrants_lab.frontend.values.containers import met, outside
+from quadrants_lab.frontend.values import Lit, Num, Struct, Value
+from quadrants_lab.frontend.values.containers import merged, outside
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.values import Lit, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.types import i32, u1
@@ -83,12 +83,12 @@ def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
     frame = cx.frame
     if frame.returning is None or first_return(loop.body) is None:
         return
-    forever = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and bool(loop.test.value)
     hidden: Any = frame.env.get(RETURN)
-    if forever and not has_break(loop.body):
-        _leave(cx)
-    elif hidden is not None:
-        branch(cx, hidden.members[""].id, lambda: _leave(cx), lambda: None, loop)
+    match loop:
+        case ast.While(test=ast.Constant(value=forever)) if forever and not has_break(loop.body):
+            _leave(cx)
+        case _ if hidden is not None:
+            branch(cx, hidden.members[""].id, lambda: _leave(cx), lambda: None, loop)
 
 
 def _leave(cx: Context) -> None:
@@ -131,4 +131,4 @@ def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
     if type(a) is not type(b) or a.structure() != b.structure():
         raise cx.fail("QL1805", node, why=f"one way returns {a.describe()}, another {b.describe()}")
     numbers = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(a.leaves(), b.leaves(), strict=True)]
-    return met(cx, a.with_leaves(numbers), [a, b])  # type: ignore[no-any-return]
+    return merged(cx, a.with_leaves(numbers), [a, b])  # type: ignore[no-any-return]

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import id_of, names_in
+from quadrants_lab.frontend.diagnostics import id_of, names_in, nodes_of
 from quadrants_lab.frontend.source import FunctionSource
 
 RETURN = "return"  # the hidden local that early returns of a func assign; no program can use this name
@@ -60,8 +60,8 @@ def has_break(body: Sequence[ast.stmt]) -> bool:
 
 def has_read_element(body: Sequence[ast.stmt], name: str) -> bool:
     """Whether the body reads an element or a part of the vector or matrix ``name``."""
-    parts = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load))
-    return any(id_of(n.value) == name for n in parts)
+    parts = nodes_of(ast.Subscript, *body)
+    return any(id_of(n.value) == name and type(n.ctx) is ast.Load for n in parts)
 
 
 def first_return(body: Sequence[ast.stmt]) -> ast.Return | None:
@@ -81,9 +81,9 @@ def always_returns(body: Sequence[ast.stmt]) -> bool:
     return False
 
 
-def is_own(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
-    """Whether each iteration of the loop assigns the name before it reads it, and the function does not read afterwards
-    what the loop has assigned: then nobody sees which iteration came last."""
+def is_private(function: ast.FunctionDef, loop: ast.For, name: str) -> bool:
+    """Whether the local can be private to each iteration of the loop: the iteration assigns it before it reads it, and
+    the function does not read what the loop has assigned."""
     if _first_use(loop.body, name) == "read":
         return False
     around: list[Any] = []
@@ -108,8 +108,8 @@ def _find(block: list[Any], loop: ast.For, around: list[Any]) -> bool:
 
 
 def _first_use(body: Sequence[Any], name: str) -> str:
-    """What the statements do with the name first: "read" if some way through them may read it before it is assigned,
-    "assigned" if every way assigns it, else ""."""
+    """What the statements do with the name first: "read" if some path may read it before it is assigned, "assigned" if
+    every path assigns it, else ""."""
     for s in body:
         match s:
             case ast.If():

@@ -3,9 +3,9 @@
 import ast
 from dataclasses import replace
 
+from quadrants_lab.frontend.values import Grouped, Lit, Mem, NdRange, Num, Obj, Range, StructMem, Value
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.sparse import Active
-from quadrants_lab.frontend.values.values import Grouped, Lit, Mem, NdRange, Num, Obj, Range, StructMem, Value
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u64
 
@@ -101,8 +101,7 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
 
 
 def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
-    """The first index of an axis, as `_bound`. Those of 2**63 and more would be reached by no loop, so a u64 is
-    reported."""
+    """The first index of an axis, as `_bound`. A u64 is a warning, because no loop runs over indices from 2**63 on."""
     number = value.number(cx, node.iter)
     if cx.type_of(number) is u64:
         cx.warn("QL1906", node.iter)
@@ -110,8 +109,8 @@ def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
-    """A bound as a literal, or cast to i32 or i64. A float is cast with a warning; a u64 is clamped to the greatest
-    i64, which no loop reaches."""
+    """A bound as a literal, or cast to i32 or i64. A float is cast with a warning. A u64 is clamped to the greatest
+    i64, beyond which no loop runs."""
     number = value.number(cx, node.iter)
     t = cx.type_of(number)
     if t.is_float:

@@ -8,9 +8,9 @@ from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.funcs import return_values
 from quadrants_lab.frontend.syntax.returns import early_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
+from quadrants_lab.frontend.values import Num
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 
@@ -29,9 +29,12 @@ def _if(cx: Context, node: ast.If) -> None:
 
 
 def _expression(cx: Context, node: ast.Expr) -> None:
-    if not isinstance(node.value, ast.Constant):
-        cx.as_statement = cx.top and isinstance(node.value, ast.Call)
-        cx.expr(node.value)
+    match node.value:
+        case ast.Constant():  # a docstring, for instance
+            return
+        case ast.Call():
+            cx.as_statement = cx.top
+    cx.expr(node.value)
 
 
 def _return(cx: Context, node: ast.Return) -> None:
@@ -61,10 +64,11 @@ def _return(cx: Context, node: ast.Return) -> None:
 
 def _with(cx: Context, node: ast.With) -> None:
     """A section: consecutive sections may run at the same time, but here they are lowered to run in order."""
-    call = node.items[0].context_expr
-    called = cx.expr(call.func) if isinstance(call, ast.Call) and len(node.items) == 1 else None
-    section = getattr(getattr(called, "value", None), "__qd_section__", "")
-    if not section or node.items[0].optional_vars is not None:
+    section = ""
+    match node.items:
+        case [ast.withitem(context_expr=ast.Call(func=func), optional_vars=None)]:
+            section = getattr(cx.expr(func).captured, "__qd_section__", "")
+    if not section:
         raise cx.unsupported(node)
     if not cx.top:
         raise cx.fail("QL1210", node, name=section)

@@ -5,9 +5,9 @@ from typing import Any
 
 from quadrants_lab.frontend.library import tiles
 from quadrants_lab.frontend.syntax import funcs
+from quadrants_lab.frontend.values import Mem, Num, Tuple, Value
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.tile import Outer, Tile, of_threads, use_blocks
-from quadrants_lab.frontend.values.values import Mem, Num, Tuple, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 

@@ -1,16 +1,18 @@
 """Iteration at compile time: loops over `qd.static(...)`, list comprehensions, and `*` in calls."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import count, name_of, names_in
-from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import MOST_ENTRIES, Context, Env, Loop, check_count
+
+T = TypeVar("T")
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
@@ -22,7 +24,7 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
         trips += 1
         cx.frame.loop = loop
         loop.left = ""
-        with _own_names(cx, node.target), cx.scope(node, "loop"):
+        with _shadowing(cx, node.target), cx.scope(node, "loop"):
             bind(cx, node.target, item)
             cx.stmts(node.body)
         if loop.left:
@@ -35,8 +37,8 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 
 @contextmanager
-def _own_names(cx: Context, target: ast.expr) -> Iterator[None]:
-    """The names of the target mean something of their own in the ``with``, and what they meant before after it."""
+def _shadowing(cx: Context, target: ast.expr) -> Iterator[None]:
+    """Within the with, the names of the target shadow those outside of it."""
     frame, outer = cx.frame, cx.frame.hiding
     own = {n.id for n in names_in(target)}
     hidden = {n: v for n, v in frame.env.items() if n in own}
@@ -65,7 +67,7 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
 
 
 def _held(cx: Context) -> list[V.Value]:
-    """What the locals hold of lists: they are immutable, so where these are the same no list has changed."""
+    """The lists, dicts and tuples in locals. They are immutable, so no list has changed while these are the same."""
     return [v for v in cx.frame.env.values() if v.holds]
 
 
@@ -81,12 +83,12 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
         text = name_of(node)
         return tuple(cx.wrap(v, f"{text}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
-        later = value.fields or isinstance(value, (V.Obj, V.Grouped, V.Range, V.NdRange))
+        later = value.is_alias and value.tile is None
         raise cx.fail("QL1726" if later else "QL1701", node, what=value.describe()) from None
 
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
-    """What `Context.python` returns for a space that is small enough to be unrolled."""
+    """The Python object that the value stands for, if it is small enough to be unrolled; QL1212 otherwise."""
     n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in value.axes)
     known = value.python(cx) if n <= MOST_ENTRIES else range(n)
     if isinstance(known, range):  # which may be longer than `len` can say
@@ -120,28 +122,40 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
         bind(cx, t, p)
 
 
-def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
-    """``[... for i in ... if ...]`` or ``{key: ... for ...}``; its ranges, conditions and keys must be known at compile
+def list_comprehension(cx: Context, node: ast.ListComp) -> V.Value:
+    """``[... for i in ... if ...]``."""
+    found = _comprehended(cx, node.generators, lambda: cx.expr(node.elt))
+    return live(cx, V.List(found, cx.depth))  # type: ignore[no-any-return]
+
+
+def dict_comprehension(cx: Context, node: ast.DictComp) -> V.Value:
+    """``{key: ... for i in ... if ...}``; keys must be known at compile time."""
+
+    def entry() -> tuple[Any, V.Value]:
+        return cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)
+
+    found = _comprehended(cx, node.generators, entry)
+    return live(cx, V.Dict(dict(found), cx.depth))  # type: ignore[no-any-return]
+
+
+def _comprehended(cx: Context, loops: Sequence[ast.comprehension], entry: Callable[[], T]) -> list[T]:
+    """What ``entry`` returns in each iteration of the loops, whose ranges and conditions must be known at compile
     time."""
-    found: list[Any] = []
+    found: list[T] = []
 
     def rest(k: int) -> None:
-        if k == len(node.generators):
-            if isinstance(node, ast.ListComp):
-                found.append(cx.expr(node.elt))
-            else:
-                found.append((cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)))
+        if k == len(loops):
+            found.append(entry())
             return
-        loop = node.generators[k]
+        loop = loops[k]
         for item in _live_entries(cx, cx.expr(loop.iter), loop.iter):
-            with _own_names(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
+            with _shadowing(cx, loop.target):  # what the entry changes otherwise stays, as `a.pop()` and `s := ...` do
                 bind(cx, loop.target, item)
                 if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
                     rest(k + 1)
 
     rest(0)
-    made = V.List(found, cx.depth) if isinstance(node, ast.ListComp) else V.Dict(dict(found), cx.depth)
-    return live(cx, made)  # type: ignore[no-any-return]
+    return found
 
 
 def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:

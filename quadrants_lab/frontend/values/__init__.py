@@ -1,1 +1,25 @@
-"""Values of expressions while a kernel is lowered, the places that can be written, and arithmetic."""
+"""What an expression can be while it is lowered: all kinds of values. `value` has what each of them answers. The other
+modules have the places that can be written, and arithmetic."""
+
+from quadrants_lab.frontend.values.compound import (
+    PASSED,
+    STATIC_VARIABLE,
+    Container,
+    Dict,
+    List,
+    Matrix,
+    Struct,
+    Tuple,
+    View,
+)
+from quadrants_lab.frontend.values.constant import BoundMethod, Grouped, NdRange, Obj, Range
+from quadrants_lab.frontend.values.memory import Element, Mem, Shape, StructMem
+from quadrants_lab.frontend.values.number import ArgRef, Lit, Num, Number, Temp
+from quadrants_lab.frontend.values.tile import Outer, Slab, Tile
+from quadrants_lab.frontend.values.value import Value
+
+__all__ = [
+    "PASSED", "STATIC_VARIABLE", "ArgRef", "BoundMethod", "Container", "Dict", "Element", "Grouped", "List", "Lit",
+    "Matrix", "Mem", "NdRange", "Num", "Number", "Obj", "Outer", "Range", "Shape", "Slab", "Struct", "StructMem",
+    "Temp", "Tile", "Tuple", "Value", "View",
+]  # fmt: skip

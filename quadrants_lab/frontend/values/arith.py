@@ -5,10 +5,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import List, Lit, Num, Number, Obj, Tuple, Value, matrix
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context, check_count
-from quadrants_lab.frontend.values.values import List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, the operation on compile-time numbers)
@@ -25,8 +24,8 @@ _MAX_FOLD_BITS = 4096  # a larger shift or power of constants is not folded: it 
 
 
 def fold(fn: Callable[..., Any], *args: Any, node: ast.AST) -> Lit | None:
-    """The result of the Python function on compile-time numbers; None where an argument is not one, or where Python has
-    no real number as the result."""
+    """The result of the Python function on compile-time numbers; None if an argument is not one, or if Python's result
+    is not a real number."""
     values = [a.constant for a in args]
     if None in values:
         return None
@@ -51,8 +50,8 @@ def binop(cx: Context, node: ast.BinOp) -> Value:
 def operate(
     cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Value:
-    """``left op right``: of numbers, element by element of matrices, ``@`` of matrices; lists and tuples are
-    concatenated by ``+`` and repeated by ``*``; what Python makes of text and other constants."""
+    """``left op right`` of numbers; of matrices element by element, or their product for ``@``; of lists and tuples the
+    concatenation for ``+``, the repetition for ``*``; of strings and other constants Python's result."""
     if left.is_number and right.is_number:
         return binary(cx, op, left.number(cx, lnode), right.number(cx, rnode), node, lnode, rnode)
     if left.captured is not None or right.captured is not None:
@@ -75,8 +74,8 @@ def operate(
 
 
 def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AST) -> Value | None:
-    """The result of Python's own operator; None if it has none, or if an operand is a vector or exists only at run
-    time."""
+    """The result of Python's operator on constants; None if Python has none, or if an operand is a vector or exists
+    only at run time."""
     if left.shape or right.shape:
         return None
     try:
@@ -98,7 +97,7 @@ def _listed(cx: Context, value: Value) -> Value:
 def binary(
     cx: Context, op: type, left: Number, right: Number, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Number:
-    """``left op right`` of numbers, cast to their common dtype; in ``/`` an integer counts as default_fp."""
+    """``left op right`` of numbers in their common dtype; ``/`` takes integers as default_fp."""
     row = BINARY.get(op)
     if row is None:
         raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
@@ -223,7 +222,7 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 
 
 def tested(cx: Context, value: Value, node: ast.expr) -> Number:
-    """What a condition tests: a number, or whether a list or dict has entries."""
+    """The number that a condition tests; for a list or dict, whether it has entries."""
     found: Number = value.number(cx, node) if value.token is None else Lit(len(value.parts) > 0, node)
     return found
 

@@ -18,12 +18,12 @@ from quadrants_lab.ir.record import dataclass
 
 PASSED = "a copy of the caller's list"  # `fixed` of a list that a func took by value
 STATIC_VARIABLE = "a static loop variable"
-OWN = "an assignment at the loop's index"
+PRIVATE = "an assignment at the loop's index"  # `Temp.reduced` of a local that only such assignments change
 Cell = tuple[int | Num, ...]  # an index of a matrix, whose axes are known or computed at run time
 
 
 class _Tree(Value):
-    """The answers of a value with children."""
+    """The protocol of a value with children."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class _Tree(Value):
 
 
 class _Numbers(_Tree):
-    """The answers of a matrix or struct, whose numbers a local holds."""
+    """The protocol of a matrix or struct, whose numbers a local holds."""
 
     __slots__ = ()
     is_local = property(lambda self: not self.fixed)
@@ -98,11 +98,12 @@ class Matrix(_Numbers):
         return Matrix(shape, picked) if shape else picked[0]
 
     def _at(self, cx: Lowering, cell: Cell, node: ast.expr) -> Any:
-        """The element at an index: of those that it may be, the one that is selected at run time."""
+        """The element at an index. If a part of the index is computed at run time, selects select it among those that
+        it may be."""
         if not computed(cell):
             return self.elements[flat(cell, self.shape)]
-        if self.is_shared and self.elements[0].own and temps_are_own(self.elements, cell, cx.span(node)):
-            return cx.frame.env[self.elements[0].own]._at(cx, cell, node)
+        if self.is_shared and self.elements[0].private_copy and are_private(self.elements, cell, cx.span(node)):
+            return cx.frame.env[self.elements[0].private_copy]._at(cx, cell, node)
         in_place = self.is_memory
         among = self if in_place else self.load(cx, node)
         cx.at(node)
@@ -135,19 +136,19 @@ class Matrix(_Numbers):
         return tuple(e.python(cx) for e in self.elements)
 
 
-def temps_are_own(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
-    """Whether the parallel loop that shares these numbers changes them by assignments at its own index alone, of which
-    ``cell`` is one: then no other iteration reaches the element."""
-    if not temps[0].iteration <= {k.id for k in computed(cell)}:
+def are_private(temps: Sequence[Any], cell: Cell, span: Any) -> bool:
+    """Whether the parallel loop that shares these numbers changes them only by assignments at the index of the
+    iteration. ``cell`` is such an index: no other iteration accesses the element."""
+    if not temps[0].iteration <= {k.id for k in computed(cell).values()}:
         return False
     for temp in temps:
-        temp.reduced = temp.reduced or (OWN, span)
-    return all(temp.reduced[0] == OWN for temp in temps)
+        temp.reduced = temp.reduced or (PRIVATE, span)
+    return all(temp.reduced[0] == PRIVATE for temp in temps)
 
 
-def computed(cell: Cell) -> list[Num]:
-    """The parts of the index that are computed at run time."""
-    return [k for k in cell if isinstance(k, Num)]
+def computed(cell: Cell) -> dict[int, Num]:
+    """The parts of the index that are computed at run time, by their axes."""
+    return {axis: k for axis, k in enumerate(cell) if isinstance(k, Num)}
 
 
 def flat(where: Any, shape: tuple[int, ...]) -> int:
@@ -156,7 +157,7 @@ def flat(where: Any, shape: tuple[int, ...]) -> int:
 
 
 def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
-    """What `matrix.as_matrix` makes, but each number of a list keeps its own dtype."""
+    """The result of `matrix.as_matrix`, but with each number of a list in its own dtype."""
     if isinstance(value, Matrix):
         return value
     parts = value.entries(cx)
@@ -179,12 +180,12 @@ def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
 
 def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
     """The positions that the index may have, each with a function that emits the condition that it has this one."""
+    at = computed(cell)
 
     def condition(where: tuple[int, ...]) -> int:
-        tests = [_is_at(cx, i, k) for i, k in zip(cell, where, strict=True) if isinstance(i, Num)]
-        return reduce(partial(cx.b.op, "and"), tests)
+        return reduce(partial(cx.b.op, "and"), [_is_at(cx, i, where[axis]) for axis, i in at.items()])
 
-    axes = [range(n) if isinstance(k, Num) else (k,) for k, n in zip(cell, shape, strict=True)]
+    axes: list[Any] = [range(n) if axis in at else (cell[axis],) for axis, n in enumerate(shape)]
     for where in product(*axes):
         yield flat(where, shape), partial(condition, where)
 
@@ -241,7 +242,7 @@ class Struct(_Numbers):
 
 
 class Tuple(Value, tuple[Any, ...]):
-    """A tuple of values. It has no numbers of its own: no local carries those in it."""
+    """A tuple of values. No local carries the numbers in it, so it has no leaves."""
 
     words = "a tuple"
     holds = is_object = True
@@ -258,9 +259,10 @@ class Tuple(Value, tuple[Any, ...]):
         return self
 
     def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
-        if isinstance(index, slice):
-            return self.made(self[index], cx.depth)
         return self[position(cx, index, shown, len(self), node)]  # type: ignore[no-any-return]
+
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        return self.made(self[part], cx.depth)
 
     def python(self, cx: Lowering) -> Any:
         return tuple(part.python(cx) for part in self)
@@ -269,20 +271,21 @@ class Tuple(Value, tuple[Any, ...]):
         return Tuple(parts)
 
     def made(self, parts: Iterable[Value], depth: int) -> Tuple:
-        """What Python makes of entries of it, by a slice, ``+`` or ``*``, at this depth."""
+        """The result of a slice, ``+`` or ``*``, with these entries: a tuple, or a list made at this depth."""
         return Tuple(parts)
 
 
 def position(cx: Lowering, index: Any, shown: str, count: int, node: ast.Subscript) -> int:
-    """The index, which must be one of as many entries; QL1506 otherwise."""
-    if not isinstance(index, int) or not -count <= index < count:
-        raise cx.fail("QL1506", node, index=shown, count=count)
-    return index % count
+    """The index, counted from 0, of one of ``count`` entries; QL1506 if there is no such entry."""
+    try:
+        return int(range(count)[index])
+    except (IndexError, TypeError):
+        raise cx.fail("QL1506", node, index=shown, count=count) from None
 
 
 class View(Tuple):
-    """What ``enumerate``, ``zip``, ``reversed``, ``items`` and ``values`` make of lists and dicts; ``again`` makes it
-    of the entries that they have at another point of the program."""
+    """The result of ``enumerate``, ``zip``, ``reversed``, ``items`` or ``values`` of lists and dicts. ``again`` makes
+    it anew, of the entries at another point of the program."""
 
     again: Callable[[], tuple[Any, ...]]
 
@@ -296,8 +299,8 @@ class View(Tuple):
 
 
 class Container(_Tree):
-    """The answers of a list or dict that the kernel makes. A change makes one of other entries with the same ``token``.
-    ``keys`` are what its entries are found by."""
+    """The protocol of a list or dict that the kernel makes. A change makes another value with the same ``token``.
+    ``keys``: the indices or keys of its entries."""
 
     __slots__ = ()
     is_local = holds = is_object = True

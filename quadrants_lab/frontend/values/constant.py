@@ -19,8 +19,8 @@ from quadrants_lab.ir.record import dataclass
 class Obj(Value):
     """Any other Python object: dtype, function, module, string, None, container of constants.
 
-    Use ``raw`` to read an attribute of the object or to call it. Any other use reads `value`, which
-    records that the kernel may depend on more than the object's attributes."""
+    Code that reads an attribute of the object or calls it uses ``raw``. All other code uses `value`, which records that
+    the kernel may depend on more than the object's attributes."""
 
     raw: Any
     text: str = ""
@@ -34,6 +34,7 @@ class Obj(Value):
         return self.raw
 
     captured = property(lambda self: self.value)
+    string = property(lambda self: self.value if isinstance(self.value, str) else None)
 
     @property
     def snode(self) -> Any:
@@ -42,7 +43,7 @@ class Obj(Value):
     is_space = property(lambda self: self.snode is not None)
 
     def describe(self) -> str:
-        if self.value is None or isinstance(self.value, str):
+        if self.value is None or self.string is not None:
             return f"{self.value!r}"
         return f"'{self.text}' ({type(self.value).__name__})" if self.text else f"a {type(self.value).__name__}"
 
@@ -73,6 +74,9 @@ class Obj(Value):
             raise cx.fail("QL1506", node, index=shown, count=len(of) if hasattr(of, "__len__") else 0) from None
         return found
 
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        return self.item(cx, part, shown, node)
+
     def number(self, cx: Lowering, node: ast.expr) -> Any:
         if self.value is None and self.text:
             raise cx.fail("QL1409", node, name=self.text)
@@ -87,12 +91,13 @@ class Obj(Value):
 
 @dataclass(slots=True, eq=False)
 class BoundMethod(Value):
-    """A method and the value that it is called on. ``fn`` is the name of an operation, or a func; ``place`` is the
-    place of the value, which a func may change."""
+    """A method and the value that it is called on: the operation of this name, or the ``func``, which may change the
+    ``place`` of the value."""
 
-    fn: Any
+    operation: str
     self: Value
     text: str
+    func: Any = None
     place: Any = None
     words = "a method"
 

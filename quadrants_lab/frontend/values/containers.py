@@ -1,10 +1,10 @@
 """Lists and dicts that a kernel makes: their entries are values of the running kernel, their keys and number are known
 at compile time.
 
-They are immutable here, as vectors are: a change makes a new list, which takes the place of the old one wherever locals
-hold it, and branches and loops carry its numbers. Two changes are errors. One is of the number of entries, in code that
-may not run or may run several times. The other is of a list with two names: after ``b = a`` Python has one list, and
-Quadrants has two. After ``if x: b = a`` they may be one, which `met` finds out.
+They are immutable here, as vectors are: a change makes a new list, which replaces the old one in all locals, and
+branches and loops carry its numbers. Two changes are errors. One is a change of the number of entries in code that may
+not run, or may run several times. The other is a change of a list with two names: after ``b = a`` Python has one list,
+and Quadrants has two. After ``if x: b = a`` the two may alias, which `merged` records.
 """
 
 import ast
@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
+from quadrants_lab.frontend.values import PASSED, STATIC_VARIABLE, Container, Dict, Tuple, Value, View
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Container, Dict, Tuple, Value, View
 
 
 def entry_at(cx: Context, value: Container, node: ast.Subscript) -> int:
@@ -53,8 +53,8 @@ def current(cx: Context, value: Value) -> Any:
 
 
 def live(cx: Context, value: Value) -> Any:
-    """The value with the lists in it as they are now. It was read before: an iteration in Python sees changes of the
-    list that it goes over, and in ``[a, a.pop()]`` the first entry is the list without its last one."""
+    """The value with the lists in it as they are now, which may have changed since it was read: an iteration in Python
+    sees changes of its list, and in ``[a, a.pop()]`` the first entry is the list without its last entry."""
     if not value.holds:
         return value
     if (renewed := value.renewed()) is not value:
@@ -67,32 +67,31 @@ def live(cx: Context, value: Value) -> Any:
 
 
 def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str) -> None:
-    """Puts the entries of ``new`` in the place of those of ``old``, in all locals. ``name`` is what the program calls
-    the list."""
+    """Replaces the entries of ``old`` by those of ``new`` in all locals. ``name``: of the list in the program."""
     env, kind = cx.frame.env, old.kind
     if old.fixed == PASSED:
         raise cx.fail("QL1424", node, name=name, kind=kind, func=cx.frame.source.name)
     held = {n: found for n, v in env.items() if (found := list(_holders(v, old.token)))}
     if not held:
         raise cx.fail("QL1425", node, kind=kind)
-    check_one_name(cx, old, node)
+    check_unaliased(cx, old, node)
     if cx.depth != old.depth and (old.structure() != new.structure() or any(map(any, held.values()))):
         raise cx.fail("QL1422", node, name=name, kind=kind)
-    if any(v.token is not old.token and _may_be_one(cx, v.token, old.token) for v in cx.chosen):
-        who = f"'{name}' and a {kind} that a condition chose before it in this statement may be one"
+    if any(v.token is not old.token and _may_alias(cx, v.token, old.token) for v in cx.chosen):
+        who = f"'{name}' and a {kind} that a condition chose before it in this statement may be the same"
         raise cx.fail("QL1423", node, who=who, kind=kind)
-    if any(_may_be_one(cx, part.token, old.token) for part in _lists(Tuple(new.parts))):
+    if any(_may_alias(cx, part.token, old.token) for part in _lists(Tuple(new.parts))):
         raise cx.fail("QL1427", node, name=name, kind=kind)
     for n in held:
         env[n] = _exchanged(env[n], old.token, new)
 
 
-def check_one_name(cx: Context, value: Value, node: ast.AST, shared: bool = False) -> None:
-    """Raises QL1423 if two locals may hold the list, or one twice. The variable of a static loop over a list does not
-    count, unless the list is ``shared`` by the iterations of a parallel loop."""
+def check_unaliased(cx: Context, value: Value, node: ast.AST, shared: bool = False) -> None:
+    """Raises QL1423 if two locals may hold the list, or if one local may hold it twice. The variable of a static loop
+    over a list does not count, unless the iterations of a parallel loop share the list (``shared``)."""
     found = [
         (n, held) for n, v in cx.frame.env.items() for held in _lists(v)
-        if _may_be_one(cx, held.token, value.token) and (shared or v.fixed != STATIC_VARIABLE)
+        if _may_alias(cx, held.token, value.token) and (shared or v.fixed != STATIC_VARIABLE)
     ]  # fmt: skip
     if len(found) > 1:
         kind, ((first, a), (second, b)) = value.kind, found[:2]
@@ -118,14 +117,14 @@ def hand_back(cx: Context, before: Any, after: Any, node: ast.expr) -> None:
         kept = _found(after, part.token)
         if kept is not None:
             hand_back(cx, part, kept, node)
-        elif any(_may_be_one(cx, v.token, part.token) for v in _lists(after)):
-            check_one_name(cx, part, node)
+        elif any(_may_alias(cx, v.token, part.token) for v in _lists(after)):
+            check_unaliased(cx, part, node)
     same = len(before.parts) == len(after.parts)
     if not same or any(p is not q for p, q in zip(before.parts, after.parts, strict=True)):
         change(cx, current(cx, before), after, node, name_of(node))
 
 
-# --- lists that may be one ----------------------------------------------------------------------------------------
+# --- aliases ------------------------------------------------------------------------------------------------------
 
 
 def _lists(value: Value) -> Iterator[Any]:
@@ -137,7 +136,8 @@ def _lists(value: Value) -> Iterator[Any]:
 
 
 def _with_attributes(value: Value, of: Callable[[Container], dict[str, Any]]) -> Any:
-    """The value whose lists, in the order of `_lists`, have the attributes that ``of`` gives; itself if they have."""
+    """The value with the attributes that ``of`` gives for each list in it, in the order of `_lists`; the value itself
+    if nothing changes."""
     own = {} if value.token is None else of(value)  # type: ignore[arg-type]  # lists and dicts have a token
     old = value.parts
     parts = [_with_attributes(part, of) for part in old]
@@ -145,17 +145,17 @@ def _with_attributes(value: Value, of: Callable[[Container], dict[str, Any]]) ->
     return value if same else value.with_parts(parts, **own)
 
 
-def _may_be_one(cx: Context, a: object, b: object) -> bool:
-    return a is b or b in cx.same_lists.get(a, ())
+def _may_alias(cx: Context, a: object, b: object) -> bool:
+    return a is b or b in cx.list_aliases.get(a, ())
 
 
-def _relate(cx: Context, a: object, b: object) -> None:
-    cx.same_lists.setdefault(a, set()).add(b)
-    cx.same_lists.setdefault(b, set()).add(a)
+def _add_alias(cx: Context, a: object, b: object) -> None:
+    cx.list_aliases.setdefault(a, set()).add(b)
+    cx.list_aliases.setdefault(b, set()).add(a)
 
 
 def with_tokens(value: Value, tokens: Iterator[object]) -> Any:
-    """The value whose lists have these tokens, in the order of `_lists`; itself if they are its own."""
+    """The value with these tokens for its lists, in the order of `_lists`; the value itself if nothing changes."""
     return _with_attributes(value, lambda _: {"token": next(tokens)})
 
 
@@ -163,32 +163,33 @@ def tokens_of(value: Value) -> Iterator[object]:
     return (held.token for held in _lists(value))
 
 
-def met(cx: Context, value: Value, ways: Sequence[Value]) -> Any:
-    """The value where control flow meets, ``ways`` being what it is on each way: a list that is not the same on all of
-    them gets a token of its own, and may be any of these. Two such lists may be one if they are on some way."""
+def merged(cx: Context, value: Value, incoming: Sequence[Value]) -> Any:
+    """The value where control flow merges; ``incoming``: the value on each path. A list that is not the same list on
+    all paths gets a new token, and may alias each of them. Two lists may alias if they may on some path."""
     slots = [
-        (on_ways[0] if all(t is on_ways[0] for t in on_ways) else object(), on_ways)
-        for on_ways in zip(*map(tokens_of, ways), strict=True)
+        (tokens[0] if all(t is tokens[0] for t in tokens) else object(), tokens)
+        for tokens in zip(*map(tokens_of, incoming), strict=True)
     ]
     of_old = [
-        (token, other) for token, on_ways in slots if token is not on_ways[0]
-        for one in on_ways for other in (one, *cx.same_lists.get(one, ()))
+        (token, other) for token, tokens in slots if token is not tokens[0]
+        for one in tokens for other in (one, *cx.list_aliases.get(one, ()))
     ]  # fmt: skip
-    _relate_pairs(cx, slots)
+    _add_aliases(cx, slots)
     for token, other in of_old:
-        _relate(cx, token, other)
+        _add_alias(cx, token, other)
     return with_tokens(value, iter([token for token, _ in slots]))
 
 
-def _relate_pairs(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]]) -> bool:
-    """Relates those tokens of which some way had the same list; whether there were any that were not related."""
-    changed = [(token, on_ways) for token, on_ways in slots if any(t is not token for t in on_ways)]
+def _add_aliases(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]]) -> bool:
+    """Records the pairs of new tokens that may alias because their lists may on some path; whether there were any that
+    were not recorded. ``slots``: each token with those on the paths."""
+    changed = [(token, tokens) for token, tokens in slots if any(t is not token for t in tokens)]
     new = [
         (a, b) for a, on_a in changed for b, on_b in slots
-        if not _may_be_one(cx, a, b) and any(map(partial(_may_be_one, cx), on_a, on_b))
+        if not _may_alias(cx, a, b) and any(map(partial(_may_alias, cx), on_a, on_b))
     ]  # fmt: skip
     for a, b in new:
-        _relate(cx, a, b)
+        _add_alias(cx, a, b)
     return bool(new)
 
 
@@ -196,29 +197,29 @@ def _with_lists(env: Env) -> list[str]:
     return [n for n, v in env.items() if v.holds and next(_lists(v), None) is not None]
 
 
-def met_locals(cx: Context, ways: Sequence[Env]) -> None:
-    """`met` for the locals."""
+def merge_locals(cx: Context, incoming: Sequence[Env]) -> None:
+    """`merged` for the locals, of which ``incoming`` has those on each path."""
     env = cx.frame.env
     names = _with_lists(env)
-    if names and ways:
-        now = met(cx, Tuple(env[n] for n in names), [Tuple(way[n] for n in names) for way in ways])
+    if names and incoming:
+        now = merged(cx, Tuple(env[n] for n in names), [Tuple(path[n] for n in names) for path in incoming])
         env.update(zip(names, now, strict=True))
 
 
-def repeated(cx: Context, head: Env, ways: Sequence[Env]) -> None:
-    """Called at the end of a loop's body. Two lists may be the same list in the next iteration although they were not
-    at the loop's ``head``. Then they are marked as related, and the loop is lowered again."""
+def merge_into_head(cx: Context, head: Env, ends: Sequence[Env]) -> None:
+    """Called at the end of a loop's body, with the locals at its ``ends``. Two lists may alias in the next iteration
+    although they did not at the loop's ``head``. Then this is recorded, and the loop is lowered again."""
     names = _with_lists(head)
-    for way in ways:
-        slots = [(a, (b,)) for n in names for a, b in zip(tokens_of(head[n]), tokens_of(way[n]), strict=True)]
-        cx.lower_again |= _relate_pairs(cx, slots)
+    for end in ends:
+        slots = [(a, (b,)) for n in names for a, b in zip(tokens_of(head[n]), tokens_of(end[n]), strict=True)]
+        cx.lower_again |= _add_aliases(cx, slots)
 
 
 # --- scopes -------------------------------------------------------------------------------------------------------
 
 
 def outside(cx: Context, value: Value) -> Value:
-    """The value where control flow has met again after the place where lists in it were made, or chosen."""
+    """The value after the condition in which lists in it were made, or between which the condition chose."""
     cx.chosen += _lists(value)
     return _with_attributes(value, lambda held: {"depth": min(held.depth, cx.depth)})  # type: ignore[no-any-return]
 
@@ -229,8 +230,8 @@ def passed(value: Value) -> Value:
 
 
 def handed_out(value: Value, given: Sequence[Value]) -> Any:
-    """What a func returns, as its caller sees it: a list that the func took by value, and so could not change, is what
-    it was among the arguments ``given``."""
+    """What a func returns, for its caller. A list that the func took by value, and so could not change, can be changed
+    again if the caller could change it among the arguments ``given``."""
     was = {held.token: held.fixed for argument in given for held in _lists(argument)}
     return _with_attributes(value, lambda held: {"fixed": was.get(held.token, held.fixed)})
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
 from quadrants_lab.frontend.source import FunctionSource, attribute, note_unknown
-from quadrants_lab.frontend.values import values as V
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
@@ -41,8 +41,8 @@ MOST_ENTRIES = 1_000_000  # that the kernel makes at compile time by one express
 
 @dataclass(slots=True)
 class Loop:
-    """The innermost loop around a statement. ``names`` are the locals that it carries, in order. ``kind`` is "serial",
-    "task" (parallel), "static" (unrolled), or "once" for the loop around early returns, see `syntax.returns`."""
+    """A loop around the statements that are being lowered. ``names``: the locals that it carries, in order. ``kind``:
+    "serial", "task" (parallel), "static" (unrolled), or "once", the loop around early returns (`syntax.returns`)."""
 
     kind: str
     names: tuple[str, ...]
@@ -119,10 +119,10 @@ class Context:
         self.block_threads = 0  # threads of a block of the parallel loop around; 0 outside of parallel loops
         self.uses_blocks = False  # the parallel loop around uses qd.simt
         self.speculating: Frame | None = None  # the frame in which `changed.speculate` lowers an expression
-        self.random_sites = 0  # number of calls of qd.random
+        self.random_sites = 0  # number of calls of qd.random so far
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
-        self.same_lists: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
+        self.list_aliases: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
         self.chosen: list[V.List | V.Dict] = []  # by conditions of the statement that is being lowered
         self.lower_again = False  # what has been found in a loop changes how it has to be lowered
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
@@ -239,14 +239,19 @@ class Context:
         return wrapped
 
     def _check_purity(self, value: Any, node: ast.Name) -> None:
-        """An error if a kernel with ``fastcache`` knows data that are no arguments: numbers, containers, fields,
-        arrays, objects. Modules, types, funcs, functions and members of an `Enum` are no data; a constant, which has a
-        name of capitals, is warned about."""
+        """Raises an error if a kernel with ``fastcache`` uses data that are not arguments: numbers, containers, fields,
+        arrays, objects. Modules, types, funcs, functions and members of an `Enum` are not data. A name in capitals
+        stands for a constant, and is a warning."""
         array = getattr(value, "__qd_field__", False) or getattr(value, "__qd_ndarray__", False)
-        plain = isinstance(value, (bool, int, float, str, list, dict, set, tuple, np.generic, np.ndarray, type(None)))
-        mine = hasattr(type(value), "__dict__") and not type(value).__module__.startswith("quadrants_lab.")
-        obj = mine and not isinstance(value, (type, ModuleType)) and not callable(value)
-        if isinstance(value, Enum) or not (array or plain or obj):
+        match value:
+            case Enum() | type() | ModuleType():
+                return
+            case int() | float() | str() | list() | dict() | set() | tuple() | np.generic() | np.ndarray() | None:
+                is_data = True
+            case _:
+                own = hasattr(type(value), "__dict__") and not type(value).__module__.startswith("quadrants_lab.")
+                is_data = array or (own and not callable(value))
+        if not is_data:
             return
         what, kernel = f"of type {type(value).__name__}", self.inlining[0][0].name
         if array or not node.id.isupper():
@@ -256,12 +261,12 @@ class Context:
     def captured(self, owner: Any, name: str, text: str, node: ast.AST) -> V.Value:
         """The value of an attribute of a Python object; AttributeError if there is none.
 
-        Attributes of data-oriented objects are put into ``reads``, because launches must check that they are unchanged;
-        not so numbers, which are constants of the kernel. A property that reads a field and is not checked is warned
-        about: it is evaluated only now."""
+        Attributes of data-oriented objects are put into ``reads``, because launches must check that they are unchanged.
+        Numbers are not, since they are constants of the kernel. A property that reads a field and is not checked is a
+        warning, because it is evaluated only once, now."""
         found, used = self._attribute(owner, name)
-        kind = getattr(type(owner), "__qd_data_oriented__", "")
-        if kind == "values" and type(found) in (int, float) and not self.static and not isinstance(owner, type):
+        kind = getattr(type(owner), "__qd_data_oriented__", "")  # of an object: a class has none
+        if kind == "values" and type(found) in (int, float) and not self.static:
             number = type(owner).__qd_number__(owner, name)
             if number is not None:
                 note_unknown()
@@ -269,7 +274,7 @@ class Context:
                 self.at(node)
                 mem: Any = self.wrap(number.field(found), text, node)
                 return V.Element(mem, ()).load(self, cast("ast.expr", node))
-        if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
+        if kind == "values" or (kind and not isinstance(found, (bool, int, float))):
             method = getattr(found, "__qd_bound__", None) is not None or callable(found)
             if not method or name in getattr(owner, "__dict__", ()):
                 self.reads[id(owner), name] = (owner, name)
@@ -279,8 +284,7 @@ class Context:
         return self.wrap(found, text, node)
 
     def _attribute(self, owner: Any, name: str) -> tuple[Any, bool]:
-        """The attribute, and whether it is a property, outside of qd.static, whose getter accessed a field when it was
-        called."""
+        """The attribute, and whether it is a property that accessed a field, read outside of qd.static."""
         if self.field_access_hook is None or not isinstance(getattr(type(owner), name, None), property):
             return attribute(owner, name), False
         here, used = get_ident(), set[int]()
@@ -292,14 +296,17 @@ class Context:
 
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> V.Value:
         """The value that stands for a Python object; ``text`` is the expression that names it."""
-        if isinstance(value, np.generic):
-            value = value.item()
-        for plain in (bool, int, float):  # subclasses become plain numbers
-            if isinstance(value, plain):
-                return V.Lit(plain(value), node, member=value if isinstance(value, Enum) else None)
-        # a dict's attributes may be its keys, and those of a class say what its objects are
-        if isinstance(value, (ModuleType, dict, type)):
-            return V.Obj(value, text)
+        match value:
+            case np.generic() if type(number := value.item()) is not type(value):  # a longdouble has no other form
+                return self.wrap(number, text, node)
+            case bool():
+                return V.Lit(value, node)
+            case int() | float():  # objects of subclasses become plain numbers
+                number = int(value) if hasattr(value, "__index__") else float(value)
+                return V.Lit(number, node, member=value if isinstance(value, Enum) else None)
+            # these are tested first: a dict may have attributes for its keys, and a class has those of its objects
+            case ModuleType() | dict() | type():
+                return V.Obj(value, text)
         if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
             self._check_placed(value, text, node)
             shape, offset = tuple(getattr(value, "element_shape", ())), tuple(getattr(value, "offset", None) or ())
@@ -364,7 +371,7 @@ class Context:
 
     @contextmanager
     def scope(self, node: ast.stmt, what: str) -> Iterator[None]:
-        """A block: names first assigned in the ``with`` end with it; assignments to older names stay."""
+        """Within the with, a block: names that it assigns first end with it, and assignments to other names stay."""
         before = self.frame.env
         self.frame.env = dict(before)
         yield
@@ -405,7 +412,7 @@ class Context:
         return value.to(self, dtype)
 
     def fit(self, lit: V.Number, dtype: DType, asked: bool = False) -> Any:
-        """The literal's value in a dtype that the program ``asked`` for, or that is its default; error QL1402 if an
+        """The literal's value in ``dtype``: the default dtype, or one that the program ``asked`` for. QL1402 if an
         integer is out of range."""
         value = lit.constant
         if dtype.is_int and not dtype.holds(value):
@@ -421,7 +428,7 @@ class Context:
         """The number as an SSA value, cast to ``dtype`` if that is given."""
         return value.num(self, dtype)
 
-    def own(self, value: V.Value, node: ast.expr) -> V.Num:
+    def new_variable(self, value: V.Value, node: ast.expr) -> V.Num:
         """A new variable that holds the value, which must be a number."""
         number = self.num(value.number(self, node))
         return V.Num(number.id, number.type)
@@ -450,7 +457,7 @@ class Context:
 
 
 def check_count(cx: Context, n: int, node: ast.AST) -> None:
-    """Raises QL1212 if so many entries, which are about to be made, would fill the memory."""
+    """Raises QL1212 if ``n`` entries, which are about to be made, are too many for memory."""
     if n > MOST_ENTRIES:
         raise cx.fail("QL1212", node, n=f"{n:,}", most=f"{MOST_ENTRIES:,}")
 

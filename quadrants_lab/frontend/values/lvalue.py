@@ -10,13 +10,14 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import entries_of, is_none, name_of, suggestion
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import containers, matrix, values as V
+from quadrants_lab.frontend.values import containers, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.matrix import letters, swizzle
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.steps import Child, Elements, Step
-from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
@@ -24,9 +25,9 @@ from quadrants_lab.ir.types import i32, i64
 
 @dataclass(slots=True, eq=False)
 class Local(V.Value):
-    """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
-    lead to its entries. The last step is taken from the value ``base``, and leads to ``value``. That is None after a
-    step at an index that is computed at run time: to one number, or to several where iterations share the local."""
+    """A local variable, or the part of it that ``steps`` lead to. ``whole``: the value of the variable, or the list or
+    dict, named or not, to whose entry the steps lead. The last step leads from ``base`` to ``value``, which is None if
+    the step has an index that is computed at run time."""
 
     name: str
     whole: Any
@@ -50,11 +51,17 @@ class Local(V.Value):
         return after  # type: ignore[no-any-return]
 
 
-Place = Any  # a `Local` for a variable or a part of one; what lies in memory is a value that is not loaded
+Place = Any  # a `Local` for a variable or a part of one; for memory a value that is not loaded
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
     """The place that the expression refers to, not loaded from memory; a value if it refers to none."""
+    place = place_of(cx, node)
+    return cx.expr(node) if place is None else place
+
+
+def place_of(cx: Context, node: ast.expr) -> Place | None:
+    """What a name, subscript or attribute refers to, not loaded from memory; None for other expressions."""
     match node:
         case ast.Subscript():
             return _subscripted(cx, node)
@@ -63,7 +70,7 @@ def locate(cx: Context, node: ast.expr) -> Place:
         case ast.Name():
             value = cx.unread(node)
             return variable(node.id, value) if node.id in cx.frame.env and value.is_local else value
-    return cx.expr(node)
+    return None
 
 
 def variable(name: str, value: V.Value) -> Local:
@@ -172,7 +179,7 @@ def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
     """The entry of a tuple, shape or captured constant at an index that is known at compile time, or those in a
     slice."""
     if isinstance(node.slice, ast.Slice):
-        return base.item(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
+        return base.items(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
     code = "QL1508" if base.captured is None or isinstance(base.captured, dict) else "QL1513"
     index = cx.known(cx.expr(node.slice), code, node.slice, what=base.describe(), text=name_of(node.value))
     return base.item(cx, index, repr(index), node)
@@ -185,7 +192,8 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
 
 
 def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, ...]:
-    """The ids of the indices, counted from 0, in a subscript of a field or ndarray. A vector counts as several."""
+    """The ids of the indices, counted from 0, in a subscript of a field or ndarray. A vector stands for several
+    indices."""
     parts = enumerate(_spread(cx, node, (V.Matrix, V.Tuple)))
     values = [(_index(cx, p, k, base.text, value), p) for k, (value, p) in parts]
     _check_axes(cx, node, base.text, len(values), base.ndim)
@@ -210,14 +218,14 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
 
 
 def _clamped(cx: Context, at: V.Number, extent: V.Number) -> int:
-    """The id of the index, or of the nearest one that there is."""
+    """The id of the index, clamped to the extent."""
     t = cx.common_dtype(at, extent)
     last = cx.b.op("sub", cx.to(extent, t), cx.const(1, t))
     return cx.b.op("max", cx.b.op("min", cx.to(at, t), last), cx.const(0, t))
 
 
 def _spread(cx: Context, node: ast.Subscript, several: Any) -> Iterator[tuple[V.Value | None, ast.expr]]:
-    """The values between the brackets, None for a slice. Of values of the types ``several`` their entries."""
+    """The values between the brackets, None for a slice; in place of a value of the classes ``several`` its entries."""
     for p in indices(node):
         value: Any = None if isinstance(p, ast.Slice) else cx.expr(p)
         parts = (value,) if not isinstance(value, several) else getattr(value, "elements", value)
@@ -301,8 +309,15 @@ def _checked(cx: Context, index: V.Num, extent: int, text: str) -> None:
 
 def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
     """The method in ``x.append(v)`` or ``x[i].append(v)``, of a list of a dynamic node; None for anything else."""
-    inner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
-    if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
+    element: ast.Subscript | None = None
+    match node.value:
+        case ast.Subscript(value=ast.Name() | ast.Attribute() as inner) as element:
+            pass
+        case ast.Name() | ast.Attribute() as inner:
+            pass
+        case _:
+            return None
+    if node.attr not in ("append", "length", "deactivate"):
         return None
     mem = locate(cx, inner).held(cx, inner)
     if not mem.fields:
@@ -313,9 +328,9 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
         return None
     index: tuple[int, ...] = ()
     want = len(cell.parent().axes)
-    if isinstance(node.value, ast.Subscript):
+    if element is not None:
         holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])
-        index = element_index(cx, node.value, holder)
+        index = element_index(cx, element, holder)
     elif want:
         _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
     at = (V.Num(k, cx.b.types[k]) for k in index)
@@ -393,7 +408,7 @@ def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribut
         return V.Tuple((value.members["size"],))
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return V.BoundMethod(method, value.load(cx, node), name_of(node), base)
+        return V.BoundMethod("", value.load(cx, node), name_of(node), method, base)
     raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 
@@ -448,7 +463,7 @@ _MEMBERS: dict[str, Callable[[Context, Any, ast.Attribute], V.Value]] = {
     "get_scalar_field": _method,
     "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }  # fmt: skip
-_OF_STRUCTS = ("shape", "grad", "dual", "fill", "parent")  # those that a field of structs has, too
+_OF_STRUCTS = ("shape", "grad", "dual", "fill", "parent")  # rows of `_MEMBERS` that fields of structs have, too
 _OWNERS: dict[type, Callable[[Context, Place, Any, ast.Attribute], Place | None]] = {
     V.Mem: _mem_member, V.StructMem: _struct_mem_member, V.Struct: _struct_member, V.Matrix: _matrix_member,
     V.Element: _matrix_member, V.List: _container_member, V.Dict: _container_member, V.Obj: _attribute,

@@ -6,15 +6,16 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import Lit, Matrix, Number, Tuple, Value
 from quadrants_lab.frontend.values.compound import matrix_of
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Matrix, Number, Tuple, Value
 from quadrants_lab.ir.types import DType
 
 
 def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype: DType | None = None) -> Matrix:
-    """The matrix of these elements, cast to ``dtype``, each from its own, since -1 as the u32 of its neighbours is
-    4294967295. Without ``dtype`` they are cast to their common one; if all are literals they stay literals."""
+    """The matrix of these elements. Each is cast to ``dtype`` directly, and not by way of a common dtype: a -1 among
+    u32 would become 4294967295. Without ``dtype`` the elements are cast to their common dtype, and literals that are
+    alone stay literals."""
     if dtype is not None:
         return Matrix(shape, tuple(cx.num(e, dtype) for e in elements))
     known = [e.constant for e in elements]
@@ -39,7 +40,7 @@ def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = N
 
 def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = False) -> Number | Matrix:
     """``value`` as a number or as a matrix; an error if it is neither. ``uncast``: each number of a list keeps its own
-    dtype, for what is cast to given dtypes next."""
+    dtype, because the caller casts it."""
     found = None if value.is_number else matrix_of(cx, value, node) if uncast else as_matrix(cx, value, node)
     return value.number(cx, node) if found is None else found
 
@@ -60,7 +61,7 @@ def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr]
 
 
 def cast(cx: Context, value: Matrix, dtype: DType | None) -> Matrix:
-    """The matrix with every element cast to ``dtype``, or to what they have in common."""
+    """The matrix with every element cast to ``dtype``, or to the common dtype of the elements."""
     return build(cx, value.shape, value.elements, dtype)
 
 
@@ -93,3 +94,24 @@ def construct(
     if len(flat) != want:
         raise cx.fail("QL1418", call, want=count(want, "number"), got=len(flat))
     return build(cx, shape, flat, dtype)
+
+
+# --- elements by letters: ``v.x``, ``v.zyx``, ``v.rgb``, ``v.st`` ---
+
+SETS = ("xyzw", "rgba", "stpq")
+_POSITION = {name: {letter: k for k, letter in enumerate(name)} for name in SETS}
+
+
+def swizzle(name: str) -> tuple[int, ...] | None:
+    """The positions that ``name`` means if it is one to four letters of one set, else None."""
+    if not 1 <= len(name) <= 4:
+        return None
+    for letters in _POSITION.values():
+        if name[0] in letters:
+            return tuple(letters[c] for c in name) if all(c in letters for c in name) else None
+    return None
+
+
+def letters(name: str, n: int) -> str:
+    """The letters that a vector of ``n`` elements has in the set of the first letter of ``name``."""
+    return next(s for s in SETS if name[0] in s)[:n]

@@ -17,7 +17,7 @@ from quadrants_lab.ir.types import i32
 
 
 class _Memory(Value):
-    """The answers of a field, of numbers or of structs, whose ``fields`` have the same axes. ``text`` is the expression
+    """The protocol of a field of numbers or structs, whose ``fields`` have the same axes. ``text`` is the expression
     that names it in the program."""
 
     __slots__ = ()
@@ -37,11 +37,11 @@ class _Memory(Value):
 
 @dataclass(slots=True, eq=False)
 class Mem(_Memory):
-    """A field or ndarray. ``text`` is the expression that names it in the program. The last ``len(element_shape)`` axes
+    """A field or ndarray. The last ``len(element_shape)`` axes
     of the buffer are those of an element; ``offset`` holds the first index of each other axis, () for zeros. ``entry``
     is the position of one entry where the program refers to that entry of every element, () for whole elements.
-    ``clamp``: an index that is out of bounds means the nearest element. ``packed``: where a quantised field lies, whose
-    buffer is none; see `values.packed`."""
+    ``clamp``: an index that is out of bounds means the nearest element. ``packed``: the memory of a quantised field,
+    for which ``buffer`` only describes shape and dtype; see `values.packed`."""
 
     buffer: Buffer
     text: str
@@ -159,8 +159,9 @@ class Shape(Value):
         return Tuple(cx.extent(self.buffer, k) for k in range(self.count))
 
     def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
-        if isinstance(index, slice):
-            return Tuple(self.entries(cx)[index])
         axis = position(cx, index, shown, self.count, node)
         cx.at(node)
         return cx.extent(self.buffer, axis)  # type: ignore[no-any-return]
+
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        return Tuple(self.entries(cx)[part])

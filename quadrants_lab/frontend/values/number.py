@@ -1,10 +1,13 @@
 """Numbers: those that the kernel computes, literals, arguments, and locals that iterations share.
 
-`Num` and `Lit` are numbers that are loaded. Both have a dtype (``dtype_in``: a literal without one has default_ip,
-default_fp or u1), are cast (``to``: the id of the number in a dtype; ``num``: an SSA value of it) and serve as an index
-or a loop bound (``as_index``: narrow dtypes as i32, u32 as i64). A literal is one whose ``constant`` is not None; it
-alone may have a ``dtype``, which ``typed`` sets, and a ``node``. ``is_within``: a literal that the dtype holds, or a
-number of this dtype.
+`Num` and `Lit` are numbers that are loaded. Their common protocol:
+
+dtype_in    the dtype; a literal without one has default_ip, default_fp or u1
+to, num     the number cast to a dtype: its id, or a `Num`
+as_index    the number as an index or loop bound: narrow dtypes as i32, u32 as i64
+is_within   whether a literal fits the dtype, or a number has it
+constant    the number, for a literal; None otherwise. Only literals have a ``dtype`` of their own, which ``typed``
+            sets, and a ``node``
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ class Num(Leaf):
 
 @dataclass(slots=True, eq=False)
 class Lit(Leaf):
-    """A number that is known at compile time. It gets a dtype where it becomes an operand: ``dtype``, which extents
-    beyond i32 have and what is computed with them, else default_ip or default_fp."""
+    """A number that is known at compile time. Where it becomes an operand its dtype is ``dtype``, or default_ip or
+    default_fp if that is None. Extents beyond i32, and what is computed with them, have a ``dtype``."""
 
     value: Any  # bool, int or float
     node: ast.AST | None = None
@@ -138,16 +141,16 @@ class ArgRef(Leaf):
 @dataclass(slots=True, eq=False)
 class Temp(Leaf):
     """A number of a local of the kernel inside a parallel loop that accumulates into it or sets it to a constant.
-    ``reduced`` holds the operation and the place of the first change; no other operation is allowed, because it would
-    not commute. ``iteration`` has the ids of the indices of the loop. ``own``: the hidden local that holds the vector
-    or matrix as the iteration has left it, of which the elements at the loop's index are right; "" if there is none.
+    ``reduced``: the operation and the place of the first change; another operation is an error, because the two would
+    not commute. ``iteration``: the ids of the indices of the loop. ``private_copy``: a hidden local with this
+    iteration's copy of the vector or matrix, whose elements at the loop's index are right; "" if there is none.
     """
 
     buffer: N.Buffer
     name: str
     reduced: tuple[str, Span] | None = None
     iteration: frozenset[int] = frozenset()
-    own: str = ""
+    private_copy: str = ""
     words = "a shared local"
     is_local = is_shared = is_held = True
 
@@ -159,7 +162,7 @@ Number = Num | Lit
 
 
 def id_of(cx: Lowering, index: Any, dtype: DType) -> int:
-    """The id of an index: a constant of the dtype, or what has an id."""
+    """The id of an index, an int or something that has an id; an int becomes a constant of the dtype."""
     return cx.const(index, dtype) if isinstance(index, int) else index.id  # type: ignore[no-any-return]  # an int
 
 

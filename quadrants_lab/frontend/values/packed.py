@@ -1,11 +1,11 @@
 """Quantised numbers in kernels: parts of words, which are read and written by shifts and masks.
 
-A word holds numbers of several fields, or of several iterations, so writing a part of it is two atomics, which clear
-and set its bits, and ``x[i] += v`` repeats a compare-and-exchange. Derivatives go to a field of zeros, the carrier, as
-if numbers were not rounded.
+A word holds numbers of several fields, or of several iterations. So a store is two atomics, which clear and set bits,
+and ``x[i] += v`` repeats a compare-and-exchange. Derivatives go to the carrier, a field of zeros, as if numbers were
+not rounded.
 
-`decoded` and `encoded` are the formulas, over operations that are either emitted (`Emitted`) or, where Python reads and
-writes the field, computed by numpy (`lang.quantised.Computed`).
+`decoded` and `encoded` are the formulas. Their operations are emitted (`Emitted`), or computed by numpy where Python
+reads and writes the field (`lang.quantised.Computed`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quadrants_lab.ir.types import DType, f32, i32, i64, u1, u32
 
 @dataclass(slots=True, eq=False)
 class Packed:
-    """The memory of a quantised field: the buffer of its words, and that of its carrier, if it has one."""
+    """The memory of a quantised field: the buffer of its words, and the buffer of its carrier, if it has one."""
 
     field: Any
     words: N.Buffer

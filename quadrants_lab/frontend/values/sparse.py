@@ -14,9 +14,9 @@ from dataclasses import field
 from itertools import product
 from typing import Any
 
+from quadrants_lab.frontend.values import Mem
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.number import Index, id_of
-from quadrants_lab.frontend.values.values import Mem
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeConst
@@ -79,7 +79,8 @@ def activate_element(cx: Context, mem: Mem, index: Sequence[int]) -> None:
 
 
 def deactivate(cx: Context, node: Any, corner: Sequence[int]) -> None:
-    """Deactivates a cell, or the whole list that a dynamic node has in a cell of its parent; all in it becomes 0."""
+    """Deactivates a cell, or a whole list of a dynamic node, which is in a cell of its parent. Elements in it become
+    0."""
     cx.active = (frozenset(),) * len(cx.active)
     own = activity_buffer(cx, node)
     cx.b.store(own, tuple(corner), cx.const(0, own.dtype))
@@ -113,8 +114,8 @@ def _grown(cx: Context, i: int, n: int, slot: int) -> int:
 
 
 def _zero(cx: Context, buffer: N.Buffer, box: Sequence[tuple[int | None, int]], index: list[int]) -> None:
-    """Stores 0 to a box of elements. For each axis ``box`` holds the length ``n`` of the box and its id ``k``, so that
-    it begins at ``k * n``; None means 0. ``index`` holds the indices of the axes that are done."""
+    """Stores 0 to a box of elements. ``box`` has (k, n) for each axis: the box begins at ``k * n``, k the id of a value
+    or None for 0, and has the length ``n``. ``index``: the indices of the axes so far."""
     if len(index) == len(box):
         for at in product(*map(range, (buffer.shape or ())[len(box) :])):
             inside = tuple(cx.const(k, i32) for k in at)
@@ -143,8 +144,8 @@ def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def known_active(cx: Context, *keys: Any) -> Iterator[None]:
-    """Declares cells active while the body of a loop is lowered. Cells known from outside of the loop do not count in
-    it, because an earlier iteration may have deactivated them."""
+    """Within the with, which lowers the body of a loop, these cells are known to be active. Cells that are known
+    outside of the loop are not known in it, because an earlier iteration may have deactivated them."""
     cx.active = (*cx.active, frozenset(keys))
     yield
     cx.active = cx.active[:-1]

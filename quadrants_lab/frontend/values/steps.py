@@ -17,7 +17,7 @@ Change = Callable[[Value, str], Value]  # from a part, and what its name adds to
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A step to a member of a struct, or to an entry of a list or dict; ``label`` is what it adds to the name."""
+    """A step to a member of a struct, or to an entry of a list or dict; ``label`` is added to the name of the whole."""
 
     position: int
     label: str
@@ -28,12 +28,16 @@ class Child:
         """A part that is this number everywhere."""
         return number
 
+    def meets(self, other: Any) -> bool:
+        """Whether this step and another one, from one value, lead to the same part."""
+        return bool(self == other)
+
     def take(self, cx: Context, value: Value, node: ast.expr) -> Any:
         """The part of a value that the step leads to."""
         return value.children()[self.position]
 
     def put(self, cx: Context, whole: Value, node: ast.expr, change: Change) -> Any:
-        """The value with what ``change`` makes of the part in its place."""
+        """The value with the part replaced by the result of ``change``."""
         children = list(whole.children())
         children[self.position] = change(children[self.position], self.label)
         return whole.rebuilt(children)
@@ -58,7 +62,7 @@ class Elements:
         return value.pick(cx, self.cells, self.shape, node)
 
     def put(self, cx: Context, whole: Any, node: ast.expr, change: Change) -> Any:
-        """The value with what ``change`` makes of the part in its place."""
+        """The value with the part replaced by the result of ``change``."""
         elements = list(whole.elements)
         any_one = self.is_dynamic and not self.shape  # all have one dtype
         numbers = change(elements[0] if any_one else self.take(cx, whole, node), "").leaves()

@@ -6,9 +6,8 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count, name_of
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import Lit, Matrix, Obj, Struct, Value, matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
-from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Struct, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -22,13 +21,13 @@ def type_of(cx: Context, declared: Any) -> Any:
 def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
     """The dtype or type that an annotation names, None if it names something else. ``evaluated`` is the object that
     Python evaluated it to: it may refer to locals around the function that the closure lacks."""
-    if evaluated is not None and not isinstance(evaluated, (str, tuple)):
-        return type_of(cx, evaluated)
-    if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
-        return None
-    with cx.setting(static=cx.static + 1):
-        value = cx.expr(node)
-    return type_of(cx, value.captured)
+    match evaluated, node:
+        case None | str() | tuple(), ast.Name() | ast.Attribute() | ast.Call():
+            with cx.setting(static=cx.static + 1):
+                return type_of(cx, cx.expr(node).captured)
+        case None | str() | tuple(), _:
+            return None
+    return type_of(cx, evaluated)
 
 
 def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], keywords: dict[str, Value]) -> Value:
@@ -53,7 +52,8 @@ def bound(
     optional: Container[str] = (), positional: int | None = None, noun: str = "parameter", text: str = "",
 ) -> dict[str, Value]:  # fmt: skip
     """The arguments of a call by the names of its parameters, of which the first ``positional`` (None: all) can be
-    given by position. Error QL1602 where they do not fit; ``text`` names what is called if the call does not."""
+    given by position. QL1602 if they do not fit; ``text``: the name of what is called, if it is not that in the
+    call."""
     most = len(names) if positional is None else positional
     given = dict(zip(names[:most], args, strict=False))
     unknown = next((k for k in keywords if k not in names or k in given), None)
@@ -96,8 +96,8 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
 
 
 def as_annotated(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
-    """What a func takes or returns, or a local gets, cast to its annotation: a dtype is that of each element of a
-    matrix."""
+    """A parameter, returned value or local cast to its annotation. A matrix is cast element by element if that is a
+    dtype."""
     if not value.shape or not isinstance(declared, DType):
         return as_type(cx, value, declared, node)
     cx.at(node)

@@ -47,7 +47,7 @@ def of_threads(cx: Lowering, number: int, dtype: DType) -> Mem:
 
 
 class _NoNumber(Value):
-    """The answers of what only statements about tiles take. ``cure`` says which."""
+    """The protocol of a value that only statements about tiles take; ``cure`` says which, for messages."""
 
     __slots__ = ()
     cure: str
@@ -143,5 +143,5 @@ class Outer(_NoNumber):
 
 
 def is_place(place: Value) -> bool:
-    """Whether an assignment to the place is a tile's."""
+    """Whether an assignment to the place is one to a tile, or of a tile."""
     return place.tile is not None or place.slab is not None

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
-from quadrants_lab.frontend.diagnostics import name_of, owner_of
-from quadrants_lab.frontend.values import containers, values as V
-from quadrants_lab.frontend.values.compound import candidates, temps_are_own
+from quadrants_lab.frontend import values as V
+from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
+from quadrants_lab.frontend.values import containers
+from quadrants_lab.frontend.values.compound import are_private, candidates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
 from quadrants_lab.frontend.values.sparse import activate_element
@@ -38,7 +39,7 @@ def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, sourc
         containers.change(cx, held, replaced, node, place.name)
         return
     whole = cx.frame.env[place.name]
-    if whole.is_shared and _store_own(cx, place, value, node, source, stmt):
+    if whole.is_shared and _store_private(cx, place, value, node, source, stmt):
         return
     check_not_shared(cx, whole, node, place.name)
     _check_not_copy(cx, place, node)
@@ -84,15 +85,16 @@ def _replaced(
     return step.put(cx, old, node, changed)  # type: ignore[no-any-return]
 
 
-def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
-    """Assigns an element of a local of the kernel at an index with all those of the loop: no other iteration reaches
-    it. Returns whether the place is such an element, and the loop changes the local in no other way."""
+def _store_private(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
+    """Assigns an element of a local of the kernel at an index that has all indices of the loop, so that no other
+    iteration accesses it. Returns False, with nothing done, if the place is no such element, or if the loop changes the
+    local in another way."""
     base: Any = place.base
     step = place.steps[-1] if place.steps else None
     if step is None or not step.is_dynamic:
         return False
     temps: Any = base.elements
-    if not temps_are_own(temps, step.cells[0], cx.span(stmt)):
+    if not are_private(temps, step.cells[0], cx.span(stmt)):
         return False
     t = temps[0].buffer.dtype
     numbers = []
@@ -107,9 +109,9 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
                 cx.b.store(temps[p].buffer, (), new)
                 cx.b.yield_()
             cx.b.add(N.If(cx.b.fresh(), here, tuple(then), cx.b.nothing(), ()))
-    if own := temps[0].own:
+    if copy := temps[0].private_copy:
         env = cx.frame.env
-        env[own] = step.put(cx, env[own], node, lambda part, suffix: part.with_leaves(numbers))
+        env[copy] = step.put(cx, env[copy], node, lambda part, suffix: part.with_leaves(numbers))
     return True
 
 
@@ -120,8 +122,8 @@ def check_not_shared(cx: Context, value: V.Value, node: ast.expr, name: str) -> 
 
 
 def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
-    """Raises QL1616 where a part of an argument of a plain Python function changes: in Python the caller would see the
-    change, here the argument is a copy."""
+    """Raises QL1616 if a plain Python function changes a part of its argument: in Python its caller would see the
+    change, but here the argument is a copy."""
     frame, name = cx.frame, place.name
     copied = not frame.source.typed and name in frame.source.parameters and name not in frame.references
     if copied and frame.env[name].children():
@@ -134,20 +136,21 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> Place:
         return place
     if place.slab is not None:
         place.number(cx, node)
-    if place.holds and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-        raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
-    if isinstance(node, ast.Attribute) and place.id is None and not place.children():
-        raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
+    match node:
+        case ast.Subscript(slice=ast.Slice()) if place.holds:
+            raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
+        case ast.Attribute() if place.id is None and not place.children():
+            raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
     root = owner_of(node)
-    name = name_of(root)
-    if not isinstance(root, ast.Name):
-        raise cx.fail("QL1303", root, name=name, what="a value")
-    value = cx.frame.env.get(name)
+    name = id_of(root)
+    if not name:
+        raise cx.fail("QL1303", root, name=name_of(root), what="a value")
+    value: Any = cx.frame.env.get(name)
     if value is None:
         raise cx.fail("QL1305", node, name=name)
-    what = getattr(value, "fixed", "") or value.describe()
-    if isinstance(value, V.Obj) and value.text == name:
-        what = f"a {type(value.value).__name__} of Python"
+    what = value.fixed or value.describe()
+    if value.captured is not None and value.text == name:
+        what = f"a {type(value.captured).__name__} of Python"
     raise cx.fail("QL1303", node, name=name, what=what)
 
 
@@ -208,8 +211,8 @@ _BITWISE = ("and", "or", "xor")
 
 
 def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
-    """The integer, or the end of the range of ``t`` beyond which it lies: a cast would wrap it to the other end, where
-    it would be an extreme that it is not."""
+    """The integer clamped to the range of ``t``: a cast would wrap it to the other end of the range, and so change
+    which number is the extreme."""
     given = cx.type_of(number)
     for k, (prim, end) in enumerate(zip(("max", "min"), t.limits, strict=True)):
         if number.constant is not None:
@@ -220,7 +223,7 @@ def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
 
 
 def differ(before: V.Value, after: V.Value) -> bool:
-    """Whether two values of one shape differ in a number; used to see whether a func changed an argument."""
+    """Whether two values of one shape differ in a number: a func has changed an argument."""
     if before.token is not None:
         return before is not after
     return any(a.id != b.id for a, b in zip(before.leaves(), after.leaves(), strict=True))
@@ -245,7 +248,7 @@ def reduce(
 ) -> V.Value:
     """Accumulates into a local of the kernel that all iterations share; returns the old value."""
     if place.whole.token is not None:
-        containers.check_one_name(cx, place.whole, node, shared=True)
+        containers.check_unaliased(cx, place.whole, node, shared=True)
     elif place.steps:
         _check_not_copy(cx, place, node)
     if place.value is not None:
@@ -278,8 +281,8 @@ _NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # the o
 
 
 def _amount(cx: Context, op: str, temp: Any, number: V.Number, source: ast.expr, stmt: ast.AST) -> int:
-    """The number cast to the dtype of the local. The cast comes before the operation, so it is an error where operating
-    first and casting then would give another result, and a warning where that would lose values too."""
+    """The number cast to the dtype of the local, before the operation. It is an error if the operation in the common
+    dtype, followed by a cast, gives another result, and a warning if that loses values, too."""
     t, given = temp.buffer.dtype, cx.type_of(number)
     check_atomic(cx, op, t, stmt)
     known = number.constant
@@ -307,8 +310,8 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
 
 
 def set_flag(cx: Context, temp: V.Temp, value: Any, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
-    """Assigns a constant to a local of the kernel that all iterations share, the same one wherever the loop changes the
-    local: it does not matter which iteration is the last."""
+    """Assigns a constant to a local of the kernel that all iterations share. The loop may assign only this constant to
+    it, so that it does not matter which iteration is the last."""
     family = f"= {value.value!r}"
     temp.reduced = temp.reduced or (family, cx.span(stmt))
     if temp.reduced[0] != family:
@@ -363,9 +366,10 @@ def name_values(cx: Context, value: V.Value, name: str) -> None:
     names = value.leaf_names(name)
     wanted = {leaf.id: name for leaf, name in zip(value.leaves(), names, strict=True) if leaf.id is not None}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
-        if isinstance(last, N.Value) and last.id in wanted and not last.name:
-            last.name = wanted[last.id]
-        elif isinstance(last, N.If):
-            for r in last.results:
-                if r.id in wanted and not r.name:
-                    r.name = wanted[r.id]
+        match last:
+            case N.Value() if last.id in wanted and not last.name:
+                last.name = wanted[last.id]
+            case N.If():
+                for r in last.results:
+                    if r.id in wanted and not r.name:
+                        r.name = wanted[r.id]

@@ -1,7 +1,8 @@
-"""What every kind of value answers.
+"""The protocol of values.
 
 A value consists of numbers, its leaves, and of a structure around them, as a pytree of JAX does. A kind of value is a
-class over `Value` in a module beside this one: whoever lowers a program asks the value, and not for its class.
+subclass of `Value` in a module beside this one. Code that lowers a program uses the protocol, and does not test
+classes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ Lowering = Any  # a `context.Context`: its module stands on those of the kinds o
 
 
 class Value:
-    """The answers of a value that holds no numbers and no entries. Kinds override what is different for them; an
-    attribute may be a property there.
+    """The protocol, with the answers of a value that holds no numbers and no entries. A kind overrides those that
+    differ for it, attributes maybe by properties.
 
     fixed       "" for a local variable; otherwise the name that has the value cannot be assigned, and it says why
     words       describe the kind, for messages
@@ -30,27 +31,29 @@ class Value:
     is_local    whether a name with this value is a local variable, which can be assigned
     is_variable  whether it is a place, a local variable or a part of one
     is_shared   whether it belongs to a local that all iterations of a parallel loop share
-    is_alias    whether it is nothing that a running kernel computes, so that a local or the result of a func is another
-                name for it: an object of Python, a field, a range
-    is_memory   whether it is numbers of fields and ndarrays that are not loaded, as a parameter by reference may be
-    view        the ndarray of which it is a view of consecutive elements
+    is_alias    whether a running kernel does not compute it, so that a local or the result of a func is another name
+                for it: an object of Python, a field, a range
+    is_memory   whether it consists of numbers of fields and ndarrays that are not loaded, as a parameter by reference
+                may
+    view        the ndarray whose consecutive elements it is a view of
     parts       the entries of a list, dict or tuple
     length      what Python's ``len`` says of it
-    has_items   whether it has an `item`
+    has_items   whether it has an `item` and `items`
     holds       whether it is a list, dict or tuple, which holds values
     kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
     fields      the fields of a field or ndarray: one, or those of the members of structs
     names       of the members of a struct
     member      the member of an enumeration whose number it is
     captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
+    string      the text that it is, if it is a string of Python
     snode       the node of a layout that it is
     axes        of an ndrange, begin and end of each
     tile        the tile that it is, memory that a variable owns
     slab        the slice of an array of which a tile is loaded
     is_object   whether Python has an object for all of it: it is captured, or a list, dict or tuple
     is_space    whether a loop can go over it: a field, an ndarray, a range, an ndrange, a node
-    static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
-                can decide on it; with the same key the recursion would not end
+    static_key  describes what is known of it at compile time. A func may call itself if the key is another one, because
+                qd.static can decide on it; with the same key the recursion would not end
     """
 
     __slots__ = ()
@@ -78,6 +81,7 @@ class Value:
     holds = False
     fields: Any = ()
     captured: Any = None
+    string: Any = None
     names: Any = ()
     member: Any = None
     snode: Any = None
@@ -125,8 +129,8 @@ class Value:
             yield from child.leaf_names(name + label)
 
     def structure(self) -> Any:
-        """What is equal for two values between which a run-time condition can choose: kinds, names of members, number
-        of entries, and the identity of what is no number."""
+        """A description that is equal for two values between which a run-time condition can choose: kinds, names of
+        members, numbers of entries, and the identity of everything that is not a number."""
         return id(self)
 
     def fits(self, new: Value) -> bool:
@@ -152,7 +156,11 @@ class Value:
         return None
 
     def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
-        """The entry at an index that is known at compile time, or those in a slice; ``shown`` is its text."""
+        """The entry at an index that is known at compile time; ``shown`` is the text of the index."""
+        raise NotImplementedError
+
+    def items(self, cx: Lowering, part: slice, shown: str, node: ast.Subscript) -> Value:
+        """The entries in a slice that is known at compile time; ``shown`` is the text of the slice."""
         raise NotImplementedError
 
     def part(self, cx: Lowering, step: Any, node: ast.expr) -> Value:
@@ -184,7 +192,7 @@ class Value:
 
     def owned(self, cx: Lowering, node: ast.expr) -> Any:
         """The value as a new variable holds it, which nothing else changes."""
-        return self.map(lambda leaf: cx.own(leaf, node))
+        return self.map(lambda leaf: cx.new_variable(leaf, node))
 
     def load(self, cx: Lowering, node: ast.expr) -> Value:
         """The value with its arguments and its elements of fields and ndarrays loaded."""
@@ -203,7 +211,7 @@ class Value:
         return (("", entry) for entry in self.entries(cx) or ())
 
     def identity(self) -> Any:
-        """What the operator ``is`` compares: the captured object; of other values themselves, which are no objects."""
+        """What the operator ``is`` compares: the captured object, or the value itself if it is no object of Python."""
         return self
 
     def python(self, cx: Lowering) -> Any:
@@ -212,7 +220,7 @@ class Value:
 
 
 class Leaf(Value):
-    """The answers of one number."""
+    """The protocol of one number."""
 
     __slots__ = ()
     is_shared = False

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -36,12 +36,35 @@ def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -
     )
 
 
+class _Slot:
+    """What compound slots do with their leaves, for a slot that is its own leaf."""
+
+    __slots__ = ()
+
+    def leaves(self) -> list[Any]:
+        """The slots of the flattened argument."""
+        return [self]
+
+    def flatten(self, value: Any, where: str) -> list[Any]:
+        """The leaves of an argument, not yet converted."""
+        return [value]
+
+    def whole(self, leaves: Iterator[Spec]) -> Spec:
+        """The spec of the argument, made from the specs of its leaves."""
+        return next(leaves)
+
+    def resolved(self, arrays: Iterator[bool]) -> AnySlot:
+        """The slot with every `TensorSlot` in it replaced; ``arrays`` says for each whether its argument is an
+        array."""
+        return cast("AnySlot", self)
+
+
 @dataclass(frozen=True, slots=True)
-class ScalarSlot:
+class ScalarSlot(_Slot):
     """A scalar argument. It takes Python's and numpy's numbers: integers in the range of an integer dtype, any real
     number for a floating-point dtype."""
 
-    kind: ClassVar[str] = "scalar"
+    kind: ClassVar[Literal["scalar"]] = "scalar"
     name: str
     dtype: DType
 
@@ -61,14 +84,14 @@ class ScalarSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class ArraySlot:
+class ArraySlot(_Slot):
     """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None if the annotation allows any.
 
     ``element``: the shape of the elements, with None for open extents; () for numbers or, if ``dtype`` is None, for
     elements of any shape. In a numpy array the last axes are those of the elements. ``clamp``: an index that is out of
     bounds means the nearest element."""
 
-    kind: ClassVar[str] = "array"
+    kind: ClassVar[Literal["array"]] = "array"
     name: str
     dtype: DType | None
     ndim: int | None
@@ -140,10 +163,10 @@ class ArraySlot:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateSlot:
+class TemplateSlot(_Slot):
     """A compile-time argument: a field, a function of the language, or a value."""
 
-    kind: ClassVar[str] = "template"
+    kind: ClassVar[Literal["template"]] = "template"
     name: str
 
     def convert(self, value: Any, where: str) -> Any:
@@ -168,7 +191,7 @@ def is_wide(shape: Sequence[int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixSlot:
+class MatrixSlot(_Slot):
     """A vector or matrix, or nested sequences of its shape; its leaves are its elements, row by row."""
 
     name: str
@@ -195,14 +218,14 @@ class MatrixSlot:
             )
         return list(flat)
 
-    def spec(self, leaves: Iterator[Spec]) -> Spec:
+    def whole(self, leaves: Iterator[Spec]) -> Spec:
         for _ in range(prod(self.shape)):
             next(leaves)
         return MatrixSpec(self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class StructSlot:
+class StructSlot(_Slot):
     """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are its members' leaves.
     ``type``: the struct type or class."""
 
@@ -212,7 +235,7 @@ class StructSlot:
     python: bool
 
     def leaves(self) -> list[Any]:
-        return [leaf for _, slot in self.members for leaf in leaves(slot)]
+        return [leaf for _, slot in self.members for leaf in slot.leaves()]
 
     def flatten(self, value: Any, where: str) -> list[Any]:
         if not self._takes(value):
@@ -222,7 +245,7 @@ class StructSlot:
             )
         flat: list[Any] = []
         for name, slot in self.members:
-            flat += flatten(slot, getattr(value, name), where)
+            flat += slot.flatten(getattr(value, name), where)
         return flat
 
     def _takes(self, value: Any) -> bool:
@@ -233,30 +256,27 @@ class StructSlot:
         given: Any = value.struct_type
         return given is self.type or given.members == self.type.members
 
-    def spec(self, leaves: Iterator[Spec]) -> Spec:
-        return StructSpec(self.type, tuple((name, spec_of(slot, leaves)) for name, slot in self.members))
+    def whole(self, leaves: Iterator[Spec]) -> Spec:
+        return StructSpec(self.type, tuple((name, slot.whole(leaves)) for name, slot in self.members))
+
+    def resolved(self, arrays: Iterator[bool]) -> AnySlot:
+        return replace(self, members=tuple((name, slot.resolved(arrays)) for name, slot in self.members))
 
 
 @dataclass(frozen=True, slots=True)
-class TensorSlot:
-    """A field, an array or None: `resolve_tensors` replaces it by the slot for the given argument. ``array``: the slot
+class TensorSlot(_Slot):
+    """A field, an array or None: `resolved` replaces it by the slot for the given argument. ``array``: the slot
     for an array; ``optional``: the argument is an array or None."""
 
     name: str
     array: ArraySlot
     optional: bool
 
+    def resolved(self, arrays: Iterator[bool]) -> AnySlot:
+        return self.array if next(arrays) else TemplateSlot(self.name)
+
 
 AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | TensorSlot
-
-
-def resolve_tensors(slot: AnySlot, arrays: Iterator[bool]) -> AnySlot:
-    """The slot with every `TensorSlot` in it replaced; ``arrays`` says for each whether its argument is an array."""
-    if isinstance(slot, TensorSlot):
-        return slot.array if next(arrays) else TemplateSlot(slot.name)
-    if isinstance(slot, StructSlot):
-        return replace(slot, members=tuple((name, resolve_tensors(s, arrays)) for name, s in slot.members))
-    return slot
 
 
 def typed_slot(name: str, type: Any) -> AnySlot:
@@ -267,21 +287,6 @@ def typed_slot(name: str, type: Any) -> AnySlot:
         return MatrixSlot(name, type.dtype, tuple(type.shape))
     members = tuple((member, typed_slot(f"{name}.{member}", t)) for member, t in type.members.items())
     return StructSlot(name, type, members, False)
-
-
-def leaves(slot: AnySlot) -> list[Any]:
-    """The slots of the flattened argument."""
-    return slot.leaves() if isinstance(slot, (MatrixSlot, StructSlot)) else [slot]
-
-
-def flatten(slot: AnySlot, value: Any, where: str) -> list[Any]:
-    """The leaves of an argument, not yet converted."""
-    return slot.flatten(value, where) if isinstance(slot, (MatrixSlot, StructSlot)) else [value]
-
-
-def spec_of(slot: AnySlot, leaves: Iterator[Spec]) -> Spec:
-    """The spec of the compound argument, made from the specs of its leaves."""
-    return slot.spec(leaves) if isinstance(slot, (MatrixSlot, StructSlot)) else next(leaves)
 
 
 def rebuilt(type: Any, flat: Iterator[Any]) -> Any:

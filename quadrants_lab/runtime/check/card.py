@@ -10,9 +10,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from quadrants_lab.runtime.check import LEVELS
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Move
-from quadrants_lab.runtime.check.looks import LEVELS
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.report import Card, Report

@@ -23,7 +23,7 @@ from quadrants_lab.runtime.check.nonfinite import why_nonfinite
 from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.check.why import why_zero
 from quadrants_lab.runtime.observe.observers import unwatched, watch
-from quadrants_lab.runtime.record import cases
+from quadrants_lab.runtime.record.launch_data import keep_last
 from quadrants_lab.runtime.record.records import Copier, LaunchRecord
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class CheckedSession(Copier):
         super().after(plan, args, token, failed)
         self.forward += token.mode == "forward"
         token.launch = self.forward if token.mode == "forward" else 0
-        cases.keep([token])
+        keep_last([token])
         if not failed and _makes_nonfinite(token):
             with unwatched():
                 _raise(why_nonfinite(token, token.launch, backwards=token.mode == "reverse"))

@@ -82,7 +82,7 @@ def find_mismatch(
                 if key not in now:
                     now[key] = np.zeros_like(memory.array)
                 new, mine = memory.array.reshape(-1), now[key].reshape(-1)
-                if where := _apart(mine, new):
+                if where := _differing(mine, new):
                     old[key] = where.start, mine[where].copy()
                     mine[where] = new[where]
                     room -= old[key][1].nbytes
@@ -120,7 +120,7 @@ def find_mismatch(
         sums = [(0.0, 0.0, 0.0, 0.0)]
         for key, grad in grads.items():
             a, a_later = grad.values().reshape(-1), later[key].reshape(-1)
-            where = _around(_apart(a, a_later), moved.get(key))
+            where = _around(_differing(a, a_later), moved.get(key))
             if where:
                 changed[key] = where
                 if key in now:
@@ -141,7 +141,7 @@ def find_mismatch(
     return found[0] if found else None
 
 
-def _apart(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> slice | None:
+def _differing(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> slice | None:
     """From the first to the last element that differs."""
     changed = np.flatnonzero(a != b)
     return slice(int(changed[0]), int(changed[-1]) + 1) if changed.size else None

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import find, rewrite, types_of
+from quadrants_lab.ir.walk import find, rewrite, rules, types_of
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines.launch import TASKS
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace
@@ -195,10 +195,10 @@ def listing(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> N.Kernel
                     for axis, p in enumerate(task.indices):
                         b.store(listed, (at, b.const(axis, i32)), b.cast(p.id, i64))
 
-        def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-            return [*b.made(note, s), s] if isinstance(s, N.Access) and s.buffer + MARK in buffers else s
+        def access(s: N.Access) -> N.Stmt | list[N.Stmt]:
+            return [*b.made(note, s), s] if s.buffer + MARK in buffers else s
 
-        return replace(task, body=rewrite(task.body, one))
+        return replace(task, body=rewrite(task.body, rules({N.Access: access})))
 
     body = tuple(noted(task) for task in kernel.tasks)
     return replace(kernel, body=body, buffers=buffers, next_id=b.next_id)

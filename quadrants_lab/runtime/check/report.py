@@ -9,10 +9,18 @@ from quadrants_lab.errors import QuadrantsAssertionError
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.elements import Wrong
-from quadrants_lab.runtime.check.looks import LOOKS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+# what was found -> the word on its badge, and how bad it is
+LOOKS = {
+    "right": ("right", "good"), "right, zero": ("zero", "good"),
+    "wrong": ("wrong", "bad"), "wrong, zero": ("zero", "bad"), "nonfinite": ("NaN", "bad"),
+    "kink": ("not differentiable", "warning"), "jumps": ("not differentiable", "warning"),
+    "noisy": ("noisy", "warning"), "noisy, forward mode agrees": ("right", "good"),
+    "fault of the program": ("wrong", "bad"), "error": ("error", "bad"), "unchecked": ("unchecked", "bad"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +76,8 @@ class Verdict:
     def telling(self) -> Move | None:
         """The differences at the step size that tells most: where they are nearest to the gradient. For a gradient that
         is not good, only steps count whose difference exceeds noise."""
-        apart = [] if self.good else [m for m in self.moves if m.error]
-        return min(apart or self.moves, key=lambda m: m.error, default=None)
+        unequal = [] if self.good else [m for m in self.moves if m.error]
+        return min(unequal or self.moves, key=lambda m: m.error, default=None)
 
     @property
     def error(self) -> float | None:

@@ -8,12 +8,12 @@ from time import perf_counter
 
 from quadrants_lab.analysis.dependence import may_lose_reads
 from quadrants_lab.analysis.races import check_races
-from quadrants_lab.backends.interface import Capabilities
+from quadrants_lab.backends import Capabilities
 from quadrants_lab.errors import WARNED, QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
-from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
+from quadrants_lab.frontend.syntax.loops import without_derivatives
 from quadrants_lab.frontend.values.context import FieldAccessHook
 from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.build import Builder

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from quadrants_lab.backends import disk_cache
+from quadrants_lab.backends import disk_cache, forks
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec, without_values
 from quadrants_lab.ir import deep_recursion, nodes as N
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 LARGE = 1000  # statements; machine code for a larger kernel takes a second or more
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
-BOTH = "both"  # values and gradients in one sweep
+BOTH = "both"  # values and gradients in one launch
 
 # called with "what: part of it" for what is being compiled, and with "" at its end; if set, compiled kernels keep a
 # trace
@@ -210,8 +211,44 @@ def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session, kno
 
 def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
     """Loads a large kernel in such a way that Ctrl-C ends the wait."""
-    if kernel.next_id <= LARGE:
-        return load()
-    from quadrants_lab.runtime.compile.interruptible_compiler import interruptible
+    return load() if kernel.next_id <= LARGE else interruptible(load)
 
-    return interruptible(load)
+
+# --- waiting for a compiler in such a way that Ctrl-C ends the wait ----------------------------------------------
+# A compiler written in C notices no signal before it is done, which may take a minute. So it runs on another thread
+# while the main thread waits. On Ctrl-C the main thread continues at once, and the other thread's result is dropped.
+
+T = TypeVar("T")
+_one = forks.lock()  # held by the thread that compiles: the compiler is not reentrant
+
+
+def interruptible(work: Callable[[], T]) -> T:
+    """What ``work`` returns or raises; KeyboardInterrupt as soon as the main thread is interrupted. ``work`` must take
+    no lock that the caller holds."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    found: list[T] = []
+    failed: list[BaseException] = []
+    dropped = threading.Event()
+    context = copy_context()
+
+    def run() -> None:
+        with _one:
+            try:
+                if not dropped.is_set():
+                    found.append(context.run(work))
+            except BaseException as e:
+                failed.append(e)
+
+    thread = forks.start(run, name="compiler")
+    if thread is None:
+        return work()
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+    except BaseException:
+        dropped.set()
+        raise
+    if failed:
+        raise failed.pop()  # popped, so that no variable of this frame keeps the error, whose traceback keeps the frame
+    return found[0]

@@ -58,7 +58,7 @@ def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipelin
     else:
         keeps = passes.kept_by(kernel)
         if mode == C.BOTH:
-            _may_be_one_sweep(kernel, keeps)
+            _may_be_one_launch(kernel, keeps)
         kernel = pipeline.run(kernel, passes.before_reverse(options), options.verify, trace)
         if mode == C.BOTH:
             made = pipeline.run(kernel, passes.BOTH, options.verify, trace)
@@ -71,7 +71,7 @@ def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipelin
     return made
 
 
-def _may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
+def _may_be_one_launch(kernel: N.Kernel, keeps: Keeps) -> None:
     """Raises TwoLaunchesError if the gradient needs what is known only after the launch: values that the launch
     overwrote, the winners of atomic minima and maxima, the launch number that random draws depend on, gradients that
     the kernel itself reads or writes, shared memory of blocks, or the cells that a loop has activated."""

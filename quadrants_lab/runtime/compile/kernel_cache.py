@@ -18,7 +18,7 @@ from importlib import import_module
 from time import perf_counter
 from typing import Any
 
-from quadrants_lab.backends import disk_cache, sources
+from quadrants_lab.backends import disk_cache
 from quadrants_lab.errors import WARNED, Given, warn_at
 from quadrants_lab.frontend.fingerprint import Fingerprint
 from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
@@ -58,9 +58,9 @@ def cached_kernel(
     shared = other.shared if other is not None else None
     if shared is not None:
         shared = shared if shared.settings == (options, constant, second) else None
-    if fingerprint is not None and session.cache.folder is not None and sources.of_ir():
+    if fingerprint is not None and session.cache.folder is not None and disk_cache.of_ir():
         texts = repr(options), session.settings.backend, repr(how)
-        first = disk_cache.key("asked", sources.of_ir(), *texts, *fingerprint.texts)
+        first = disk_cache.key("asked", disk_cache.of_ir(), *texts, *fingerprint.texts)
     if shared is not None and fingerprint is not None:
         same = shared.fingerprint is not None and fingerprint.matches(shared.fingerprint)
         fingerprint = fingerprint if same else None

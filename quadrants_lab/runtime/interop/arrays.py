@@ -20,7 +20,6 @@ from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle, settle_argument
 from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor
 from quadrants_lab.runtime.memory.identity import memory_of, overlapping
-from quadrants_lab.runtime.memory.imported import Imported
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
@@ -68,7 +67,7 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
                 return ndarray_over(dlpack.of_array(value, now, what), classes[axes], axes)
             return _shared(value, what)
         known = Tensor(value, now, what)
-    elif isinstance(known.memory, Imported):
+    elif known.memory.imported:
         dlpack.wait_stream(known.memory, dlpack.stream_of(value))
     ndarray = known.ndarrays.get(axes)
     if ndarray is None:
@@ -136,8 +135,8 @@ class ForeignArguments:
         """Call this after the launch."""
         for n in self.written:
             memory = memory_of(args[n])
-            if memory is not None and isinstance(memory.foreign, Tensor):
-                memory.foreign.written()
+            if memory is not None and memory.tensor is not None:
+                memory.tensor.written()
         grads = [memory_of(getattr(args[n], "grad", None)) for n, use in self.gradients if use.writes]
         if self.imports:
             for memory in (*map(memory_of, args), *grads):

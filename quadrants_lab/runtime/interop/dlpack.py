@@ -4,6 +4,8 @@ Each launch waits, on the device, for the work in the current stream of the arra
 launch. The host waits for neither.
 """
 
+from __future__ import annotations
+
 import ctypes as C
 import math
 import sys
@@ -14,12 +16,37 @@ import numpy as np
 
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
-from quadrants_lab.runtime.memory.imported import Imported
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import HostMirrored, Memory
 from quadrants_lab.runtime.session import Session
 
 _CUDA = 2  # DLPack's kDLCUDA
 _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # from DLPack's type codes to numpy's kinds
+
+
+class Imported(HostMirrored):
+    """Memory of another library on the session's device. The library may write at any time, so the host's copy is never
+    known to be up to date, and `flush` uploads what was written."""
+
+    __slots__ = ()
+    imported = True
+
+    @classmethod
+    def at(cls, session: Session, on_device: Any, foreign: Any) -> Imported:
+        """Wraps device memory of another library."""
+        dtype = from_numpy(on_device.dtype)
+        assert dtype is not None
+        made = cls(session, dtype)
+        made.on_device = made.operand = on_device
+        made.address, made.foreign = on_device.address, foreign
+        session.holders.add(made)
+        return made
+
+    def _is_current(self) -> bool:
+        return self._host_newer
+
+    def flush(self) -> None:
+        self.upload()
+        super().flush()
 
 
 def device_of(session: Session) -> Any:
@@ -101,7 +128,7 @@ def wait_stream(memory: Memory, stream: int | None) -> None:
 
 def signal_stream(memory: Memory) -> None:
     """Makes the stream of the memory's owner wait for the launches so far; without a stream the host waits."""
-    if isinstance(memory, Imported):
+    if memory.imported:
         stream = memory.on_device.stream
         with memory.session.lock:
             device = device_of(memory.session)
@@ -110,7 +137,7 @@ def signal_stream(memory: Memory) -> None:
 
 def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:
     """ArgumentError if the owner exports the memory as read-only."""
-    if isinstance(memory, Imported) and memory.on_device.read_only:
+    if memory is not None and memory.imported and memory.on_device.read_only:
         raise ArgumentError(
             f"kernel {kernel} writes to argument {name!r}, a read-only array",
             code="QL2048",

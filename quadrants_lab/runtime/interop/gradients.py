@@ -30,7 +30,6 @@ from quadrants_lab.errors import render, warn
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor, tensor_memory
-from quadrants_lab.runtime.memory.imported import Imported
 from quadrants_lab.runtime.memory.memory import Memory
 
 
@@ -85,7 +84,7 @@ class Gradient:
         """Lets launches see what torch has written."""
         if self.copy is not None:
             self.copy.update()
-        if isinstance(self.memory, Imported):
+        if self.memory is not None and self.memory.imported:
             dlpack.wait_stream(self.memory, dlpack.stream_of(tensor))
 
 
@@ -121,7 +120,7 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None,
 def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
     """`settle` for the ndarray of a tensor that has a gradient; does nothing for any other object. A tensor that torch
     has dropped keeps its gradient."""
-    if getattr(ndarray, "grad", None) is not None and isinstance(known := ndarray._memory.foreign, Tensor):
+    if getattr(ndarray, "grad", None) is not None and (known := ndarray._memory.tensor) is not None:
         tensor = known.of()
         if tensor is not None:
             settle(known, tensor, use, node, taped)

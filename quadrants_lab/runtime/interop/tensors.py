@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from quadrants_lab.runtime.arguments.slots import ArgumentError, no_dtype
 from quadrants_lab.runtime.interop import dlpack
-from quadrants_lab.runtime.memory.imported import Imported
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
@@ -32,7 +31,7 @@ class Tensor:
     def __init__(self, tensor: Any, session: Session, what: str) -> None:
         """Raises ArgumentError about ``what`` if kernels cannot use the tensor's memory."""
         self.memory: Any = tensor_memory(tensor, session, what)
-        self.memory.foreign = self
+        self.memory.foreign = self.memory.tensor = self
         self.key = id(tensor)
         self.of: Callable[[], Any] = weakref.ref(tensor, self._gone)
         self.ndarrays: dict[int, Any] = {}
@@ -70,13 +69,13 @@ class TensorCopy:
     """A copy of a torch tensor's elements on the tensor's GPU. The GPU compares them, which takes less time than a copy
     to the host."""
 
-    def __init__(self, memory: Imported) -> None:
+    def __init__(self, memory: Memory) -> None:
         self.memory = memory
         torch: Any = sys.modules["torch"]
         integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
         self._equal = torch.equal
         # the bits are compared, because NaN differs from itself
-        self._now = memory.foreign.of().detach().view(integers[memory.dtype.nbytes])
+        self._now = memory.tensor.of().detach().view(integers[memory.dtype.nbytes])
         dlpack.signal_stream(memory)
         self._then = self._now.clone()
         self._follow()

@@ -50,8 +50,8 @@ def greatest_part(launch: LaunchData, task: int) -> Part:
     parts = Partial(launch)
     lanes, most = None, NOTHING
     with suppress(QuadrantsError):  # large arrays are not kept completely
-        alone = all(sum(name in writes for writes in parts.writes) == 1 for name in added)
-        most = _most_changed(launch, sorted(added)) if alone else NOTHING
+        single = all(sum(name in writes for writes in parts.writes) == 1 for name in added)
+        most = _most_changed(launch, sorted(added)) if single else NOTHING
         lanes = parts.writers(task, most.buffer, most.index) if most is not NOTHING else None
         if lanes is not None and len(lanes) == 1 and not most.whole:
             return replace(most, lane=next(iter(lanes)))

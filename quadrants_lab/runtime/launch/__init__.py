@@ -1,1 +1,1 @@
-"""Launches of compiled kernels."""
+"""Launches of compiled kernels, and of their gradients."""

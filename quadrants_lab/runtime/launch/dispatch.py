@@ -19,7 +19,7 @@ from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
-from quadrants_lab.runtime.arguments.slots import AnySlot, flatten, leaves, spec_of
+from quadrants_lab.runtime.arguments.slots import AnySlot
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
 
-_by_templates = lazily("runtime.call.signature", "by_templates")
+_by_templates = lazily("runtime.launch.signature", "by_templates")
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +80,7 @@ class Specialised:
         self.awake = False
         self.paths = _NO_PATHS
         self.parameters = parameters
-        self.slots: Sequence[A.Slot] = tuple(leaf for slot in parameters for leaf in leaves(slot))
+        self.slots: Sequence[A.Slot] = tuple(leaf for slot in parameters for leaf in slot.leaves())
         self.plans: Specialisations[Plan] = Specialisations(_ended)
         self.shared: Specialisations[SharedByModes] = Specialisations()
         self.last_plan: Callable[[], Plan | None] = _no_plan
@@ -102,8 +102,9 @@ class Specialised:
         """Installs a suspended fast path if nobody watches; returns whether it did. Hold the session's lock."""
         if self.path is None or self.awake or self.session is None:
             return False
-        self.session.awake = True  # an observer registers first, then looks at this flag and waits for the lock
-        if not W.watching():
+        # who observes or changes the session does so first, then looks at this flag, and waits for the lock
+        self.session.awake = True
+        if not W.watching() and S.default() is self.session:
             self.awake = True
             self.owner.call = self.path
         return self.awake
@@ -261,7 +262,8 @@ class Dispatcher:
     def enter(self, now: S.Session) -> None:
         """Switches to the specialisations of the session ``now``."""
         if self._session is not now:
-            self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
+            if now not in self._sessions or not (self._session is None or self._session.alive):
+                self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
             if now not in self._sessions:
                 self._sessions[now] = Specialised(self, now, tuple(self.of.make_slots()))
             self.here.awake = False
@@ -275,7 +277,7 @@ class Dispatcher:
                 now.must_live()
                 self.enter(now)
         slots = zip(self.here.parameters, args, strict=True)
-        return [leaf for slot, arg in slots for leaf in flatten(slot, arg, self.name)]
+        return [leaf for slot, arg in slots for leaf in slot.flatten(arg, self.name)]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as plans take them, or an error that names the wrong argument."""
@@ -294,7 +296,7 @@ class Dispatcher:
         """The arguments, with arrays of other libraries as ndarrays or numpy arrays over the same memory."""
         return [
             adopt(arg, slot, self.name, now, self.of.ndarray_classes)
-            if arg.__class__ not in self.of.plain and isinstance(slot, A.ArraySlot) and is_foreign(arg)
+            if arg.__class__ not in self.of.plain and slot.kind == "array" and is_foreign(arg)
             else arg
             for slot, arg in zip(self.slots, args, strict=False)
         ]
@@ -348,7 +350,7 @@ class Dispatcher:
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
             given = iter(specs)
-            whole = [spec_of(slot, given) for slot in self.here.parameters]
+            whole = [slot.whole(given) for slot in self.here.parameters]
             forward = None if self.forward is None else self.forward.plans.find(key)
             other = None if forward is None else forward.compiled
             first, (arguments, _, placements) = self.root, key

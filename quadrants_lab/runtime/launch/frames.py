@@ -17,7 +17,6 @@ from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
-from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.memory import identity as M
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session
@@ -153,10 +152,10 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
         for other, of in others:
             if not isinstance(of, np.ndarray) or not np.may_share_memory(array, of) or other not in frame.exe.written:
                 continue
-            apart = array.ctypes.data - of.ctypes.data
-            if frame.buffer(name) - frame.buffer(other) == apart:
+            offset = array.ctypes.data - of.ctypes.data
+            if frame.buffer(name) - frame.buffer(other) == offset:
                 continue
-            if apart or array.nbytes != of.nbytes:
+            if offset or array.nbytes != of.nbytes:
                 raise A.ArgumentError(
                     f"arguments {name!r} and {other!r} of kernel {frame.exe.kernel.name} overlap, and it writes "
                     "to one of them: this device copies each array by itself",
@@ -316,7 +315,7 @@ class Scratch:
             if memory is None:
                 found.append((M.array_memory(arg), arg.shape))
             else:
-                of_torch = isinstance(memory.foreign, Tensor)
+                of_torch = memory.tensor is not None
                 found.append((memory.address, memory.operand.shape) if of_torch else memory.serial)
         return tuple(found)
 

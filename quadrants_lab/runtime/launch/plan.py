@@ -20,10 +20,10 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.call.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, REVERSE, Compiled
 from quadrants_lab.runtime.interop.arrays import ForeignArguments
 from quadrants_lab.runtime.launch import frames as F
+from quadrants_lab.runtime.launch.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp
 from quadrants_lab.runtime.memory.identity import Distinct, Place
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import KEEPS_LAST, Launched, Recorder, open_recording, refuse

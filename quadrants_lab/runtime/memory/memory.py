@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
 from threading import local
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
@@ -70,16 +70,15 @@ THREAD = _Thread()
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: the owner of the memory, on GPUs and in pages, where `array` must not be written. ``operand``: what
-    a launch takes, the array or memory of the device. ``foreign``: other libraries may write to the memory, so that
-    ``version`` says nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number (`THREAD`) of the
-    thread that last made the memory, wrote all of it from Python, or differentiated into it; a Tape sets the
-    gradients that its thread owns to 0. ``on_flush``: a function by which `flush` tells the owner of foreign memory,
-    or None.
+    ``on_device``: the owner of the memory, on GPUs and in pages, where `array` must not be written. ``operand``: what a
+    launch takes, the array or memory of the device. ``foreign``: other libraries may write to the memory, so that
+    ``version`` says nothing. ``tensor``: for memory of a torch tensor, its `interop.tensors.Tensor`, else None.
+    ``owner``: the number (`THREAD`) of the thread that last made the memory, wrote all of it from Python, or
+    differentiated into it; a Tape sets the gradients that its thread owns to 0. ``on_flush``: a function by which
+    `flush` tells the owner of foreign memory, or None.
 
     ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
     while another thread watched launches.
-
     ``recorded``: a function of a recording, which is called before anything but a launch writes to the memory. It gets
     the memory, the place as for `before_write`, and the values; with the place `PUT`, a Tape puts back a part
     (`tape.parts`). ``noted``: a function that may be called instead, with the note that a number was written.
@@ -91,7 +90,7 @@ class Memory:
     __slots__ = (
         "__weakref__", "_copied_at", "_copy", "_elements", "_host_newer", "address", "array", "cleared", "dtype",
         "foreign", "marks", "noted", "on_device", "on_flush", "operand", "owner", "python_filled",
-        "python_wrote", "recorded", "serial", "session", "unseen", "version", "watchers",
+        "python_wrote", "recorded", "serial", "session", "tensor", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     order: Order = ()  # see `ir.buffers.Buffer`
@@ -100,13 +99,15 @@ class Memory:
     address: int
     on_device: Any
     foreign: Any
+    tensor: Any
+    imported: ClassVar[bool] = False  # whether it is memory of another library on the device (`interop.dlpack`)
 
     def __init__(self, session: Session, dtype: DType) -> None:
         """Makes memory without an array yet; see `allocate`, `over` and `Imported.at`."""
         self.session = session
         self.dtype = dtype
         self.on_device = None
-        self.foreign = None
+        self.foreign = self.tensor = None
         self.on_flush: Callable[[Memory], None] | None = None
         # for launches that watch for races: marks, with their generation
         self.marks: dict[str, tuple[int, Memory]] = {}

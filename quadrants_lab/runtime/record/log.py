@@ -146,9 +146,9 @@ class Stretch:
     stretch. ``owners``: the kernels of its launches. ``labels``: labels of its launches, if it is ``taped``.
     ``before``: for kernels whose gradients are launched by hand, the label of their last launch before the stretch, or
     before its end if it is ``taped``. ``ends``: the versions of memory. ``returned``: what the last launch of a plan
-    returned, by the index of its note. ``apart``: the last launch cannot be made again, and left memory as in ``left``;
-    ``failed``: because it failed. ``first_elements``: replace copies for which there was no room; the launch left
-    ``versions_left``. """
+    returned, by the index of its note. ``detached``: the last launch cannot be made again, and left memory as in
+    ``left``; ``failed``: because it failed. ``first_elements``: replace copies for which there was no room; the launch
+    left ``versions_left``. """
 
     session: Session
     began: float
@@ -175,7 +175,7 @@ class Stretch:
     labels: list[int] = field(default_factory=list)
     before: dict[Dispatcher | None, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
-    apart: bool = False
+    detached: bool = False
     failed: bool = False
     left: dict[Version, Array] = field(default_factory=dict)
     returned: dict[int, dict[str, Any]] = field(default_factory=dict)

@@ -68,7 +68,7 @@ class _Versions:
         self.stretch = stretch
         self.now = {serial: copy.version for serial, copy in stretch.base.items()}
         self.kept: dict[int, int] = {}
-        self.last = stretch.last() if stretch.apart else -1
+        self.last = stretch.last() if stretch.detached else -1
         # for launches that closures noted: the fields that they write, and how far after the head their arrays are
         # noted
         self.known = {head: ([m for name, m in head.plan.fields.items() if name in head.plan.writes],
@@ -222,7 +222,7 @@ def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
 
 def _lacks_results(stretch: Stretch, launch: PastLaunch) -> bool:
     """Whether only a repetition can tell what the launch returned, or wrote to arrays of others."""
-    if stretch.apart and launch.at == stretch.last():
+    if stretch.detached and launch.at == stretch.last():
         return False
     wrote = launch.plan.writes & launch.copies.keys()
     returned = launch.plan.compiled.returns and launch.at not in stretch.returned

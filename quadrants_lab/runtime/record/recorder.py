@@ -28,8 +28,8 @@ import numpy as np
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.arguments.slots import ArraySlot
-from quadrants_lab.runtime.call.signature import Launch
 from quadrants_lab.runtime.compile.compiled import WATCHED
+from quadrants_lab.runtime.launch.signature import Launch
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
 from quadrants_lab.runtime.observe.observers import HIDDEN, OBSERVERS, hiding, recorded, refuse
@@ -212,7 +212,7 @@ class Recorder:
         plan.compiled.clock.launched = True
         memories = plan.memories(args)
         if stretch.first_elements is not None or plan.summed:
-            self._apart(args)
+            self._detach(args)
             return
         self._by_hand[plan] = self._by_hand.get(plan, 0) + 1
         if self._by_hand[plan] >= BY_HAND_FIRST and seconds < LONG and _can_note(plan, args, memories):
@@ -223,19 +223,19 @@ class Recorder:
     ) -> None:
         """From now on, until the stretch is late, the closures of the plan note its launches. The closure for launches
         of a Tape, and of calls whose arguments had other types at first, is made only when there are such launches."""
-        events, ways = stretch.events, ["fast"]
+        events, closures = stretch.events, ["fast"]
         if plan in stretch.by_closure or stretch.taped:
-            ways.append("call")
+            closures.append("call")
         if not stretch.by_closure:
             for copy in stretch.base.values():
                 copy.memory.noted = events.extend
         stretch.by_closure.add(plan)
         timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
-        for way in ways:
+        for closure in closures:
             head = note(
-                plan, way, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]),
+                plan, closure, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]),
                 hook=stretch.hook, copied=partial(self._copied, stretch), note=events.append, notes=events.extend,
-                missed=stretch.missed, failed=self._failed, borrowed_back=self._apart, took=times.warm.append,
+                missed=stretch.missed, failed=self._failed, borrowed_back=self._detach, took=times.warm.append,
                 mark=stretch.mark, find=partial(self._find, plan),
             )  # fmt: skip
             stretch.heads[head] = args
@@ -325,14 +325,14 @@ class Recorder:
         """Called when an error has ended the last launch."""
         if self.now is not None:
             self.now.failed = True
-            self._apart(args)
+            self._detach(args)
 
-    def _apart(self, args: tuple[Any, ...] = ()) -> None:
+    def _detach(self, args: tuple[Any, ...] = ()) -> None:
         """The last launch left memory in a state that cannot be made again. ``args``: its arguments, if it was noted by
         hand."""
         stretch = self.now
         if stretch is not None and stretch.last() >= 0:
-            stretch.apart = True
+            stretch.detached = True
             last = stretch.last_launch()
             memories = last.plan.memories(last.args)
             if stretch.first_elements is not None:

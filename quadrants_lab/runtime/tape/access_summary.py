@@ -15,11 +15,11 @@ from quadrants_lab.autodiff.dead_paths import integer_flows, value_flows
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import function
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import of_kind, walk
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, state, template_key
-from quadrants_lab.runtime.call.signature import Elements, Footprint
 from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD
+from quadrants_lab.runtime.launch.signature import Elements, Footprint
 from quadrants_lab.runtime.memory.identity import Place, memory_at, memory_of
 from quadrants_lab.runtime.tape.recording import surroundings
 from quadrants_lab.runtime.tape.written import span_of
@@ -60,15 +60,15 @@ class AccessSummary:
         self.own_reads: list[tuple[str, Place, Elements]] = [
             (name, places[name], _elements(plan, name, places[name], writes))
             for kind, writes in ((N.Load, False), (N.Atomic, True))
-            for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys())
+            for name in sorted({s.buffer for s in of_kind(stmts, kind)} & places.keys())
         ]
         buffers = plan.compiled.lowered.kernel.buffers
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
         flows = (*plan.facts.of(value_flows), *plan.facts.of(integer_flows))
-        passing = {source.buffer for source, _ in flows} | plan.facts.of(overwritten)
-        self.constants = [places[name] for name in passing & places.keys() if not buffers[name].grad]
-        self.prints = any(isinstance(s, N.Print) for s in stmts)
+        intermediate = {source.buffer for source, _ in flows} | plan.facts.of(overwritten)
+        self.constants = [places[name] for name in intermediate & places.keys() if not buffers[name].grad]
+        self.prints = any(of_kind(stmts, N.Print))
         self.keeps = False
         self.reverse: Plan | None = None
         self.reads: list[tuple[str, Place, Elements]] = []
@@ -76,10 +76,10 @@ class AccessSummary:
         self.used: list[Place] = []
         arrays = [a for s, a in zip(plan.slots, args, strict=True) if s.kind == "array"]
         ours = all(memory_of(a) is not None for a in arrays)
-        alone = not any(memory_at(p, args).foreign for p in places.values())
-        self.recomputable = ours and alone
+        owned = not any(memory_at(p, args).foreign for p in places.values())
+        self.recomputable = ours and owned
         wide = any(b.wide for b in plan.kernel.buffers.values())
-        alike = alone and not wide and plan.compiled.mode in (FORWARD, DUAL)
+        alike = owned and not wide and plan.compiled.mode in (FORWARD, DUAL)
         self.equal = alike and all(memory_of(a) is not None or a.__class__ is np.ndarray for a in arrays)
         self.ends_nothing = _ends_nothing(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if slot.kind == "array"]

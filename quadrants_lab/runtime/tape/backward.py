@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from quadrants_lab.ir.temporary import holding
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.observe.observers import PUT_BACK
 from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
 from quadrants_lab.runtime.tape.recomputation import (
@@ -29,8 +30,9 @@ After = Callable[[Step], None] | None
 
 @contextmanager
 def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
-    """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients: from a copy, or
-    by making all steps again if the budget has no room for a copy. ``forget``: the sweep drops what steps keep."""
+    """Restores, when the with block ends, all memory that a reverse sweep in it changes, except for gradients: from a
+    copy, or by making all steps again if the budget has no room for a copy. ``forget``: the reverse sweep drops what
+    steps keep."""
     account, limit = launches.account, launches.account.limit
     if launches.memory is None:
         account.limit = None
@@ -60,7 +62,7 @@ def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | No
     again = all(item.recomputable for item in items)
     while True:
         changed = restored(items, launches.derivatives())
-        own = [item.own for item in items if isinstance(item, Segment)]
+        own = [item.own for item in of_kind(items, Segment)]
         size = bytes_restored(changed, account) + max(own, default=0)
         if account.limit is None:
             return changed
@@ -76,7 +78,7 @@ def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | No
 
 
 def snapshot(items: Sequence[Item]) -> list[Part]:
-    """Copies of all memory that a sweep over the items restores."""
+    """Copies of all memory that a reverse sweep over the items restores."""
     return _copies(*restored(items), Account())
 
 
@@ -89,7 +91,7 @@ def _put(parts: Sequence[Part]) -> None:
         part.put()
 
 
-def sweep(launches: Keeper, items: list[Item], forget: bool, after: After = None) -> None:
+def reverse_sweep(launches: Keeper, items: list[Item], forget: bool, after: After = None) -> None:
     """Runs the gradients. Memory that gradients read ends up as it was before the first item. ``forget``: drop each
     item after its gradient. ``after`` is called after each step's gradient."""
     now = StandIns()
@@ -140,7 +142,7 @@ def _reverse(launches: Keeper, segment: Segment, after: After) -> None:
         if length < len(run):
             runs.append((run[:-length], start))
         start = []  # freed, if nothing else needs it
-        sweep(launches, _made_again(launches, run[-length:]), True, after)
+        reverse_sweep(launches, _made_again(launches, run[-length:]), True, after)
     _put(segment.changes)
 
 

@@ -93,7 +93,7 @@ class DeadPaths:
                 continue
             to, grad = memories[target.buffer], plan.gradient_of(source.buffer, args)
             origin = self.cut.get(memories[source.buffer].serial) if source.first else None
-            if grad is not None and isinstance(cut, N.Op) and target.last:
+            if grad is not None and cut is not None and target.last:
                 cuts.setdefault(to.serial, (grad, source.buffer, read, cut))
             elif origin is not None and buffers[target.buffer].grad and not any(origin[0] is grad for grad in own):
                 lost, name, read, cut = origin

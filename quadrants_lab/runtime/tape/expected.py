@@ -13,7 +13,6 @@ from quadrants_lab.ir.record import dataclass, function
 from quadrants_lab.ir.weak import has_weak
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.keys import Named, template_key
-from quadrants_lab.runtime.arguments.slots import ScalarSlot
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
@@ -37,8 +36,8 @@ class Expected:
     For a launch: ``same`` tells whether other arguments, equally many, are the same; ``objects``: weak references to
     its arrays, and to the objects that its template arguments name. ``changes``: the value of `session.changes` when
     `holds` found that the same plan would make another launch, if the plan reads no attributes. ``inner``: a function
-    with a custom gradient makes the launch; ``plain``: only the plan needs to be called; ``alone``: so does only the
-    entry of its gradient; ``draws``: its gradient repeats its random draws."""
+    with a custom gradient makes the launch; ``plain``: only the plan needs to be called; ``entry``: and only the entry
+    of its gradient; ``draws``: its gradient repeats its random draws."""
 
     summary: Callable[[], AccessSummary | None] = _nothing
     same: Callable[..., bool] = bool
@@ -46,7 +45,7 @@ class Expected:
     changes: int = -1
     inner: bool = False
     plain: bool = False
-    alone: bool = False
+    entry: bool = False
     draws: bool = False
     function: Callable[[], Any] = _nothing
     touched: frozenset[int] = frozenset()
@@ -76,7 +75,7 @@ def expected(step: Step) -> Expected:
     foreign = [n for n in summary.arrays if memory_of(args[n]) is None]
     objects = {f"is{n}": ref(args[n]) for n in (*summary.arrays, *known) if n not in foreign}
     keys = {f"is{n}": template_key(args[n], named) for n in templates if n not in known}
-    reals = [n for n, slot in enumerate(summary.plan.slots) if isinstance(slot, ScalarSlot) and slot.dtype.is_float]
+    reals = [n for n, slot in enumerate(summary.plan.slots) if slot.kind == "scalar" and slot.dtype.is_float]
     tests = [f"{name}() is a{name[2:]}" for name in objects]
     tests += [f"key(a{name[2:]}) == {name}" for name in keys]
     tests += [f"a{n}.__class__ is ndarray and (a{n}.dtype, a{n}.shape) == is{n}" for n in foreign]
@@ -92,7 +91,7 @@ def expected(step: Step) -> Expected:
         [*objects.values(), *map(ref, named)],
         inner=step.inner_launch is not None,
         plain=plain,
-        alone=plain and (reverse is None or (reverse.gradient is not None and reverse.gradient.entry_alone)),
+        entry=plain and (reverse is None or (reverse.gradient is not None and reverse.gradient.entry_alone)),
         draws=repeats,
     )
 

@@ -14,6 +14,7 @@ from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.memory.identity import Place, memory_at
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
@@ -155,7 +156,7 @@ class Keeper:
         an open Tape of another thread uses it."""
         if not self.clears or grad.owner == THREAD.number or grad.foreign:
             return
-        tapes = [one for one in grad.session.holders if isinstance(one, Keeper) and not one.free]
+        tapes = [one for one in of_kind(grad.session.holders, Keeper) if not one.free]
         for other in tapes:
             if other is not self and any(f.grad is grad for f in list(other.tracked.values())):
                 raise QuadrantsRuntimeError(

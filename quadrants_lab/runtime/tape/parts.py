@@ -23,7 +23,6 @@ import numpy.typing as npt
 from quadrants_lab.analysis.regions import Region, volume, whole
 from quadrants_lab.backends.host import empty
 from quadrants_lab.backends.pages import PAGE
-from quadrants_lab.runtime.memory.imported import Imported
 from quadrants_lab.runtime.memory.memory import PUT, Celled, HostMirrored, Memory
 
 
@@ -324,7 +323,7 @@ def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part],
         few = volume(region) * memory.dtype.nbytes <= PAGE
         return (HostPart, region) if few else (CellPart, whole(memory.operand.shape))
     on_host = memory.session.backend.CAPABILITIES.on_host and not memory.foreign
-    on_device = isinstance(memory, HostMirrored) and not isinstance(memory, Imported)
+    on_device = isinstance(memory, HostMirrored) and not memory.imported
     if (on_host or on_device) and 8 * volume(region) >= (8 if account.exact else 7) * memory.operand.size:
         return WholePart if on_host else DevicePart, whole(memory.operand.shape)
     return DevicePart if on_device else HostPart, region

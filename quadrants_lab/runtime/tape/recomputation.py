@@ -1,13 +1,14 @@
 """Which launches of a program the backward pass recomputes, so that what is kept stays within a budget.
 
-Griewank and Walther's revolve, "Algorithm 799", ACM TOMS 26 (2000), divides a known number of steps. Here, a step whose
-overwritten values are saved is not made again for its own gradient, so ``slots`` states reverse `reach` steps.
+Griewank and Walther's revolve, "Algorithm 799", ACM TOMS 26 (2000), divides a known number of steps. Here a step whose
+overwritten values are saved is not made again for its own gradient; `reversible_steps` counts how many steps that
+allows.
 
 While a program is recorded its length is unknown. Each step saves what it overwrites until the budget is full. Then
 neighbours are joined to segments, which save the memory from before their first step, as in Wang, Moin and Iaccarino,
 "Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci. Comput. 31 (2009).
-The neighbours whose steps can still be reversed with the fewest sweeps come first. Or the next launch joins the last
-segment.
+The neighbours whose steps can still be reversed with the fewest repetitions come first. Or the next launch joins the
+last segment.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from math import comb
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
 from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, restored, state
 
@@ -34,29 +36,29 @@ def not_recomputable(what: str) -> QuadrantsRuntimeError:
     )
 
 
-def reach(slots: int, sweeps: int, own: float) -> int:
-    """The most steps whose gradients can run if no step is made more than ``sweeps`` times, with room for ``slots``
+def reversible_steps(slots: int, often: int, own: float) -> int:
+    """The most steps whose gradients can run if no step is made more than ``often`` times, with room for ``slots``
     states; the first state is the one before the first step. ``own``: of the bytes that a step saves for its gradient,
     the share that is no part of a state."""
-    saved = comb(slots + sweeps, slots) - comb(slots + sweeps - 2, slots - 1)
-    return round(saved + own * (comb(slots + sweeps - 1, slots) - saved))
+    saved = comb(slots + often, slots) - comb(slots + often - 2, slots - 1)
+    return round(saved + own * (comb(slots + often - 1, slots) - saved))
 
 
-def sweeps(steps: int, slots: int, own: float = 0.0) -> int:
+def repetitions(steps: int, slots: int, own: float = 0.0) -> int:
     """How often the steps that are made most often are made."""
     if slots == 1:
         return steps
     found = 1
-    while reach(slots, found, own) < steps:
+    while reversible_steps(slots, found, own) < steps:
         found += 1
     return found
 
 
 def first(steps: int, slots: int, own: float = 0.0) -> int:
     """How many of the steps to make before the next state is saved; 2 steps and 2 slots at least."""
-    often = max(2, sweeps(steps, slots, own))
-    most = min(steps - 1, reach(slots, often - 1, own), steps - reach(slots - 1, often - 1, own))
-    return max(most, steps - reach(slots - 1, often, own), 1)
+    often = max(2, repetitions(steps, slots, own))
+    most = min(steps - 1, reversible_steps(slots, often - 1, own), steps - reversible_steps(slots - 1, often - 1, own))
+    return max(most, steps - reversible_steps(slots - 1, often, own), 1)
 
 
 def repeats(steps: int, slots: int) -> int:
@@ -70,7 +72,7 @@ def repeats(steps: int, slots: int) -> int:
 def too_little(launches: Keeper) -> QuadrantsRuntimeError:
     """The error for a budget that is too small for what was recorded, with the least that is enough."""
     account, items = launches.account, launches.steps
-    own = max((item.own for item in items if isinstance(item, Segment)), default=0)
+    own = max((item.own for item in of_kind(items, Segment)), default=0)
     changed = restored(items, launches.derivatives())
     final = 0 if all(item.recomputable for item in items) else bytes_restored(changed, account)
     least = max(account.most, account.used + own + final)
@@ -107,7 +109,7 @@ def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], in
             return None
         elif (best := _best(launches, joins=cost)) is None or best[1] == len(items) - 1:
             into = _last_segment(items)
-            into.until = 0 if best is None else reach(best[2], best[0], _share(launches)) * launches.state
+            into.until = 0 if best is None else reversible_steps(best[2], best[0], _share(launches)) * launches.state
         else:
             _join(launches, best[0], cost + own)
     while not account.fits(missing(into)):
@@ -191,7 +193,7 @@ def _best(launches: Keeper, joins: int | None = None) -> tuple[int, int, int] | 
         then = items[n + 1] if n + 1 < len(items) else None
         if item.recomputable and (joins is not None if then is None else then.recomputable):
             slots = _slots(launches, before)
-            often = sweeps(_units(launches, item.cost + (joins or 0 if then is None else then.cost)), slots, share)
+            often = repetitions(_units(launches, item.cost + (joins or 0 if then is None else then.cost)), slots, share)
             if found is None or often < found[0]:
                 found = often, n, slots
             if often == 1:
@@ -215,7 +217,7 @@ def _join(launches: Keeper, often: int, nbytes: int) -> None:
         last = items[-1] if items else None
         if last is not None and last.recomputable and item.recomputable:
             slots = _slots(launches, before + last.nbytes)
-            if _units(launches, last.cost + item.cost) <= reach(slots, often, share):
+            if _units(launches, last.cost + item.cost) <= reversible_steps(slots, often, share):
                 last = _last_segment(items)
                 last.join(item, account)
                 launches.state = max(launches.state, last.nbytes)

@@ -13,7 +13,6 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.memory.identity import field_version, memory_of
-from quadrants_lab.runtime.memory.imported import Imported
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import Observer, unwatched
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
@@ -74,8 +73,8 @@ class Recorded(Launches):
         self._compare_counts()
         for slot, arg in zip(plan.slots, args, strict=True):
             memory = memory_of(arg)
-            if memory is not None and isinstance(memory.foreign, Tensor):
-                tensor = memory.foreign.of()
+            if memory is not None and memory.tensor is not None:
+                tensor = memory.tensor.of()
                 self._no_view(tensor, memory.address, plan.kernel.name, slot.name)
                 self._not_computed(tensor, plan.kernel.name, slot.name)
             elif isinstance(arg, np.ndarray):
@@ -84,7 +83,7 @@ class Recorded(Launches):
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
-        tensors = (f.memory for f in self.tracked.values() if isinstance(f.memory.foreign, Tensor))
+        tensors = (f.memory for f in self.tracked.values() if f.memory.tensor)
         self.counts = {id(memory): version(memory) for memory in tensors}  # after the launch, whose writes torch counts
 
     def _no_view(self, tensor: Any, address: int, kernel: str, argument: str) -> None:
@@ -183,9 +182,9 @@ class Recorded(Launches):
 
 def version(memory: Memory) -> Any:
     """A value that changes with each write; None if it is unknown: the tensor is gone, or made in inference mode."""
-    if not isinstance(memory.foreign, Tensor):
+    if memory.tensor is None:
         return field_version(memory)
-    tensor = memory.foreign.of()
+    tensor = memory.tensor.of()
     return None if tensor is None or tensor.is_inference() else tensor._version
 
 
@@ -204,5 +203,5 @@ def _inside(tensor: Any, address: int) -> bool:
 
 def _wait_for_torch(memory: Memory, tensors: Iterable[Any]) -> None:
     """On a GPU, lets the next launch wait for the work that torch has queued in its stream."""
-    if isinstance(memory, Imported):
+    if memory.imported:
         dlpack.wait_stream(memory, next(dlpack.stream_of(t) for t in tensors if t.is_cuda))

@@ -17,6 +17,7 @@ import numpy as np
 
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
@@ -295,11 +296,11 @@ class Launches(Keeper):
         if self.swept:
             self.recomputed_times.clear()
         self.swept = True
-        if self.memory is not None or any(isinstance(item, Segment) for item in self.steps):
+        if self.memory is not None or any(of_kind(self.steps, Segment)):
             self.number()
         with backward.restored_afterwards(self, forget):
             self.rows = rows(self)
-            backward.sweep(self, self.steps, forget, after)
+            backward.reverse_sweep(self, self.steps, forget, after)
 
     def make_again(self, step: Step, keep: bool = False) -> Step:
         """Makes a step again. ``keep``: also keep what its gradient needs."""

@@ -123,9 +123,9 @@ def rows(launches: Keeper) -> Callable[[], Rows]:
             for leaf in leaves:
                 launch = leaf.launch or leaf.inner_launch
                 what = launch[0].kernel.name if launch is not None else leaf.what
-                alone = leaf.nbytes if stretch < 0 else 0
+                own = leaf.nbytes if stretch < 0 else 0
                 used = _used(leaf, first, names, known)
-                found[0].append(StepRow(what, alone, stretch, 0, why or _why(leaf, tracked), *used))
+                found[0].append(StepRow(what, own, stretch, 0, why or _why(leaf, tracked), *used))
         items.clear()
         known.clear()
         return found

@@ -123,7 +123,12 @@ class Rerun(Recording):
             if plan.here.last_plan is not plan.weak or plan.noted.plan is not plan:
                 dispatcher.note(plan)
             try:
-                value = plan.bare(*args) if then.plain and self.lends else self._launch(then, summary, args)
+                if not then.plain:
+                    value = self._launch(then, summary, args)
+                elif self.lends:
+                    value = plan.bare(*args)
+                else:
+                    value = self._noted(plan, args)
             except BaseException:
                 self.end()
                 self.launches.failed(self.steps[at].changes)
@@ -135,8 +140,19 @@ class Rerun(Recording):
                 self.held.append(summary)
             return value
 
+    def _noted(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        """Launches a plain step that a recording notes."""
+        tracing, at = self.launches.tracing, len(self.launched)
+        began = 0.0 if tracing is None else perf_counter()
+        value = plan.call(*args)
+        if value is not NotImplemented:
+            if tracing is not None:
+                tracing.note(plan, FORWARD, began, at)
+            self.beside[at] = plan.frame.launch_number, args
+        return value
+
     def _launch(self, then: Expected, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
-        """Launches a step that is not plain, or a step whose notes a recording gets."""
+        """Launches a step that is not plain."""
         at, plan, launches, kept = len(self.launched), summary.plan, self.launches, args
         step, tracing = self.steps[at], launches.tracing
         if self.captured is not None and self._starts(at, step.changes, plan, args):
@@ -252,8 +268,8 @@ class Rerun(Recording):
                 detach(memory, watcher)
         with self.lock:
             seed()
-            if self.straight and self.lends:
-                self._run_straight()
+            if self.straight:
+                (self._run_straight if self.lends else self._run_noted)()
                 return True
             if self.capture is None or not self._started():
                 self._ready()()
@@ -290,7 +306,7 @@ class Rerun(Recording):
             self.way.append((then, step, *before, now.after(step.changes)))
             if summary is not None and summary.reverse is not None:
                 written |= {id(memory): memory for memory in summary.reverse.written(args)}
-        self.straight = self.capture is None and not self.calls and all(then.alone for then in self.then[:-1])
+        self.straight = self.capture is None and not self.calls and all(then.entry for then in self.then[:-1])
         self.written = [*written.values()]
 
     def _run_straight(self) -> None:
@@ -308,6 +324,30 @@ class Rerun(Recording):
                 launch_gradient(reverse, args, 1, {}, ours=True)
             elif value is not None:
                 reverse.finish(*args)
+
+    def _run_noted(self) -> None:
+        """Like `_run_straight`, for a recording that notes each gradient, and of which launch it is the gradient."""
+        tracing, at, began = self.launches.tracing, len(self.launched), 0.0
+        try:
+            while self.launched:
+                args, summary, at = self.launched.pop(), self.held.pop(), at - 1
+                if (reverse := summary.reverse) is None:
+                    continue
+                gradient = reverse.owner
+                gradient.replays = self.beside[at][0]
+                if reverse.here.last_plan is not reverse.weak:
+                    gradient.note(reverse)
+                if tracing is not None:
+                    began = perf_counter()
+                if reverse.call(*args) is NotImplemented:
+                    gradient.launch_by(reverse, args)
+                if tracing is not None:
+                    tracing.note(summary.plan, GRADIENT, began, at)
+        finally:
+            for which in self.kernels:
+                if (kept := which()) is not None and kept.reverse is not None:
+                    kept.reverse.owner.replays = 0
+            self._rest()
 
     def _differentiate(self) -> None:
         with holding(PUT_BACK, True) if self.calls else nullcontext():

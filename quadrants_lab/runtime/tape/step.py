@@ -13,6 +13,7 @@ from quadrants_lab.analysis.regions import Region, add, common, contains, minus,
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, Part, box, bytes_of
@@ -325,7 +326,7 @@ def restored(items: Sequence[Item], gradients: AbstractSet[int] = frozenset()) -
                 others.append(part)
             else:
                 add(found.setdefault(id(part.memory), (part.memory, []))[1], part.region)
-    for item in items if any(isinstance(item, Segment) for item in items) else ():
+    for item in items if any(of_kind(items, Segment)) else ():
         for step in item.leaves():
             for memory, region in step.overwrites():
                 before = once.setdefault(id(memory), [])

@@ -52,7 +52,9 @@ class Tracing:
 
     def note(self, plan: Plan, track: int, begin: float, of: object) -> None:
         """Notes a launch that began at ``begin`` and has just ended."""
-        self._noted.append((plan.compiled.lowered.kernel, track, begin, self.now(plan), self.account.used, of))
+        if self.waits:
+            plan.session.finish()
+        self._noted.append((plan.compiled.lowered.kernel, track, begin, perf_counter(), self.account.used, of))
 
     def launch(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches again."""

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from quadrants_lab.analysis.regions import Region
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
-from quadrants_lab.runtime.memory.imported import Imported
+from quadrants_lab.runtime.interop.tensors import TensorCopy
 from quadrants_lab.runtime.memory.memory import SHARED, Celled, Memory
 from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, HostPart, Part, index_bytes, part_at
 
@@ -71,7 +70,7 @@ class Tracked:
         self.hold = account.hold(memory.operand.nbytes)
         if account.short:
             return
-        if isinstance(memory, Imported) and isinstance(memory.foreign, Tensor):
+        if memory.imported and memory.tensor is not None:
             self.shadow = TensorCopy(memory)
         else:
             self.shadow = memory.copy()

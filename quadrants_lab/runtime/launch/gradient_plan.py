@@ -14,12 +14,12 @@ from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH
-from quadrants_lab.runtime.gradient.stacks import StackSizes
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.launch.signature import Stamp
+from quadrants_lab.runtime.launch.stacks import StackSizes
 from quadrants_lab.runtime.memory.identity import Distinct, Place, overlapping, same_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.observe.gradient_warnings import SeedCheck, WrittenSince

@@ -20,11 +20,11 @@ from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import of_kind
-from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.launch.plan import Plan
+from quadrants_lab.runtime.launch.signature import Stamp
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.observe.observers import refuse

@@ -1,1 +1,0 @@
-"""What a call of a kernel is compared with, and what it is made of."""

@@ -1,1 +1,0 @@
-"""Gradient launches: sizes of adstacks, budgets, what is launched before."""
