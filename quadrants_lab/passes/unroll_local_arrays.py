@@ -9,6 +9,7 @@ none of that. Loops over such vectors alone stay: their copies would take longer
 """
 
 from collections import defaultdict
+from typing import Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
@@ -49,27 +50,29 @@ class _Accesses:
         consts = constants(walk(body))
         self.known = {*consts}
         for s in walk(body):
-            if isinstance(s, N.For) and not (s.reverse or s.checkpoint or s.step != N.NO_ID):
+            if isinstance(s, N.Op):
+                self._op(s, consts)
+            elif isinstance(s, N.For) and not (s.reverse or s.checkpoint or s.step != N.NO_ID):
                 self.loops[s.index.id] = {s.id}
                 if s.begin in self.known and s.end in self.known:
                     self.known.add(s.index.id)
-            if not isinstance(s, N.Op):
-                continue
-            if s.type.is_int:
-                if of := set().union(*(self.loops.get(a, ()) for a in s.args)):
-                    self.loops[s.id] = of
-                if self.known.issuperset(s.args):
-                    self.known.add(s.id)
-            elif s.prim == "eq" and (place := consts.get(s.args[1])) is not None:
-                self.places.setdefault(s.args[0], set()).add(place)
-                self.tests[s.id] = s.args[:1], (place,)
-            elif s.prim == "and" and all(a in self.tests for a in s.args):
-                (one, at), (other, then) = (self.tests[a] for a in s.args)
-                self.tests[s.id] = (*one, *other), (*at, *then)
-            if s.prim == "select" and s.args[0] in self.tests:
-                self.selects[s.id] = s
-                for i in self.tests[s.args[0]][0]:
-                    self.at[i].append(s.id)
+
+    def _op(self, s: N.Op, consts: dict[int, Any]) -> None:
+        if s.type.is_int:
+            if of := set().union(*(self.loops.get(a, ()) for a in s.args)):
+                self.loops[s.id] = of
+            if self.known.issuperset(s.args):
+                self.known.add(s.id)
+        elif s.prim == "eq" and (place := consts.get(s.args[1])) is not None:
+            self.places.setdefault(s.args[0], set()).add(place)
+            self.tests[s.id] = s.args[:1], (place,)
+        elif s.prim == "and" and all(a in self.tests for a in s.args):
+            (i, at), (j, then) = (self.tests[a] for a in s.args)
+            self.tests[s.id] = (*i, *j), (*at, *then)
+        if s.prim == "select" and s.args[0] in self.tests:
+            self.selects[s.id] = s
+            for index in self.tests[s.args[0]][0]:
+                self.at[index].append(s.id)
 
     def wanted(self, in_memory: set[int]) -> set[int]:
         """The loops whose indices decide which of several elements a select chooses that is not ``in_memory``."""
@@ -78,7 +81,8 @@ class _Accesses:
 
     def in_memory(self, unrolled: set[int]) -> set[int]:
         """The selects among elements of long vectors that are also accessed at an index that is not known when these
-        loops are unrolled. Elements of one vector are what selects choose among, and what loops and Ifs hand on."""
+        loops are unrolled. Elements of one vector are what selects choose among, and what loops and Ifs hand on.
+        Numbers of fewer than 32 bits lie in memory nowhere."""
         same: dict[int, list[int]] = defaultdict(list)
         pairs = [(a, s.id) for s in self.selects.values() for a in s.args[1:]]
         pairs += [pair for s in walk(self.body) if s.nests for pair in merges(s)]
@@ -88,7 +92,7 @@ class _Accesses:
                 same[b].append(a)
         found, seen = set[int](), set[int]()
         for s in self.selects.values():
-            if s.id in seen or all(self.stays_known(i, unrolled) for i in self.tests[s.args[0]][0]):
+            if s.id in seen or s.type.bits < 32 or all(self.stays_known(i, unrolled) for i in self.tests[s.args[0]][0]):
                 continue
             vector = reached([s.id], same.__getitem__).keys() & self.selects.keys()
             seen |= vector

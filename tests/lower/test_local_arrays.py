@@ -225,29 +225,30 @@ def test_a_stack_and_an_elimination_carry_no_elements() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "trips", "at", "loops"),
+    ("size", "trips", "at", "loops", "dtype"),
     [
-        (20, 20, "k", 0),  # each index is known once the loops are unrolled
-        (20, 2, "(k * x[i]) % size", 2),  # the vector lies in memory: both loops stay
-        (12, 2, "(k * x[i]) % size", 0),  # a short vector
-        (20, "x[i]", "k % 20", 2),
-        (20, 20, "(k + short[k % 3]) % size", 1),  # the loop over the short vector does not stay
-        (20, 3, "(k + short[k] * x[i]) % size", 1),
+        (20, 20, "k", 0, "i32"),  # each index is known once the loops are unrolled
+        (20, 2, "(k * x[i]) % size", 2, "i32"),  # the vector lies in memory: both loops stay
+        (12, 2, "(k * x[i]) % size", 0, "i32"),  # a short vector
+        (20, "x[i]", "k % 20", 2, "i32"),
+        (20, "x[i]", "k % 20", 1, "i16"),  # such a vector never lies in memory
+        (20, 20, "(k + short[k % 3]) % size", 1, "i32"),  # the loop over the short vector does not stay
+        (20, 3, "(k + short[k] * x[i]) % size", 1, "i32"),
     ],
 )  # fmt: skip
-def test_loops_over_long_vectors_in_memory_are_not_unrolled(size, trips, at, loops) -> None:
+def test_loops_over_long_vectors_in_memory_are_not_unrolled(size, trips, at, loops, dtype) -> None:
     x, y = (qd.field(qd.i32, shape=N) for _ in range(2))
     x.from_numpy(np.arange(N, dtype=np.int32))
     lines = f"""@qd.kernel
 def k():
     for i in x:
-        v, short = qd.Vector([0 for _ in range(size)]), qd.Vector([i, 1, 2])
+        v, short = qd.Vector([0 for _ in range(size)], qd.{dtype}), qd.Vector([i, 1, 2])
         for j in range(size):
-            v[j] = j * j + i
+            v[j] = qd.cast(j * j + i, qd.{dtype})
         for k in range({trips}):
             y[i] += v[{at}]
 """.splitlines(keepends=True)
-    file = f"long_vector_{size}_{trips}_{at}.py"
+    file = f"long_vector_{size}_{trips}_{at}_{dtype}.py"
     linecache.cache[file] = len(lines), None, lines, file
     space = {"qd": qd, "x": x, "y": y, "size": size}
     exec(compile("".join(lines), file, "exec"), space)
