@@ -345,8 +345,8 @@ class Rerun(Recording):
                     tracing.note(summary.plan, GRADIENT, began, at)
         finally:
             for which in self.kernels:
-                if (summary := which()) is not None and summary.reverse is not None:
-                    summary.reverse.owner.replays = 0
+                if (one := which()) is not None and one.reverse is not None:
+                    one.reverse.owner.replays = 0
             self._rest()
 
     def _differentiate(self) -> None:
