@@ -77,7 +77,7 @@ def _reduced(obj: Any) -> Any:
 
         by_value = "__main__", *cloudpickle.list_registry_pickle_by_value()
         if obj.__module__ not in by_value and is_named(obj):
-            return _imported, (obj.__module__, obj.__qualname__)
+            return _imported, (obj.__module__, getattr(obj, "__qualname__", ""))
     if isinstance(obj, Launchable):
         return _launchable, (obj._variants.source.fn, obj._variants.graph, obj._side)
     if isinstance(obj, Func):

@@ -143,7 +143,8 @@ class BoundKernel:
 
     def reproduce(self, path: str | Path, *args: Any, **kwargs: Any) -> Path:
         """`Launchable.reproduce` of the method."""
-        return self.kernel._reproduce(path, args, kwargs, self.__self__)
+        written: Path = self.kernel._reproduce(path, args, kwargs, self.__self__)
+        return written
 
     def __reduce__(self) -> Any:
         return BoundKernel, (self.kernel, self.__self__)

@@ -58,7 +58,7 @@ class ExternalOp:
 
     def __reduce__(self) -> Any:
         """A decorated function is pickled by its name, any other operation by what it was made of."""
-        return self.__qualname__ if is_named(self) else (type(self), self.made_of())
+        return getattr(self, "__qualname__", "") if is_named(self) else (type(self), self.made_of())
 
     def __copy__(self) -> Any:
         return self
