@@ -77,7 +77,7 @@ with _importing():
     from quadrants_lab.lang.struct import Struct, dataclass
     from quadrants_lab.lang.struct_field import StructField
     from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
-    from quadrants_lab.types import DeviceCapability, Format, extension, is_extension_enabled
+    from quadrants_lab.types import extension, is_extension_enabled
 
 if TYPE_CHECKING:
     from quadrants_lab import ad, algorithms, linalg, math, profiler, simt, sparse, tools  # noqa: F401
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from quadrants_lab.lang.jax_op import jax_op
     from quadrants_lab.lang.perf_dispatch import perf_dispatch
     from quadrants_lab.lang.torch_op import torch_op
+    from quadrants_lab.types import DeviceCapability, Format
 
 __version__ = "0.1.0"
 
@@ -119,6 +120,7 @@ del __all__  # `__getattr__` returns one that also has the operations
 # modules, and names of other modules, that are imported at their first use
 _MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "sparse", "tools")
 _NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op")} | {"clock_freq_hz": "lang.impl"}
+_NAMED |= dict.fromkeys(("DeviceCapability", "Format"), "types")
 
 
 def _operations() -> Any:

@@ -3,8 +3,10 @@
 `lang.elsewhere` makes the modules `qd.types.quant`, `qd.types.primitive_types` and `qd.types.enums`.
 """
 
+from collections.abc import Callable
 from enum import Enum, IntEnum
 from importlib import import_module
+from typing import Any
 
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, ref, template
@@ -48,11 +50,6 @@ def is_tensor(dtype: object) -> bool:
 
 # --- enumerations, of `qd.types.enums` ------------------------------------------------------------------------------
 
-AutodiffMode = IntEnum("AutodiffMode", "FORWARD REVERSE NONE VALIDATION", start=0)
-BoundaryMode = IntEnum("BoundaryMode", "UNSAFE CLAMP", start=0)
-SNodeGradType = IntEnum("SNodeGradType", "PRIMAL ADJOINT DUAL ADJOINT_CHECKBIT", start=0)
-
-
 class Extension(Enum):
     """Features that a backend can have. All backends here have the same ones."""
 
@@ -78,28 +75,33 @@ def is_extension_enabled(ext: Extension) -> bool:
     return ext in _ENABLED
 
 
-_BITS = "float16 float64 int8 int16 int64"
-_ATOMIC = " ".join(f"atomic_float{b}{op}" for b in ("", "16", "64") for op in ("", "_add", "_minmax"))
-_REST = """atomic_int64 no_integer_wrap_decoration non_semantic_info physical_storage_buffer variable_ptr
-    subgroup_arithmetic subgroup_ballot subgroup_basic subgroup_vote"""
-_CAPABILITIES = [f"spirv_has_{name}" for name in f"{_BITS} {_ATOMIC} {_REST}".split()]
-DeviceCapability = type(
-    "DeviceCapability",
-    (),
-    {
-        "__doc__": "Capabilities of SPIR-V devices; each name is its value.",
-        **{name: name for name in (*_CAPABILITIES, *(f"spirv_version_1_{n}" for n in (3, 4, 5)))},
-    },
-)
-Format = Enum(
-    "Format",
-    """unknown r8 rg8 rgba8 rgba8srgb bgra8 bgra8srgb r8u rg8u rgba8u r8i rg8i rgba8i r16 rg16 rgb16 rgba16 r16u rg16u
-    rgb16u rgba16u r16i rg16i rgb16i rgba16i r16f rg16f rgb16f rgba16f r32u rg32u rgb32u rgba32u r32i rg32i rgb32i
-    rgba32i r32f rg32f rgb32f rgba32f depth16 depth24stencil8 depth32f""",
-)
+def _device_capabilities() -> type:
+    """The capabilities of SPIR-V devices; each name is its value."""
+    scalars = ["float16", "float64", "int8", "int16", "int64"]
+    atomics = [f"atomic_float{b}{op}" for b in ("", "16", "64") for op in ("", "_add", "_minmax")]
+    rest = [
+        "atomic_int64", "no_integer_wrap_decoration", "non_semantic_info", "physical_storage_buffer", "variable_ptr",
+        "subgroup_arithmetic", "subgroup_ballot", "subgroup_basic", "subgroup_vote",
+    ]  # fmt: skip
+    names = [f"spirv_has_{name}" for name in (*scalars, *atomics, *rest)] + [f"spirv_version_1_{n}" for n in (3, 4, 5)]
+    return type("DeviceCapability", (), {"__doc__": _device_capabilities.__doc__, **{name: name for name in names}})
 
 
-def __getattr__(name: str) -> object:
-    if name == "sparse_matrix_builder":  # imported when it is first asked for
-        return import_module("quadrants_lab.lang.sparse_matrix").sparse_matrix_builder
-    return missing_attribute("qd.types", name, globals())
+_FORMATS = """unknown r8 rg8 rgba8 rgba8srgb bgra8 bgra8srgb r8u rg8u rgba8u r8i rg8i rgba8i r16 rg16 rgb16 rgba16 r16u
+    rg16u rgb16u rgba16u r16i rg16i rgb16i rgba16i r16f rg16f rgb16f rgba16f r32u rg32u rgb32u rgba32u r32i rg32i rgb32i
+    rgba32i r32f rg32f rgb32f rgba32f depth16 depth24stencil8 depth32f"""
+_MADE: dict[str, Callable[[], Any]] = {  # names that are made when they are first asked for
+    "AutodiffMode": lambda: IntEnum("AutodiffMode", "FORWARD REVERSE NONE VALIDATION", start=0),
+    "BoundaryMode": lambda: IntEnum("BoundaryMode", "UNSAFE CLAMP", start=0),
+    "DeviceCapability": _device_capabilities,
+    "Format": lambda: Enum("Format", _FORMATS),
+    "SNodeGradType": lambda: IntEnum("SNodeGradType", "PRIMAL ADJOINT DUAL ADJOINT_CHECKBIT", start=0),
+    "sparse_matrix_builder": lambda: import_module("quadrants_lab.lang.sparse_matrix").sparse_matrix_builder,
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MADE:
+        return missing_attribute("qd.types", name, globals())
+    globals()[name] = made = _MADE[name]()
+    return made

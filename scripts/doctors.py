@@ -28,6 +28,7 @@ NO_RACES = "nothing like it: operations on arrays do not race"
 NO_SEED = "nothing like it: the loss is seeded with 1"
 NO_LEFT = "nothing like it: gradients are returned"
 CLOSED = "nothing like it: arrays do not change"
+NO_OVERWRITING = "nothing like it: a function returns arrays, and overwrites none"
 
 
 # --- the same defects in terms of operations on arrays --------------------------------------------------------------
@@ -157,6 +158,7 @@ TORCH_ONLY = {
     "a_gradient_that_is_not_cleared": {"debug_nans": NO_LEFT, "differences": NO_LEFT},
 }
 NONE = {
+    "a_gradient_of_ones_own_that_leaves_what_is_overwritten": (NO_OVERWRITING,) * 3,
     "a_loss_that_is_not_seeded": (NO_SEED, NO_SEED, NO_SEED),
     "a_bound_that_changes_before_the_gradient": ("nothing like it: loops are unrolled as they ran",) * 3,
     "a_race_that_the_compiler_sees": (NO_RACES,) * 3,

@@ -285,13 +285,13 @@ class LaunchView:
     warm launches, or of those that compare backends, else ``seconds``. ``times``: of compilation and launches, by one
     clock. ``place``: the backend. ``compared``: the same launch on several backends, first on its own; empty without
     --arch. ``roofline``: None if the launch failed. ``schedule``: where each task stands, and what the device does with
-    it and why."""
+    it and why. ``note``: why arrays are missing, or how exact they are."""
 
     mode: str
     seconds: float
     arguments: list[tuple[str, str]] = field(default_factory=list)
     arrays: list[ArrayView] = field(default_factory=list)
-    sizes: list[tuple[str, str]] = field(default_factory=list)
+    note: str = ""
     place: str = ""
     compared: list[BackendRun] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)

@@ -77,8 +77,8 @@ def launch(view: LaunchView, request: str = "") -> Tree:
         [foot(f"{where}: {what}") for where, what in view.schedule],
         Block(given, "chips") if given else (),
         backends(view.compared) if view.compared else (),
+        foot(f"{view.note[:1].upper()}{view.note[1:]}.") if view.note else (),
         arrays(view.arrays, view.compared[1:], request) if view.arrays else (),
-        chips(view.sizes),
     ]
 
 

@@ -24,7 +24,7 @@ class Ranges:
         self.known: dict[int, Range | None] = {}
         exits = any(find(kernel.body, N.Exit))  # with exits, values merge at more places than the yields
         for s in walk(kernel.body):
-            for source, target in () if exits else merges(s):
+            for source, target in merges(s) if s.nests and not exits else ():
                 self.merged.setdefault(target, []).append(source)
             if note := _NOTES.get(type(s)):
                 note(self, s)

@@ -1,6 +1,8 @@
 """Activity analysis: which values carry a derivative. Such a value varies (it depends on a buffer with a gradient)
 and is useful (a buffer with a gradient depends on it)."""
 
+from functools import cache
+
 from quadrants_lab.autodiff.derivative_expressions import share
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
@@ -9,16 +11,21 @@ from quadrants_lab.ir.walk import find, reached, types_of, walk
 
 def flows(stmt: N.Op) -> tuple[int, ...]:
     """The operands of an op that a derivative can reach."""
-    return tuple(a for n, a in enumerate(stmt.args) if share(stmt.prim, n) is not None)
+    return tuple([stmt.args[n] for n in _open(stmt.prim, len(stmt.args))])
+
+
+@cache
+def _open(prim: str, arity: int) -> tuple[int, ...]:
+    """The positions of these operands."""
+    return tuple(n for n in range(arity) if share(prim, n) is not None)
 
 
 def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
     """Ids of the floating-point values of an offloaded kernel through which a derivative flows between the buffers
     ``with_derivative`` (by default the buffers with an adjoint). No derivative begins or ends in a launch temporary:
     there the derivative flows on, from the values written to the values read."""
-    types = types_of(kernel.body)
+    floats = {v for v, t in types_of(kernel.body).items() if t.is_float}
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
-    floats = {v for v, t in types.items() if t.is_float}
     # a derivative goes from a value, or a buffer by name, to another
     steps: list[tuple[int | str, int | str]] = [(a, op.id) for op in find(kernel.body, N.Op) for a in flows(op)]
     steps += [(s.buffer, s.id) for s in find(kernel.body, N.Read) if s.buffer in carriers]

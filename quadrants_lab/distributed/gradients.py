@@ -201,9 +201,14 @@ class _Run:
         try:
             with config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
                 return self._result(groups)
-        except BaseException:
+        except BaseException as error:
             self._cancel()
+            if self.stopped and isinstance(error, CancelledError):  # while results were on their way
+                raise self._was_stopped() from None
             raise
+
+    def _was_stopped(self) -> ShardError:
+        return ShardError("the shards were stopped", code="QL2211")
 
     def _result(self, groups: Iterator[Group]) -> Part:
         job = self._submit("job", _same, self.job)
@@ -280,7 +285,7 @@ class _Run:
         batch = []
         for future in self.ready.next_batch():
             if self.stopped:
-                raise ShardError("the shards were stopped", code="QL2211")
+                raise self._was_stopped()
             status = future.status  # read once: a thread of Dask changes it when a worker is lost
             if status in ("pending", "lost"):  # its worker was lost, and Dask computes it again
                 self.ready.add(future)

@@ -41,6 +41,8 @@ def exits(body: Block) -> list[Yield]:
 def merges(stmt: Stmt) -> list[tuple[int, int]]:
     """Pairs (value, carried value or result that it may become) of a structured statement without exits."""
     pairs: list[tuple[int, int]] = []
+    if not stmt.nests:  # most statements
+        return pairs
     if isinstance(stmt, If):
         for block in stmt.blocks():
             pairs += _yielded(block, stmt.results)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quadrants_lab.ir.nodes import STATEMENTS, Block, Kernel, Offload, Param, Stmt, Value, Yield
@@ -80,11 +82,7 @@ def types_of(block: Block) -> dict[int, DType]:
 
 def uses(block: Block) -> dict[int, int]:
     """The number of reads of each id in the block, at any depth."""
-    count: dict[int, int] = {}
-    for stmt in walk(block):
-        for i in stmt.operands():
-            count[i] = count.get(i, 0) + 1
-    return count
+    return Counter(chain.from_iterable(s.operands() for s in walk(block)))
 
 
 def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = None) -> set[int]:

@@ -2,6 +2,10 @@
 
 import platform
 from enum import Enum
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.lang.elsewhere import closest
 
 
 class Arch(Enum):
@@ -34,3 +38,16 @@ amdgpu = Arch.amdgpu
 wasm = Arch.wasm
 cpu = Arch.arm64 if platform.machine().lower() in ("arm64", "aarch64") else Arch.x64
 gpu = [cuda, metal, vulkan, amdgpu]
+
+
+def find(asked: Any) -> Arch:
+    """The arch that a program asks for by its object or name."""
+    names = {a.name: a for a in Arch} | {"cpu": cpu, "x86_64": x64}
+    match asked:
+        case Arch():
+            return asked
+        case str() if asked.lower() in names:
+            return names[asked.lower()]
+    close = closest(str(asked), names)
+    hint = f"did you mean qd.{close}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
+    raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)

@@ -320,9 +320,7 @@ class AnotherSession:
             self.close()
 
 
-def another_session(
-    arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any
-) -> AnotherSession:
+def another_session(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> AnotherSession:
     """A session beside the default one, with the options of `init`: for a second GPU, or another arch.
 
     Fields that are made and kernels that are launched in a ``with`` of it belong to it. Launches on GPUs return at
@@ -457,7 +455,7 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     """The first of the archs in ``asked``, one or a list, that can run here; the CPU for None."""
     if asked is None:
         return A.cpu
-    wanted = [_arch(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
+    wanted = [A.find(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
     reasons = []
     for candidate in wanted:
         reason = why_not(candidate, simulate)
@@ -469,18 +467,6 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
         raise QuadrantsRuntimeError(f"no arch that was asked for can be used: {message}", code="QL2032")
     warnings.warn(f"{message.rstrip('.')}; falling back to the CPU", QuadrantsWarning, stacklevel=4)
     return A.cpu
-
-
-def _arch(asked: Any) -> A.Arch:
-    names = {a.name: a for a in A.Arch} | {"cpu": A.cpu, "x86_64": A.x64}
-    match asked:
-        case A.Arch():
-            return asked
-        case str() if asked.lower() in names:
-            return names[asked.lower()]
-    close = closest(str(asked), names)
-    hint = f"did you mean qd.{close}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
-    raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
 
 
 @cache

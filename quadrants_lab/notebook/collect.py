@@ -369,9 +369,8 @@ def launch_view(
              *((name, number(array[()])) for name, array in read.items() if array.ndim == 0)]  # fmt: skip
     arrays = results(x.buffers, x.outputs, x.returned)
     arrays += [array_view(name, x.buffers[name].dtype, a, "read") for name, a in read.items() if a.ndim]
-    notes = [("data", x.note)] if x.note else []
     return model.LaunchView(
-        x.mode, x.seconds, given, arrays, notes, x.place, list(compared), x.times, near, x.schedule, x.warm
+        x.mode, x.seconds, given, arrays, x.note, x.place, list(compared), x.times, near, x.schedule, x.warm
     )
 
 

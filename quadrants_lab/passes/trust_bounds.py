@@ -42,6 +42,10 @@ class Suspects:
 
     def visit(self, block: N.Block) -> None:
         for s in block:
+            if isinstance(s, (N.Const, N.Op)):  # most statements
+                if not self.knows(s.operands()):
+                    self.unknown.add(s.id)
+                continue
             if isinstance(s, N.Offload):
                 self.visit(s.bounds)
                 if self.knows(s.bounds[-1].operands()):
@@ -73,7 +77,7 @@ class Suspects:
                 return self.kernel.buffers[buffer].known_extent(axis) is not None
             case N.For(begin=begin, end=end):
                 return self.knows((begin, end))
-            case N.Const() | N.Op() | N.If():
+            case N.If():
                 return self.knows(s.operands())
         return False
 

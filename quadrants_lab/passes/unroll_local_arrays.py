@@ -78,7 +78,8 @@ class _Accesses:
 
     def in_memory(self, unrolled: set[int]) -> set[int]:
         """The selects among elements of long vectors that are also accessed at an index that is not known when these
-        loops are unrolled. Elements of one vector are what selects choose among, and what loops and Ifs hand on."""
+        loops are unrolled. Elements of one vector are what selects choose among, and what loops and Ifs hand on.
+        Numbers of fewer than 32 bits lie in memory nowhere."""
         same: dict[int, list[int]] = defaultdict(list)
         pairs = [(a, s.id) for s in self.selects.values() for a in s.args[1:]]
         pairs += [pair for s in walk(self.body) if s.nests for pair in merges(s)]
@@ -88,7 +89,7 @@ class _Accesses:
                 same[b].append(a)
         found, seen = set[int](), set[int]()
         for s in self.selects.values():
-            if s.id in seen or all(self.stays_known(i, unrolled) for i in self.tests[s.args[0]][0]):
+            if s.id in seen or s.type.bits < 32 or all(self.stays_known(i, unrolled) for i in self.tests[s.args[0]][0]):
                 continue
             vector = reached([s.id], same.__getitem__).keys() & self.selects.keys()
             seen |= vector

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 from ad.test_tape import field, for_y, session, total  # noqa: F401  # fixtures
 
@@ -228,3 +231,96 @@ def test_constants_of_one_array_as_two_arguments() -> None:
         qd.ad.no_grad(lambda: squared(x, x))()
         summed(x)
     assert (loss[None], x.grad.to_numpy().tolist()) == (27.0, [0.0, 0.0, 0.0])
+
+
+# the functions of a step, and what is launched in place of them to get the gradient of kernels
+OVERWRITES = {
+    "stores all of it": lambda b: ([b.replaced(b.double, b.back), b.sine], [b.double, b.sine]),
+    "adds to what it holds": lambda b: (
+        [b.replaced(b.double, b.back), b.replaced(b.add, b.back_of_add), b.sine], [b.double, b.add, b.sine]),
+    "stores and then adds": lambda b: (
+        [b.replaced(lambda: (b.double(), b.add()), lambda: (b.back_of_add(), b.back())), b.sine],
+        [b.double, b.add, b.sine]),
+    "clears by hand": lambda b: (
+        [b.replaced(b.double, lambda: (b.back(), b.y.grad.fill(0))), b.sine], [b.double, b.sine]),
+    "stores an array": lambda b: (
+        [b.replaced(lambda: b.double_into(b.a), lambda: b.back_of_array(b.a)), lambda: b.sine_of(b.a)],
+        [lambda: b.double_into(b.a), lambda: b.sine_of(b.a)]),
+}  # fmt: skip
+
+
+def overwriting() -> SimpleNamespace:
+    x, y = (qd.field(qd.f64, 3, needs_grad=True) for _ in range(2))
+    a = qd.ndarray(qd.f64, 3, needs_grad=True)
+
+    @qd.kernel
+    def double():
+        for i in x:
+            y[i] = 2.0 * x[i]
+
+    @qd.kernel
+    def back():
+        for i in x:
+            x.grad[i] += 2.0 * y.grad[i]
+
+    @qd.kernel
+    def add():
+        for i in x:
+            y[i] = y[i] + x[i]
+
+    @qd.kernel
+    def back_of_add():
+        for i in x:
+            x.grad[i] += y.grad[i]
+
+    @qd.kernel
+    def sine():
+        for i in x:
+            x[i] = qd.sin(y[i])
+
+    @qd.kernel
+    def double_into(a: qd.types.ndarray()):
+        for i in a:
+            a[i] = 2.0 * x[i]
+
+    @qd.kernel
+    def back_of_array(a: qd.types.ndarray()):
+        for i in x:
+            x.grad[i] += 2.0 * a.grad[i]
+
+    @qd.kernel
+    def sine_of(a: qd.types.ndarray()):
+        for i in x:
+            x[i] = qd.sin(a[i])
+
+    def replaced(fn, gradient):
+        forward = qd.ad.grad_replaced(lambda: fn())
+        qd.ad.grad_for(forward)(lambda: gradient())
+        return forward
+
+    return SimpleNamespace(**locals())
+
+
+@pytest.mark.parametrize("row", OVERWRITES.values(), ids=OVERWRITES)
+def test_the_derivative_of_what_it_overwrites_ends(row) -> None:
+    b, loss = overwriting(), qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def measure():
+        for i in b.x:
+            loss[None] += b.x[i] * (i + 1)
+
+    def gradients(functions, **options):
+        b.x.fill(0.3)
+        b.y.fill(0.1)
+        with qd.ad.Tape(loss, **options):
+            for _ in range(3):
+                for function in functions:
+                    function()
+            measure()
+        return np.array([b.x.grad.to_numpy(), b.y.grad.to_numpy()])
+
+    own, kernels = row(b)
+    right = gradients(kernels)
+    for options in ({}, {}, {}, {"memory": 10000}):  # the second and the third one run again
+        np.testing.assert_allclose(gradients(own, **options), right, rtol=1e-12)

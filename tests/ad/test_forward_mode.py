@@ -219,7 +219,7 @@ def test_misuse_says_what_to_do() -> None:
         qd.ad.FwdMode(y, plain, seed=[1, 1, 1])
     with pytest.raises(qd.QuadrantsRuntimeError, match="needs_dual=True"):
         qd.ad.FwdMode(plain, x, seed=[1, 1, 1])
-    with pytest.raises(qd.QuadrantsAssertionError, match="must be a field"):
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="must be a field"):
         qd.ad.FwdMode(y, [x, x], seed=[1, 1, 1])
     with pytest.warns(qd.QuadrantsWarning, match="QL2096") as caught, qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
         pass

@@ -126,6 +126,39 @@ def the_second_of_three_steps(b):
 
     return in_order(one, two, three)
 
+@defect("custom gradient", "wrong", "leaves w.grad as it is, but")
+def a_gradient_of_ones_own_that_leaves_what_is_overwritten(b):
+    x, y, w = b.x, b.y, b.w
+
+    @qd.kernel
+    def doubled():
+        for i in x:
+            if x[i] < 99.0:  # so that the Tape does not know that all is overwritten
+                w[i] = 2.0 * x[i]
+
+    @qd.kernel
+    def doubled_back():
+        for i in x:
+            x.grad[i] += 2.0 * w.grad[i]
+
+    @qd.kernel
+    def sines():
+        for i in x:
+            x[i] = qd.sin(w[i])
+
+    @qd.kernel
+    def sums():
+        for i in x:
+            y[None] += x[i] * w[i]
+
+    forward = qd.ad.grad_replaced(lambda: doubled())
+
+    @qd.ad.grad_for(forward)  # HERE
+    def back():
+        doubled_back()
+
+    return in_order(forward, sines, forward, sums)
+
 # --- gradients that the program takes itself ------------------------------------------------------------------------
 
 @defect("seed", "right", "had nothing to start from", line=False)

@@ -9,9 +9,11 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -400,12 +402,6 @@ def test_a_cell_over_shards_is_compared_with_the_whole(client: Any) -> None:
     assert "it is 3 times as large: a loss that is a mean must divide" in says
 
 
-@pytest.mark.parametrize("data", [3, np.zeros(()), np.zeros(3), (np.zeros(4), np.zeros(5)), ()])
-def test_data_that_cannot_be_cut(data: Any) -> None:
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2213.*cuts arrays of 4 elements or more"):
-        split.split(data, 4)
-
-
 def test_shards_in_the_background_can_be_stopped(client: Any) -> None:
     run = Running(programs.waits, SQUARES, [0.0], client=client, summed=True)
     assert run.result(60).gradients.tolist() == [0.0, 4.0, 0.0, 0.0]
@@ -420,6 +416,18 @@ def test_shards_in_the_background_can_be_stopped(client: Any) -> None:
     assert 0 < len(run.losses) < 4000
     assert "the shards were stopped" in run._picture.value
     same(map_gradients(programs.asserts, SQUARES, [1], client), map_gradients(programs.asserts, SQUARES, [1], False))
+
+
+def test_shards_can_be_stopped_while_results_are_on_their_way(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gather(futures: Any) -> Any:
+        (stop,) = progress.begin.call_args.args
+        stop()
+        raise CancelledError
+
+    progress = Mock()
+    monkeypatch.setattr(client, "gather", gather)
+    with pytest.raises(ShardError, match="QL2211.*the shards were stopped"):
+        map_gradients(programs.waits, SQUARES, [0.0], client, progress=progress)
 
 
 def test_nothing_is_left_of_a_client_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
-"""Progress of shards in a notebook."""
+"""Shards in a notebook: their progress, and data that they share out."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from programs import distributed as programs
 
 import quadrants_lab as qd
 from quadrants_lab.distributed import map_gradients
-from quadrants_lab.notebook import shards
+from quadrants_lab.notebook import shards, split
 
 SQUARES = np.arange(1.0, 5.0)
 
@@ -23,3 +24,9 @@ def test_progress_draws_each_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(live) == f"3 of 3 shards, mean loss {14 / 3:.6g}"
     live(1, math.nan)
     assert drawn[-1].count("<circle") == 2
+
+
+@pytest.mark.parametrize("data", [3, np.zeros(()), np.zeros(3), (np.zeros(4), np.zeros(5)), ()])
+def test_data_that_cannot_be_cut(data: Any) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2213.*cuts arrays of 4 elements or more"):
+        split.split(data, 4)

@@ -147,7 +147,7 @@ def test_gradients_by_member() -> None:
 
 KINDS_OF_MEMBERS = {  # members, and which of them have a gradient
     "all reals": ({"a": qd.f32, "v": vec3}, ["a", "v"]),
-    "Python's types": ({"k": int, "a": float, "v": qd.types.vector(3, float), "w": qd.types.vector(2, int)}, ["a", "v"]),
+    "of Python": ({"k": int, "a": float, "v": qd.types.vector(3, float), "w": qd.types.vector(2, int)}, ["a", "v"]),
     "no dtype": ({"k": qd.i32, "m": qd.types.matrix(2, 2, None)}, ["m"]),
     "an integer": ({"k": qd.i32, "a": qd.f32}, ["a"]),
     "vectors of integers": ({"a": qd.f32, "w": qd.types.vector(2, qd.i32)}, ["a"]),

@@ -225,29 +225,30 @@ def test_a_stack_and_an_elimination_carry_no_elements() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "trips", "at", "loops"),
+    ("size", "trips", "at", "loops", "dtype"),
     [
-        (20, 20, "k", 0),  # each index is known once the loops are unrolled
-        (20, 2, "(k * x[i]) % size", 2),  # the vector lies in memory: both loops stay
-        (12, 2, "(k * x[i]) % size", 0),  # a short vector
-        (20, "x[i]", "k % 20", 2),
-        (20, 20, "(k + short[k % 3]) % size", 1),  # the loop over the short vector does not stay
-        (20, 3, "(k + short[k] * x[i]) % size", 1),
+        (20, 20, "k", 0, "i32"),  # each index is known once the loops are unrolled
+        (20, 2, "(k * x[i]) % size", 2, "i32"),  # the vector lies in memory: both loops stay
+        (12, 2, "(k * x[i]) % size", 0, "i32"),  # a short vector
+        (20, "x[i]", "k % 20", 2, "i32"),
+        (20, "x[i]", "k % 20", 1, "i16"),  # such a vector never lies in memory
+        (20, 20, "(k + short[k % 3]) % size", 1, "i32"),  # the loop over the short vector does not stay
+        (20, 3, "(k + short[k] * x[i]) % size", 1, "i32"),
     ],
 )  # fmt: skip
-def test_loops_over_long_vectors_in_memory_are_not_unrolled(size, trips, at, loops) -> None:
+def test_loops_over_long_vectors_in_memory_are_not_unrolled(size, trips, at, loops, dtype) -> None:
     x, y = (qd.field(qd.i32, shape=N) for _ in range(2))
     x.from_numpy(np.arange(N, dtype=np.int32))
     lines = f"""@qd.kernel
 def k():
     for i in x:
-        v, short = qd.Vector([0 for _ in range(size)]), qd.Vector([i, 1, 2])
+        v, short = qd.Vector([0 for _ in range(size)], qd.{dtype}), qd.Vector([i, 1, 2])
         for j in range(size):
-            v[j] = j * j + i
+            v[j] = qd.cast(j * j + i, qd.{dtype})
         for k in range({trips}):
             y[i] += v[{at}]
 """.splitlines(keepends=True)
-    file = f"long_vector_{size}_{trips}_{at}.py"
+    file = f"long_vector_{size}_{trips}_{at}_{dtype}.py"
     linecache.cache[file] = len(lines), None, lines, file
     space = {"qd": qd, "x": x, "y": y, "size": size}
     exec(compile("".join(lines), file, "exec"), space)
@@ -258,6 +259,39 @@ def k():
         v, own = [j * j + i for j in range(size)], {"i": i, "x": range(N), "size": size, "short": [i, 1, 2]}
         expected.append(sum(v[eval(at, own, {"k": k})] for k in range(eval(str(trips), own))))
     assert y.to_numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if u > 3: v[u] += 1\nelse: v[u] += 2\nv[u] *= 3",
+        "v[w] = 0 if u > 3 else v[u]\nv[u] += v[w]",
+        "if u > 2 and v[u] > 3 or v[w] > 5: v[w] += 7\nv[u] += v[w]",
+        "while v[u] < 9 and v[w] < 7:\n    v[u] += 2\n    v[w] += 1\nv[w] *= 2",
+        "for k in range(u):\n    v[u] += v[w]\n    v[k] += 1\nv[w] += v[u]",
+        "for k in range(u):\n    if v[w] > 9: break\n    v[w] += v[u]\nv[u] += v[w]",
+        "n = 1\nfor k in range(u):\n    n = v[k] * n + v[u]\n    if n > 50: n = v[w]\nv[u] = n + v[w]",
+    ],
+)
+def test_accesses_at_one_index_in_several_blocks(body) -> None:
+    x, y = (qd.field(qd.i32, shape=N) for _ in range(2))
+    x.from_numpy(np.arange(N, dtype=np.int32))
+    inside = "".join(f"        {line}\n" for line in body.splitlines())
+    text = f"""def k():
+    for i in range({N}):
+        u, w = x[i] % 9, (x[i] * 3) % 9
+        v = Vector([3, 1, 4, 1, 5, 9, 2, 6, 5])
+{inside}        y[i] = v[0] + 2 * v[1] + 3 * v[2] + 5 * v[3] + 7 * v[4] + 11 * v[5] + 13 * v[6] + 17 * v[7] + 19 * v[8]
+"""
+    expected = {"x": list(range(N)), "y": [0] * N, "Vector": list}
+    exec(text, expected)
+    expected["k"]()
+    file = f"several_blocks_{abs(hash(body))}.py"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    space = {"x": x, "y": y, "Vector": qd.Vector}
+    exec(compile(text, file, "exec"), space)
+    qd.kernel(space["k"])()
+    assert y.to_numpy().tolist() == expected["y"]
 
 
 def test_a_gradient_that_needs_some_of_the_draws_of_a_loop_has_the_same_numbers() -> None:

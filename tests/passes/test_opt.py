@@ -151,7 +151,10 @@ WRONG = {
     "its value": ("lower-casts{calls=3}", TEXT, "'calls' of lower-casts is no int: 3"),
     "a brace": ("lower-casts{calls=true", TEXT, "expected names of passes with commas between, and found "),
     "a pass without arguments": ("cse{n=1}", TEXT, "cse has no argument 'n': it has none"),
-    "the stage": ("lower_tasks", SERIAL, "k.qlir: pass 'lower tasks' does not take this kernel (AttributeError: "),
+    "the stage": (
+        "lower_tasks", SERIAL,
+        "k.qlir: pass 'lower tasks' does not take this kernel (TypeError: kernel k is not offloaded",
+    ),
 }
 
 

@@ -229,7 +229,7 @@ def test_a_record_says_where_last_digits_may_differ(monkeypatch: pytest.MonkeyPa
     (record,) = recorder.records()
     assert record.rounded
     (kernel,) = cell_view("cell", recorder).kernels
-    assert kernel.launches[0].sizes == [("data", ROUNDED)]
+    assert kernel.launches[0].note == ROUNDED
 
 
 def test_memory_that_was_written_behind_the_recording_is_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,4 +244,4 @@ def test_memory_that_was_written_behind_the_recording_is_not_made_up(monkeypatch
     (record,) = recorder.records()
     assert record.inputs is record.outputs is None
     (kernel,) = cell_view("cell", recorder).kernels
-    assert kernel.launches[0].sizes == [("data", NOT_KEPT)]
+    assert kernel.launches[0].note == NOT_KEPT

@@ -9,8 +9,10 @@ adjoints.
 """
 
 from collections.abc import Collection
+from dataclasses import field
 from itertools import product
 from math import prod
+from operator import mul
 
 from quadrants_lab.backends.lower.local_arrays import FEWEST
 from quadrants_lab.ir import nodes as N
@@ -36,9 +38,11 @@ class Group:
     parts: list[N.Op]
     made: dict[Place, int]
     value: int = N.NO_ID
-    # how the group's places lie in the array: the number of the first element, and the step along each axis
+    # how the group's places lie in the array: the number of the first element, the step along each axis, and the number
+    # of each place's element
     first: int = 0
     steps: tuple[int, ...] = ()
+    numbers: dict[Place, int] = field(default_factory=dict)
 
     @property
     def last(self) -> N.Op:
@@ -48,9 +52,10 @@ class Group:
     def shape(self) -> Place:
         return _corner(self.elements, 1)
 
-    def number(self, place: Place) -> int:
-        """The number of the element in the array."""
-        return self.first + sum(step * k for step, k in zip(self.steps, place, strict=True))
+    def lie(self, first: int, steps: tuple[int, ...]) -> None:
+        """Sets where in the array the places lie."""
+        self.first, self.steps = first, steps
+        self.numbers = {at: first + sum(map(mul, steps, at)) for at in self.elements}
 
 
 def _corner(places: Collection[Place], beyond: int) -> Place:
@@ -59,11 +64,11 @@ def _corner(places: Collection[Place], beyond: int) -> Place:
 
 
 def accesses(body: N.Block) -> list[Group]:
-    values = {s.id: s.value for s in find(body, N.Const) if s.type.is_int}
-    ops = {s.id: s for s in find(body, N.Op)}
-    zeros = {s.id for s in find(body, N.Const) if s.value == 0}
+    consts, ops = [*find(body, N.Const)], [*find(body, N.Op)]
+    values = {s.id: s.value for s in consts if s.type.is_int}
+    zeros = {s.id for s in consts if s.value == 0}
     equal: Conditions = {}
-    for s in ops.values():
+    for s in ops:
         if s.prim == "eq" and s.args[1] in values and s.args[0] not in values:
             equal[s.id] = (s.args[0],), (values[s.args[1]],)
         elif s.prim == "and" and all(a in equal and len(equal[a][0]) == 1 for a in s.args):

@@ -48,9 +48,11 @@ class _Classes:
         self.places: dict[int, dict[Group | int, Place]] = {}
 
     def root(self, value: int) -> int:
-        while (up := self.parent.setdefault(value, value)) != value:
-            self.parent[value] = self.parent[up]
-            value = self.parent[up]
+        parent = self.parent
+        while (up := parent.get(value)) is not None:
+            if (beyond := parent.get(up)) is None:
+                return up
+            parent[value] = value = beyond
         return value
 
     def tag(self, value: int, group: Group | int, place: Place) -> None:
@@ -102,11 +104,10 @@ def arrays_of(
         for other in taken:
             if other in own:
                 classes.join(value, other)
-    beside: dict[Group, list[Group]] = {g: [] for g in groups}  # groups that share elements with each group
+    beside: dict[Group, dict[Group, None]] = {g: {} for g in groups}  # groups that share elements with each group
     for places in (classes.places.get(r, {}) for r in {classes.root(v) for v in own}):
         for g, h in pairwise(of_kind(places, Group)):
-            beside[g].append(h)
-            beside[h].append(g)
+            beside[g][h] = beside[h][g] = None
     loops = [*find(body, N.Loop)]
     # by class of a value that a loop carries: the name of its variable, "v" for 'v[0]'
     variables = {classes.root(p.id): p.name.partition("[")[0] or "array" for s in loops for p in s.carried}
@@ -116,7 +117,7 @@ def arrays_of(
     arrays: list[Array] = []
     left = dict.fromkeys(groups)
     while left:
-        together = list(reached([next(iter(left))], beside.__getitem__))
+        together = reached([next(iter(left))], beside.__getitem__)
         left = {g: None for g in left if g not in together}
         roots = {r for r in members if any(g in together for g in classes.places.get(r, {}))}
         largest = max(together, key=lambda g: (len(g.elements), bool(g.made)))
@@ -159,7 +160,7 @@ def tables_of(
         loop = next(of_kind(around[most:], N.Loop), None)
         if loop is None:
             continue
-        g.first, g.steps = 0, tuple(prod(g.shape[k + 1 :]) for k in range(len(g.shape)))
+        g.lie(0, tuple(prod(g.shape[k + 1 :]) for k in range(len(g.shape))))
         elements = [g.elements[place] for place in product(*map(range, g.shape))]
         key = loop.id, *elements
         if (table := found.get(key)) is None:
@@ -197,8 +198,8 @@ def _lies(g: Group, array: Array) -> bool:
     units = [tuple(int(k == axis) for k in range(len(g.shape))) for axis in range(len(g.shape))]
     if origin not in known or any(n > 1 and unit not in known for unit, n in zip(units, g.shape, strict=True)):
         return False
-    g.first = known[origin]
-    g.steps = tuple(known[u] - g.first if n > 1 else 0 for u, n in zip(units, g.shape, strict=True))
-    numbers = {g.number(place) for place in g.elements}
+    first = known[origin]
+    g.lie(first, tuple(known[u] - first if n > 1 else 0 for u, n in zip(units, g.shape, strict=True)))
+    numbers = {*g.numbers.values()}
     inside = len(numbers) == len(g.elements) and min(numbers) >= 0 and max(numbers) < array.size
-    return inside and all(at == g.number(place) for place, at in known.items())
+    return inside and all(at == g.numbers[place] for place, at in known.items())

@@ -1,7 +1,8 @@
 """Makes the loads and stores of accesses to arrays, and tracks which value each slot holds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends.lower.local_arrays.accesses import Group, accesses
@@ -94,7 +95,7 @@ class Rewriter:
             self.choose(g, self.table_of[g].buffer)
             return
         array = self.array_of[g]
-        slots = {place: (array.buffer.name, g.number(place)) for place in g.elements}
+        slots = {place: (array.buffer.name, n) for place, n in g.numbers.items()}
         if not g.made:
             missing = [slot for place, slot in slots.items() if self.holds.get(slot) != g.elements[place]]
             if 2 * len(missing) > len(slots):  # then selects are no slower
@@ -119,7 +120,7 @@ class Rewriter:
     @staticmethod
     def last(g: Group) -> int:
         """The number of the element that a read chooses if its index is out of bounds."""
-        return g.number(tuple(n - 1 for n in g.shape))
+        return g.numbers[tuple(n - 1 for n in g.shape)]
 
     def choose(self, g: Group, buffer: N.Buffer, value: int = N.NO_ID) -> None:
         """Loads the element that a read or a sum chooses, and adds ``value`` if there is one."""
@@ -192,7 +193,7 @@ class Rewriter:
             if table.loop == s.id:
                 self.fill(table)
         written = self.written(s)
-        inside = uses((s,)) if written else {}
+        inside = uses((s,)) if written and not isinstance(s, N.Loop) else {}
         carried = s.inits if isinstance(s, N.Loop) else ()
         for slot in written:
             held = self.holds.get(slot, N.NO_ID)
@@ -220,7 +221,7 @@ class Rewriter:
         for x in walk((s,)):
             if x.id in self.at and self.at[x.id].made:
                 g = self.at[x.id]
-                found |= {(self.array_of[g].buffer.name, g.number(place)) for place in g.elements}
+                found |= {(self.array_of[g].buffer.name, n) for n in g.numbers.values()}
             elif isinstance(x, (N.If, N.Loop)):
                 found |= {self.slots[r.id] for r in x.results if r.id in self.slots}
                 found |= {self.slots[p.id] for p in x.params() if p.id in self.slots}
@@ -294,11 +295,14 @@ class Rewriter:
 @deeply_recursive
 def lowered(kernel: N.Kernel) -> N.Kernel:
     b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
-    made = map_offloads(kernel, lambda task: _lowered(b, kernel, task, buffers))
+    ranges = cache(lambda: Ranges(kernel))
+    made = map_offloads(kernel, lambda task: _lowered(b, ranges, task, buffers))
     return kernel if made is kernel else replace(made, buffers=buffers, next_id=b.next_id)
 
 
-def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer]) -> N.Offload:
+def _lowered(
+    b: Builder, ranges: Callable[[], Ranges], task: N.Offload, buffers: dict[str, N.Buffer]
+) -> N.Offload:
     """The lowered task; the task itself if it has no array and no table, or has to stay as it is."""
     groups = accesses(task.body)
     if not groups:
@@ -308,7 +312,7 @@ def _lowered(b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N
     if not arrays and not tables:
         return task
     try:
-        body = Rewriter(b, task.body, arrays, tables, Ranges(kernel)).run()
+        body = Rewriter(b, task.body, arrays, tables, ranges()).run()
     except Lost:
         return task
     made = *(a.buffer for a in arrays), *(t.buffer for t in tables)

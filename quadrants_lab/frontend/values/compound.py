@@ -179,21 +179,28 @@ def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
 
 
 def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
-    """The positions that the index may stand for, each with a function that emits the condition that it does."""
-    known: dict[tuple[int, int], int] = {}
+    """The positions that the index may have, each with a function that emits the condition that it has this one."""
     at = computed(cell)
 
-    def is_at(axis: int, index: Num, k: int) -> int:
-        if (axis, k) not in known:
-            known[axis, k] = cx.b.op("eq", index.id, cx.const(k, index.type))
-        return known[axis, k]
-
     def condition(where: tuple[int, ...]) -> int:
-        return reduce(partial(cx.b.op, "and"), [is_at(axis, i, where[axis]) for axis, i in at.items()])
+        return reduce(partial(cx.b.op, "and"), [_is_at(cx, i, where[axis]) for axis, i in at.items()])
 
     axes: list[Any] = [range(n) if axis in at else (cell[axis],) for axis, n in enumerate(shape)]
     for where in product(*axes):
         yield flat(where, shape), partial(condition, where)
+
+
+def _is_at(cx: Lowering, index: Num, k: int) -> int:
+    """Whether the index is ``k``. A block of statements has the test, and the constant, once for all its accesses."""
+    open_, made = cx.b.stmts, cx.places
+    if made.get((index.id, k), _NOWHERE)[0] is not open_:
+        if made.get((index.type, k), _NOWHERE)[0] is not open_:
+            made[index.type, k] = open_, cx.const(k, index.type)
+        made[index.id, k] = open_, cx.b.op("eq", index.id, made[index.type, k][1])
+    return made[index.id, k][1]  # type: ignore[no-any-return]  # an id
+
+
+_NOWHERE = None, 0
 
 
 @dataclass(slots=True, eq=False)

@@ -134,6 +134,8 @@ class Context:
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
         # by the id of a number: shared memory with that of each thread, and the open block that has made it
         self.rows: dict[int, tuple[list[N.Stmt], V.Mem]] = {}
+        # constants that indices are compared with, and these tests, with the open block that has made them
+        self.places: dict[object, tuple[list[N.Stmt], int]] = {}
         self.static_calls: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
     @contextmanager

@@ -2,10 +2,12 @@
 
 `Num` and `Lit` are numbers that are loaded. Their common protocol:
 
-dtype_in    the dtype; a literal without one has default_ip, default_fp or u1 to, num     the number cast to a dtype:
-its id, or a `Num` as_index    the number as an index or loop bound: narrow dtypes as i32, u32 as i64 is_within
-whether a literal fits the dtype, or a number has it constant    the number, for a literal; None otherwise. Only
-literals have a ``dtype`` of their own, which ``typed`` sets, and a ``node``
+dtype_in    the dtype; a literal without one has default_ip, default_fp or u1
+to, num     the number cast to a dtype: its id, or a `Num`
+as_index    the number as an index or loop bound: narrow dtypes as i32, u32 as i64
+is_within   whether a literal fits the dtype, or a number has it
+constant    the number, for a literal; None otherwise. Only literals have a ``dtype`` of their own, which ``typed``
+            sets, and a ``node``
 """
 
 from __future__ import annotations

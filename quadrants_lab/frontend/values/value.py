@@ -18,28 +18,42 @@ class Value:
     """The protocol, with the answers of a value that holds no numbers and no entries. A kind overrides those that
     differ for it, attributes maybe by properties.
 
-    fixed       "" for a local variable; otherwise the name that has the value cannot be assigned, and it says why words
-    describe the kind, for messages brackets    around its entries, where it is printed token       the identity of a
-    list or dict that the kernel makes, and ``depth`` the number of conditions and loops around the place where it was
-    made is_number   whether it is a number that is loaded is_held     whether a local holds it as numbers of its own: a
-    number, a matrix, a struct, a list, a dict id          of the SSA value that it is, if it is one constant    the
-    number that it is, if that is known at compile time shape       of a vector or matrix is_local    whether a name
-    with this value is a local variable, which can be assigned is_variable  whether it is a place, a local variable or a
-    part of one is_shared   whether it belongs to a local that all iterations of a parallel loop share is_alias
-    whether a running kernel does not compute it, so that a local or the result of a func is another name for it: an
-    object of Python, a field, a range is_memory   whether it consists of numbers of fields and ndarrays that are not
-    loaded, as a parameter by reference may view        the ndarray whose consecutive elements it is a view of parts
-    the entries of a list, dict or tuple length      what Python's ``len`` says of it has_items   whether it has an
-    `item` and `items` holds       whether it is a list, dict or tuple, which holds values kind        of a list or dict
-    that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries fields      the fields of a
-    field or ndarray: one, or those of the members of structs names       of the members of a struct member      the
-    member of an enumeration whose number it is captured    the object of Python that it is, if it is one that is no
-    number, field, vector, matrix or struct string      the text that it is, if it is a string of Python snode       the
-    node of a layout that it is axes        of an ndrange, begin and end of each tile        the tile that it is, memory
-    that a variable owns slab        the slice of an array of which a tile is loaded is_object   whether Python has an
-    object for all of it: it is captured, or a list, dict or tuple is_space    whether a loop can go over it: a field,
-    an ndarray, a range, an ndrange, a node static_key  describes what is known of it at compile time. A func may call
-    itself if the key is another one, because qd.static can decide on it; with the same key the recursion would not end
+    fixed       "" for a local variable; otherwise the name that has the value cannot be assigned, and it says why
+    words       describe the kind, for messages
+    brackets    around its entries, where it is printed
+    token       the identity of a list or dict that the kernel makes, and ``depth`` the number of conditions and loops
+                around the place where it was made
+    is_number   whether it is a number that is loaded
+    is_held     whether a local holds it as numbers of its own: a number, a matrix, a struct, a list, a dict
+    id          of the SSA value that it is, if it is one
+    constant    the number that it is, if that is known at compile time
+    shape       of a vector or matrix
+    is_local    whether a name with this value is a local variable, which can be assigned
+    is_variable  whether it is a place, a local variable or a part of one
+    is_shared   whether it belongs to a local that all iterations of a parallel loop share
+    is_alias    whether a running kernel does not compute it, so that a local or the result of a func is another name
+                for it: an object of Python, a field, a range
+    is_memory   whether it consists of numbers of fields and ndarrays that are not loaded, as a parameter by reference
+                may
+    view        the ndarray whose consecutive elements it is a view of
+    parts       the entries of a list, dict or tuple
+    length      what Python's ``len`` says of it
+    has_items   whether it has an `item` and `items`
+    holds       whether it is a list, dict or tuple, which holds values
+    kind        of a list or dict that the kernel makes, "list" or "dict"; ``copied`` is one of Python with its entries
+    fields      the fields of a field or ndarray: one, or those of the members of structs
+    names       of the members of a struct
+    member      the member of an enumeration whose number it is
+    captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
+    string      the text that it is, if it is a string of Python
+    snode       the node of a layout that it is
+    axes        of an ndrange, begin and end of each
+    tile        the tile that it is, memory that a variable owns
+    slab        the slice of an array of which a tile is loaded
+    is_object   whether Python has an object for all of it: it is captured, or a list, dict or tuple
+    is_space    whether a loop can go over it: a field, an ndarray, a range, an ndrange, a node
+    static_key  describes what is known of it at compile time. A func may call itself if the key is another one, because
+                qd.static can decide on it; with the same key the recursion would not end
     """
 
     __slots__ = ()

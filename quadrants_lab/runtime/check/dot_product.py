@@ -203,6 +203,10 @@ def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
         kind, (given, primal, span), what = "custom gradient", _own(step), "the gradient that you gave"
         help = f"correct it, or drop it: then {primal} is differentiated by its kernels' own gradients"
         says = f"{given}, is not its derivative: {off}"
+        if close is not None and _is_left(found, close.element):
+            name = close.element.name
+            says = f"{given}, leaves {name}.grad as it is, but {primal} overwrites {name}, which ends its derivative"
+            help = f"set {name}.grad to 0 at its end"
         kernel = event.kernel if event is not None else ""
     else:
         plan = step.launch[0] if step.launch else None
@@ -213,6 +217,11 @@ def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
         return Cause(kind, says, span, label or what, help, kernel, found.number)
     beside = (Label(span, what),) if span is not None and is_own(step) else ()
     return Cause(kind, says, event.stmt.span, label, help, kernel, found.number, event.iteration, values, beside)
+
+
+def _is_left(found: Mismatch, element: Element) -> bool:
+    """Whether the step leaves an adjoint as it is that it should set to 0."""
+    return element.right == 0 and bool(found.adjoints[1][element.key][element.index] == element.given)
 
 
 def why_in_python(launches: Launches) -> Cause | None:

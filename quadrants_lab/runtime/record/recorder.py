@@ -216,11 +216,9 @@ class Recorder:
             return
         self._by_hand[plan] = self._by_hand.get(plan, 0) + 1
         if self._by_hand[plan] >= BY_HAND_FIRST and seconds < LONG and _can_note(plan, args, memories):
-            self._let_closures_note(stretch, plan, args, times, seconds)
+            self._let_closures_note(stretch, plan, args, times)
 
-    def _let_closures_note(
-        self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], times: Times, seconds: float
-    ) -> None:
+    def _let_closures_note(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], times: Times) -> None:
         """From now on, until the stretch is late, the closures of the plan note its launches. The closure for launches
         of a Tape, and of calls whose arguments had other types at first, is made only when there are such launches."""
         events, closures = stretch.events, ["fast"]
@@ -230,7 +228,8 @@ class Recorder:
             for copy in stretch.base.values():
                 copy.memory.noted = events.extend
         stretch.by_closure.add(plan)
-        timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
+        # one slow launch among those noted by hand is no slow kernel
+        timed = min(times.warm, default=times.first or 0.0) > SLOW and plan.session.backend.CAPABILITIES.on_host
         for closure in closures:
             head = note(
                 plan, closure, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]),

@@ -119,6 +119,7 @@ class Launches(Keeper):
         else:
             step = Step(call=(function, frozenset([field._memory.serial for field in touched])))
             called(step, function, args, kwargs)
+            step.find_ends(self.steps)
             self.add(step)
 
     @contextmanager

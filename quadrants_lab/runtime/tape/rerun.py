@@ -27,7 +27,7 @@ from quadrants_lab.runtime.tape.expected import NOTHING, Expected, expected
 from quadrants_lab.runtime.tape.parts import Account, part_of
 from quadrants_lab.runtime.tape.recording import Recording, equal
 from quadrants_lab.runtime.tape.stand_ins import Found, StandIns, launch_by, restore
-from quadrants_lab.runtime.tape.step import Step, called, launch_gradient, uses
+from quadrants_lab.runtime.tape.step import Step, called, ends, launch_gradient, uses
 from quadrants_lab.runtime.tape.tracing import FORWARD, GRADIENT
 from quadrants_lab.runtime.tape.tracked import Tracked, attach, detach
 
@@ -368,6 +368,8 @@ class Rerun(Recording):
                 if summary is None:
                     function, given, named, _ = args
                     function.grad(*given, **named)
+                    for grad in ends(self._inner_launches(at), then.touched):
+                        grad.fill(0, THREAD.number)
                 elif (reverse := summary.reverse) is not None:
                     number, kept = self.beside.get(at, (1, args))
                     if found:
@@ -381,6 +383,14 @@ class Rerun(Recording):
         finally:
             if self.final:
                 restore(self.final)
+
+    def _inner_launches(self, at: int) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
+        """The launches of the function with a custom gradient whose call is this step."""
+        first = at
+        while first and self.then[first - 1].inner:
+            first -= 1
+        made = [(self.then[n].summary(), self.beside.get(n, (1, self.launched[n]))[1]) for n in range(first, at)]
+        return [(summary, args) for summary, args in made if summary is not None]
 
     def end(self) -> None:
         """Continues recording after the steps that were the same."""
@@ -398,6 +408,7 @@ class Rerun(Recording):
                 (launches.launched if ended else launches.repeated)(step, summary, args, number, kept)
             elif ended:
                 called(step, *args[:3])
+                step.ends = ends(self._inner_launches(at), then.touched)
             else:
                 launches.insert(*args)
         launches.paused = paused
@@ -415,6 +426,7 @@ class Rerun(Recording):
         for step in self.steps:
             step.launch = step.inner_launch = step.summary = step.known = step.call = None
             step.gradient = step.repeat = None
+            step.ends = []
 
     def _rest(self) -> None:
         self.launched.clear()

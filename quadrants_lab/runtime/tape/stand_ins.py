@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.runtime.memory.identity import Place, memory_at
+from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.observe.observers import OBSERVERS, open_recording
 from quadrants_lab.runtime.tape.parts import CellPart, DevicePart, Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
@@ -13,7 +14,6 @@ from quadrants_lab.runtime.tape.step import Step, launch_gradient
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 
@@ -71,6 +71,8 @@ class StandIns:
         if step.gradient is not None:
             self.flush()
             step.gradient()
+            for grad in step.ends:
+                grad.fill(0, THREAD.number)
         elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
             _, args, number = step.launch

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from quadrants_lab.analysis.facts import overwritten as stored_whole
 from quadrants_lab.analysis.regions import Region, add, common, contains, minus, overlap, whole
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.show import unprinted
@@ -47,12 +48,12 @@ class Step:
     ``changes``: overwritten values that gradients of earlier steps read; ``by_data``: boxes among whose elements the
     data decided which ones a launch overwrote. ``launch``: plan, arguments and number. ``inner_launch``: the same of a
     launch within a function with a custom gradient, whose own step follows; ``call`` of that: the function, and the
-    serials of the memory that its Python code touched. ``write``: the memory that Python wrote to, and (index into the
-    array, values) of each write. ``summary``: set for a launch that can be repeated on the same memory; ``known``: for
-    any launch. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes. ``cost``: bytes of the
-    ``changes``, if it is in no segment. ``number``: position in the program, set when there are segments. ``what``:
-    what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what it
-    used.
+    serials of the memory that its Python code touched; ``ends``: see `ends`. ``write``: the memory that Python wrote
+    to, and (index into the array, values) of each write. ``summary``: set for a launch that can be repeated on the
+    same memory; ``known``: for any launch. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
+    ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program, set when there are
+    segments. ``what``: what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what
+    it used.
     """
 
     gradient: Callable[[], None] | None = None
@@ -70,6 +71,7 @@ class Step:
     by_data: list[tuple[Memory, Region]] = field(default_factory=list)
     known: AccessSummary | None = None
     call: tuple[Any, frozenset[int]] | None = None
+    ends: list[Memory] = field(default_factory=list)
     what: str = "Python"
     uses: tuple[Uses, ...] = ()
 
@@ -94,6 +96,11 @@ class Step:
 
     def leaves(self) -> Iterator[Step]:
         yield self
+
+    def find_ends(self, before: Sequence[Item]) -> None:
+        """Sets ``ends`` of a call; ``before``: the items up to the last launch of its function."""
+        assert self.call is not None
+        self.ends = ends(inner_launches(before), self.call[1])
 
     def bare(self) -> Step:
         """The step without saved values."""
@@ -124,6 +131,34 @@ class Step:
 def called(step: Step, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Turns the step into the step of a call of a function with a custom gradient."""
     step.gradient, step.repeat = partial(function.grad, *args, **kwargs), partial(function.fn, *args, **kwargs)
+
+
+def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: AbstractSet[int]) -> list[Memory]:
+    """The gradients in which derivatives end at the call of a function with a custom gradient: the gradients of memory
+    that its launches store as a whole before anything reads it. ``inner``: these launches; ``touched``: serials of the
+    memory that its Python code used."""
+    seen, found = {*touched}, []
+    for summary, args in inner:
+        plan, memories = summary.plan, summary.plan.memories(args)
+        stored = plan.facts.of(stored_whole) - plan.reads
+        for name, memory in memories.items():
+            alone = sum(other is memory for other in memories.values()) == 1
+            grad = plan.gradient_of(name, args) if name in stored and alone and memory.serial not in seen else None
+            if grad is not None:
+                found.append(grad)
+        seen |= {memory.serial for memory in memories.values()}
+    return found
+
+
+def inner_launches(items: Sequence[Item]) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
+    """The launches of the function with a custom gradient that has just returned, at the end of the items."""
+    found: list[tuple[AccessSummary, tuple[Any, ...]]] = []
+    for step in reversed(items):
+        if not isinstance(step, Step) or step.launch or step.call or step.write:
+            break
+        if step.inner_launch is not None and step.known is not None:
+            found.insert(0, (step.known, step.inner_launch[1]))
+    return found
 
 
 def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
