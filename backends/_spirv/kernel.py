@@ -41,17 +41,25 @@ def _emit(b: Body, program: Program) -> None:
     """Emits one program with its entry point."""
     m, fn = b.m, b.fn
     fn.stmt = program.task.id
-    m.entry(fn.id, program.name, program.group)
+    guarded = program.group == 1 and m.target.lanes > 1 and any(find(program.block, N.While))
+    m.entry(fn.id, program.name, m.target.lanes if guarded else program.group)
     modes = (("SignedZeroInfNanPreserve", m.target.preserve), ("RoundingModeRTE", m.target.nearest))
     for mode, widths in (*modes, ("DenormFlushToZero", m.target.flush)):
         for bits in widths:
             m.need(mode)
             m.modes.append([C.OPS["ExecutionMode"][0], fn.id, C.MODES[mode], bits])
+    join = 0
+    if guarded:
+        do, join = fn.label(), fn.label()
+        fn.branch(fn.let("IEqual", m.bool, b.frame.builtin("GlobalInvocationId"), m.const(u32, 0)), do, join, join)
+        fn.start(do)
     if program.kind == "range" and program.inline:
         b.bind(program.task.indices, b.block(program.task.bounds))
     b.block(program.block)
     if fn.cut:
         _report_cut(b, fn.let("Load", m.bool, fn.cut))
+    if guarded:
+        fn.enter(join)
     fn.end()
 
 

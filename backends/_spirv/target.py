@@ -18,6 +18,8 @@ class Target:
     - ``preserve``, ``nearest``, ``flush``: the float widths for which the execution modes exist that keep NaN and
       infinity, round to nearest even, and flush denormals.
     - ``cuts_loops``: the driver ends long loops on its own, so code has to check whether it did.
+    - ``lanes``: the driver runs so many threads of a group in one vector. If a group has fewer threads, llvmpipe waits
+      in nested loops for the lanes of the vector that are no threads.
     - ``subgroups``: subgroup additions exist.
     - ``block``: the number of threads whose adstack slots are interleaved, a power of two up to 64.
     - ``barriers``: barriers are cheap enough for the threads of a group to share work.
@@ -40,6 +42,7 @@ class Target:
     nearest: tuple[int, ...] = ()
     flush: tuple[int, ...] = ()
     cuts_loops: bool = False
+    lanes: int = 1
     subgroups: bool = False
     block: int = 32
     barriers: bool = True

@@ -21,6 +21,7 @@ COMPUTE_QUEUE = 2
 COMPUTE_STAGE = 32
 ADDING, VOTING = 1 | 4, 2  # subgroup operations: election and arithmetic; comparison of values
 NVIDIA, LLVMPIPE = 4, 13  # VkDriverId
+LLVMPIPE_LANES = 16  # at most, of 32 bits each, with AVX-512
 LLVMPIPE_ROUNDS = 65535  # llvmpipe ends a thread's loops after so many trips together,
 UNCUT = (25, 0)  # but not from this version of Mesa on (22.3 does, 25.0 does not)
 # from this version on it executes loads of the arm of an if that is not taken (26.2 does, 25.0 does not)
@@ -226,7 +227,8 @@ def _describe(handle: Any) -> Physical:
     llvmpipe = more.driverID == LLVMPIPE
     target = replace(
         _target(features, _flags(more), more), cuts_loops=llvmpipe and _mesa(driver) < UNCUT, barriers=not llvmpipe,
-        in_step=not llvmpipe, subgroups=bool(sums), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
+        in_step=not llvmpipe, lanes=LLVMPIPE_LANES if llvmpipe else 1, subgroups=bool(sums),
+        block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
         aggregates=bool(sums and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
         native_sine=more.driverID == NVIDIA,
         subgroup=groups.subgroupSize if more.driverID == NVIDIA and sums else 1,
