@@ -358,7 +358,7 @@ def _lookup(owner: Any, name: str) -> Any:
             except KeyError:
                 return _ABSENT
         case types.ModuleType() if in_package(owner.__name__):
-            return _lookupin_package(owner, name)
+            return _lookup_in_package(owner, name)
     value = _means_now(owner, name)  # even if the kernel knows another value, it has to be one that can be described
     return value if value is _ABSENT else recall(owner, name, lambda: value)
 
@@ -383,7 +383,7 @@ def _means_now(owner: Any, name: str) -> Any:
     return value
 
 
-def _lookupin_package(owner: types.ModuleType, name: str) -> Any:
+def _lookup_in_package(owner: types.ModuleType, name: str) -> Any:
     """A name of a module of this package; `_OF_PACKAGE` for an operation, which the module may make when it is asked
     for."""
     if type(owner) is not types.ModuleType:

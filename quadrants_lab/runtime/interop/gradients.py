@@ -4,12 +4,10 @@
 
 - The gradient is `.grad`, whoever set it. If there is none, a launch sets zeros there.
 - If kernels cannot use the memory of `.grad` (it is not contiguous, or of another layout or dtype), launches use a
-copy,
-  and `.grad` gets what they write. If `.grad` cannot hold that, because elements share memory, the copy becomes
+  copy, and `.grad` gets what they write. If `.grad` cannot hold that, because elements share memory, the copy becomes
   `.grad`.
 - A tensor that requires no gradient is a constant. If it has a `.grad` nevertheless, a launch reads it where a
-derivative
-  starts, but adds nothing to it; a Tape does not write to it at all.
+  derivative starts, but adds nothing to it; a Tape does not write to it at all.
 - Within a call of a backward function of a `torch.autograd.Function`, `.grad` begins at zeros where kernels only add to
   it, unless the user has set it there. Afterwards the earlier `.grad` is put back: for an input, before torch adds what
   the function returned; for another tensor, the result of the call is added to it.
