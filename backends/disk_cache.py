@@ -347,7 +347,7 @@ def stamp(folder: Path) -> str:
 @cache
 def of_ir() -> str:
     """A text that changes with Python, numpy or the sources that make the IR; "" if one of their folders has no
-    `stamp`. """
+    `stamp`."""
     stamps = [stamp(folder) for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR))]
     parts = (sys.version, sys.modules["numpy"].__version__, str(_PACKAGE), *stamps)
     return "\n".join(parts) if all(stamps) else ""

@@ -1,6 +1,9 @@
 """The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`). A table has
 the handlers of statements."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._gpu.stacks import chunks
@@ -48,27 +51,24 @@ def _emit(b: Body, program: Program) -> None:
         for bits in widths:
             m.need(mode)
             m.modes.append([C.OPS["ExecutionMode"][0], fn.id, C.MODES[mode], bits])
-    join = 0
-    if guarded:
-        do, join = fn.label(), fn.label()
-        fn.branch(fn.let("IEqual", m.bool, b.frame.builtin("GlobalInvocationId"), m.const(u32, 0)), do, join, join)
-        fn.start(do)
-    if program.kind == "range" and program.inline:
-        b.bind(program.task.indices, b.block(program.task.bounds))
-    b.block(program.block)
-    if fn.cut:
-        _report_cut(b, fn.let("Load", m.bool, fn.cut))
-    if guarded:
-        fn.enter(join)
+    first = fn.let("IEqual", m.bool, b.frame.builtin("GlobalInvocationId"), m.const(u32, 0)) if guarded else 0
+    with _only_if(fn, first) if guarded else nullcontext():
+        if program.kind == "range" and program.inline:
+            b.bind(program.task.indices, b.block(program.task.bounds))
+        b.block(program.block)
+        if fn.cut:  # sets a bit of the launch's status if the driver ended a loop too early
+            with _only_if(fn, fn.let("Load", m.bool, fn.cut)):
+                memory.at_once(b, "AtomicOr", u32, b.frame.at(L.STATUS, u32), m.const(u32, L.CUT))
     fn.end()
 
 
-def _report_cut(b: Body, cut: int) -> None:
-    """Sets a bit of the launch's status if the driver ended a loop too early."""
-    fn, bad, join = b.fn, b.fn.label(), b.fn.label()
-    fn.branch(cut, bad, join, join)
-    fn.start(bad)
-    memory.at_once(b, "AtomicOr", u32, b.frame.at(L.STATUS, u32), b.m.const(u32, L.CUT))
+@contextmanager
+def _only_if(fn: Function, cond: int) -> Iterator[None]:
+    """The code that the with emits runs only if the condition holds."""
+    do, join = fn.label(), fn.label()
+    fn.branch(cond, do, join, join)
+    fn.start(do)
+    yield
     fn.enter(join)
 
 

@@ -144,7 +144,7 @@ def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...])
 
 
 def load_vector(b: Body, t: DType, offset: int, stride: int) -> None:
-    """Loads from an address that has been pushed; the lanes' elements are ``stride`` bytes stride."""
+    """Loads from an address that has been pushed; the lanes' elements are ``stride`` bytes apart."""
     own, load, offset = _vector_of(b, t), LOADS[t.name], offset + b.part * b.lanes * stride
     if t is u1 or not stride:
         raise NoLanes

@@ -41,9 +41,8 @@ class Needs:
 
     def _if(self, s: N.If, owner: int, target: int) -> None:
         self.of[s.id] = (*s.deciding(), owner)
-        for n, r in enumerate(s.results):
-            ends = [arm[-1].operands()[n] for arm in s.blocks() if type(arm[-1]) is N.Yield]
-            self.of[r.id] = (*ends, s.id)
+        ends = [arm[-1].operands() for arm in s.blocks() if type(arm[-1]) is N.Yield]
+        self.of.update((r.id, (*[values[n] for values in ends], s.id)) for n, r in enumerate(s.results))
         for arm in s.blocks():
             self.collect(arm, s.id, target)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set as AbstractSet
 
 from quadrants_lab.analysis.algebra import TWO, binary, larger
 from quadrants_lab.ir import nodes as N, sizeexpr as S
-from quadrants_lab.ir.walk import find
+from quadrants_lab.ir.walk import of_kind, walk
 
 MOST_PARTS = 100  # the most parts of a size expression; evaluating a longer one is no faster than counting pushes
 _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
@@ -25,9 +25,9 @@ class Symbols:
         self.written = written
         self.sizes: dict[int, S.SizeExpr | None] = {}
         self.vars: dict[int, S.SizeVar] = {}
-        stmts = (*task.bounds, *task.body)
-        self.defs = {s.id: s for s in find(stmts, N.Value)}
-        for loop in find(stmts, N.For):
+        stmts = list(walk((*task.bounds, *task.body)))
+        self.defs = {s.id: s for s in of_kind(stmts, N.Value)}
+        for loop in of_kind(stmts, N.For):
             self._variable(loop.index)
         for p in task.indices:
             self._variable(p)

@@ -6,7 +6,7 @@ from functools import cache
 from quadrants_lab.autodiff.derivative_expressions import share
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
-from quadrants_lab.ir.walk import find, reached, types_of, walk
+from quadrants_lab.ir.walk import of_kind, reached, types_of, walk
 
 
 def flows(stmt: N.Op) -> tuple[int, ...]:
@@ -26,11 +26,12 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
     there the derivative flows on, from the values written to the values read."""
     floats = {v for v, t in types_of(kernel.body).items() if t.is_float}
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
+    stmts = list(walk(kernel.body))
     # a derivative goes from a value, or a buffer by name, to another
-    steps: list[tuple[int | str, int | str]] = [(a, op.id) for op in find(kernel.body, N.Op) for a in flows(op)]
-    steps += [(s.buffer, s.id) for s in find(kernel.body, N.Read) if s.buffer in carriers]
-    steps += [(s.value, s.buffer) for s in find(kernel.body, N.Write) if s.buffer in carriers]
-    steps += [pair for s in walk(kernel.body) for pair in merges(s)]
+    steps: list[tuple[int | str, int | str]] = [(a, op.id) for op in of_kind(stmts, N.Op) for a in flows(op)]
+    steps += [(s.buffer, s.id) for s in of_kind(stmts, N.Read) if s.buffer in carriers]
+    steps += [(s.value, s.buffer) for s in of_kind(stmts, N.Write) if s.buffer in carriers]
+    steps += [pair for s in stmts for pair in merges(s)]
     forward: dict[int | str, list[int | str]] = {}
     backward: dict[int | str, list[int | str]] = {}
     for a, b in steps:

@@ -166,7 +166,7 @@ def _command(code: CodeType) -> list[str]:
     code."""
     if code.co_filename != _EXECUTED or sys.argv[:1] != ["-c"]:
         return []
-    text = sys.orig_argv[-len(sys.argv)]
+    text = "".join(sys.orig_argv[-len(sys.argv) :][:1])  # the program may have changed sys.argv
     lines = text.splitlines(keepends=True)
     if not _compiles_to(lines, code):
         return []

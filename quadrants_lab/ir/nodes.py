@@ -438,10 +438,10 @@ class Kernel:
 
     @property
     def tasks(self) -> tuple[Offload, ...]:
-        """The tasks of a kernel: after the pass `offload` its body has nothing else. TypeError before the pass."""
-        for s in self.body:
-            if not isinstance(s, Offload):
-                raise TypeError(f"kernel {self.name} is not offloaded: {type(s).__name__} at top level")
+        """The tasks of a kernel: after the pass `offload` its body has nothing else, as the verifier checks. TypeError
+        before the pass."""
+        if self.body and not isinstance(self.body[0], Offload):
+            raise TypeError(f"kernel {self.name} is not offloaded: {type(self.body[0]).__name__} at top level")
         return self.body  # type: ignore[return-value]  # these are tasks
 
 

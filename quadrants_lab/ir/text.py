@@ -6,7 +6,7 @@ define no value (stores, yields, ...) are left out, and the parser gives these s
 Printer and parser both read the form of each class of statements. In a form, ``{field}`` stands for a field. The
 field's annotation, or a kind after a colon, says how the field is shown. ``{a+b:Kind}`` stands for two fields that are
 shown together. ``{field?}`` is empty if the field has its default; otherwise it is a space, the field's name, and its
-value (a true `bool` has no value). ``{field?word}`` shows another word instead of the name. """
+value (a true `bool` has no value). ``{field?word}`` shows another word instead of the name."""
 
 import re
 from collections.abc import Callable

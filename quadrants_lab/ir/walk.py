@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,7 +51,13 @@ def all_are(items: Iterable[object], kind: type | tuple[type, ...]) -> bool:
 
 def by_class(table: Mapping[type[Any], T]) -> dict[type[Stmt], T]:
     """A table by class of statement, from one by classes and traits. A class that several rows name has the last."""
-    return {cls: entry for kind, entry in table.items() for cls in STATEMENTS if issubclass(cls, kind)}
+    return {cls: table[kind] for cls, kind in _row_of(tuple(table)).items()}
+
+
+@cache
+def _row_of(kinds: tuple[type[Any], ...]) -> dict[type[Stmt], type[Any]]:
+    """The row for each class. It is kept, because passes make their tables anew in each run."""
+    return {cls: kind for kind in kinds for cls in STATEMENTS if issubclass(cls, kind)}
 
 
 def rules(table: Mapping[type[Any], Callable[[Any], Stmt | Sequence[Stmt]]]) -> Callable[[Stmt], Stmt | Sequence[Stmt]]:

@@ -193,10 +193,11 @@ def make_struct_field(
     if not struct_type.members:
         raise MemberError("a struct without members has no field", code="QL2029", help="give it a member")
     constant = {k: v for k, v in options.items() if k not in ("needs_grad", "needs_dual")}
+    reals = _has_reals(struct_type)
     members: dict[str, Field | StructField] = {}
     for member, declared in struct_type.members.items():
         make: Any = partial(field, declared) if isinstance(declared, DType) else declared.field
-        given = options if _has_reals(declared) or not _has_reals(struct_type) else constant
+        given = options if _has_reals(declared) or not reals else constant
         members[member] = make(shape=shape, name=name and f"{name}.{member}", **given)
     return StructField(struct_type, members, name)
 

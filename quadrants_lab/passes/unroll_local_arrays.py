@@ -99,4 +99,3 @@ class _Accesses:
 
     def stays_known(self, value: int, unrolled: set[int]) -> bool:
         return value in self.known and self.loops.get(value, set()) <= unrolled
-

@@ -42,6 +42,19 @@ def a_method_returns_an_ndrange(qd):
     grid.k()
     return grid.x.to_numpy()
 
+@row(0, 4, 0, 3, 5)
+def one_of_several_targets_has_an_unpacked_vector_in_its_index(qd):
+    x = qd.field(qd.i32, shape=5)
+    @qd.func
+    def at(i, j):
+        return 2 * i + j
+    @qd.kernel
+    def k():
+        p = qd.Vector([1, 1])
+        x[at(*p)], x[1], x[4] = 3, 4, 5
+    k()
+    return x.to_numpy()
+
 @row(10, 22, 2)
 def methods_call_those_of_their_superclass(qd):
     x = qd.field(qd.i32, shape=3)

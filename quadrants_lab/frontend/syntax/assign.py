@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.frontend import values as V
-from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, name_of, names_in, nodes_of
+from quadrants_lab.frontend.diagnostics import count, entries_of, id_of, name_of, names_in
 from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
@@ -65,8 +65,9 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
         case ast.Name():
             set_name(cx, target, value, node, source)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for starred in nodes_of(ast.Starred, *targets):
-                raise cx.unsupported(starred)
+            for t in targets:
+                if isinstance(t, ast.Starred):
+                    raise cx.unsupported(t)
             parts = value.entries(cx)
             if parts is None:
                 raise cx.fail("QL1415", source, what=value.describe())

@@ -37,11 +37,11 @@ class _Memory(Value):
 
 @dataclass(slots=True, eq=False)
 class Mem(_Memory):
-    """A field or ndarray. The last ``len(element_shape)`` axes
-    of the buffer are those of an element; ``offset`` holds the first index of each other axis, () for zeros. ``entry``
-    is the position of one entry where the program refers to that entry of every element, () for whole elements.
-    ``clamp``: an index that is out of bounds means the nearest element. ``packed``: the memory of a quantised field,
-    for which ``buffer`` only describes shape and dtype; see `values.packed`."""
+    """A field or ndarray. The last ``len(element_shape)`` axes of the buffer are those of an element; ``offset`` holds
+    the first index of each other axis, () for zeros. ``entry`` is the position of one entry where the program refers to
+    that entry of every element, () for whole elements. ``clamp``: an index that is out of bounds means the nearest
+    element. ``packed``: the memory of a quantised field, for which ``buffer`` only describes shape and dtype; see
+    `values.packed`."""
 
     buffer: Buffer
     text: str

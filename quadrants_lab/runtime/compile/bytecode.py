@@ -1,8 +1,8 @@
 """The bytecode of the modules that compile a first kernel, in one file beside Python's own bytecode.
 
 These are a hundred modules. For each, Python searches folders, compares the ages of source and bytecode, and reads
-names that the others have, too: a sixth of the time of a first kernel. The file holds all their code, and the
-`disk_cache.stamp` of each folder that they come from. If a stamp differs now, or if there is no such file, Python
+names that the others have, too, which takes a part of the time of a first kernel. The file holds all their code, and
+the `disk_cache.stamp` of each folder that they come from. If a stamp differs now, or if there is no such file, Python
 imports the modules as usual, and the process writes the file when it ends.
 """
 

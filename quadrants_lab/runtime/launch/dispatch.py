@@ -102,7 +102,7 @@ class Specialised:
         """Installs a suspended fast path if nobody watches; returns whether it did. Hold the session's lock."""
         if self.path is None or self.awake or self.session is None:
             return False
-        # who observes or changes the session does so first, then looks at this flag, and waits for the lock
+        # code that adds an observer, or changes the default session, reads this flag afterwards and waits for the lock
         self.session.awake = True
         if not W.watching() and S.default() is self.session:
             self.awake = True

@@ -142,8 +142,8 @@ def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: Abstract
         plan, memories = summary.plan, summary.plan.memories(args)
         stored = plan.facts.of(stored_whole) - plan.reads
         for name, memory in memories.items():
-            alone = sum(other is memory for other in memories.values()) == 1
-            grad = plan.gradient_of(name, args) if name in stored and alone and memory.serial not in seen else None
+            single = sum(other is memory for other in memories.values()) == 1  # under one name
+            grad = plan.gradient_of(name, args) if name in stored and single and memory.serial not in seen else None
             if grad is not None:
                 found.append(grad)
         seen |= {memory.serial for memory in memories.values()}

@@ -52,7 +52,7 @@ class Tracing:
 
     def note(self, plan: Plan, track: int, begin: float, of: object) -> None:
         """Notes a launch that began at ``begin`` and has just ended."""
-        if self.waits:
+        if self.waits:  # as `now`, without a call in each launch
             plan.session.finish()
         self._noted.append((plan.compiled.lowered.kernel, track, begin, perf_counter(), self.account.used, of))
 
