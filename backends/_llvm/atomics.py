@@ -121,8 +121,8 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
 
 
 def _slot(b: Body, s: N.Atomic) -> None:
-    """Emits the claim of a slot in a table: of one slot for a block of elements, or of one for the block of each lane.
-    See `backends.lower.atomics`."""
+    """Emits the claim of a slot in the table of a sparse layout, for one stretch of elements or for the stretch of each
+    lane. See `backends.lower.atomics`."""
     buffer = b.kernel.buffers[s.buffer]
     base, tag = b.pointer(buffer.name), b.tag(buffer)
 
