@@ -126,8 +126,8 @@ def _is_near(interval: Interval | None) -> bool:
 
 
 def _intervals(block: N.Block, known: dict[int, Interval]) -> dict[int, Interval]:
-    """id of an f32 value of the block -> its least and greatest value. ``known`` has the intervals of values from
-    outside the block, and also gets the new ones. A value that may be NaN has no interval."""
+    """Maps the id of each f32 value of the block to its least and greatest value. ``known`` has the intervals of values
+    from outside the block, and also gets the new ones. A value that may be NaN has no interval."""
     for s in block:
         if isinstance(s, N.If):
             ends = [end_of(inner).values for inner in s.blocks() if _intervals(inner, known) is known]
@@ -228,7 +228,7 @@ def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
 
 
 def _read_once(stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> dict[int, int]:
-    """id of a sine, or of a product with a sine -> the id of the product or sum that reads it, if nothing else does."""
+    """Maps the id of a sine, or of a product with a sine, to the id of the product or sum that alone reads it."""
     into: dict[int, int] = {}
     made = {s.id: s.prim for s in of_kind(stmts, N.Op) if s.id in sines and s.prim == "sin"}
     for s in stmts:

@@ -48,7 +48,7 @@ def copied(kernel: N.Kernel, task: N.Offload) -> list[Target]:
 
 
 def _sums(task: N.Offload) -> tuple[dict[str, list[N.Atomic]], list[N.Access]]:
-    """name of a buffer -> its additions whose old values are not used; and the list of all other accesses."""
+    """Maps the name of a buffer to its additions whose old values are not used; also returns all other accesses."""
     used = uses(task.body)
     others: list[N.Access] = []
     sums: dict[str, list[N.Atomic]] = {}
@@ -90,8 +90,8 @@ def _disjoint(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[in
 
 
 def uniform(task: N.Offload) -> dict[int, N.Value]:
-    """id -> statement, in program order, of the values that are the same in all iterations and may be computed before
-    them. Lowerings replace none of these statements, so the result is the same before and after lowering."""
+    """Maps ids to statements, in program order, for the values that are the same in all iterations and may be computed
+    before them. Lowerings replace none of these statements, so the result is the same before and after lowering."""
     found: dict[int, N.Value] = {}
     for s in walk(task.body):
         if isinstance(s, N.Uniform) or (
@@ -106,8 +106,8 @@ _FAMILY = {op: op for op in ("add", "mul", "min", "max", "and", "or", "xor")} | 
 
 
 def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
-    """name of a 0-d buffer -> the operation, for buffers that the block uses only in atomics of one operation whose old
-    values are not used."""
+    """Maps the name of a 0-d buffer to an operation, for buffers that the block uses only in atomics of one operation
+    whose old values are not used."""
     read, found = uses(body), dict[str, set[str]]()
     for s in find(body, N.Access):
         op = "" if read.get(s.id) else s.atomic

@@ -71,8 +71,8 @@ Touches = list[tuple[Place, str, int]]  # (place, kind as in `Segment`, id) of e
 
 
 def _touches(block: N.Block, stacks: set[int], segmented: bool) -> dict[int, Touches]:
-    """stack -> the statements that push, pop or read it, in program order. ``segmented``: their places have the indices
-    of segments; otherwise these are 0."""
+    """Maps a stack to the statements that push, pop or read it, in program order. ``segmented``: their places have the
+    indices of segments; otherwise these are 0."""
     out: dict[int, Touches] = {i: [] for i in stacks}
     blocks = 0
 

@@ -57,8 +57,8 @@ class Trips:
 
 
 def by_trips(block: N.Block) -> dict[int, Trips]:
-    """id of a stack -> its `Trips`, for the stacks of a task that are accessed only by one push, by one pop, and by
-    loads of the top before the pop in the same trip."""
+    """Maps the id of a stack to its `Trips`, for the stacks of a task that are accessed only by one push, by one pop,
+    and by loads of the top before the pop in the same trip."""
     touches: dict[int, int] = {}
     for use in find(block, N.StackUse):
         touches[use.stack] = touches.get(use.stack, 0) + 1

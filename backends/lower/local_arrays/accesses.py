@@ -119,7 +119,7 @@ class _Here:
         return not any(s.id not in mine and not made.isdisjoint(s.operands()) for s in walk(between))
 
     def terms(self) -> dict[int, N.Op]:
-        """id -> select, for the selects that choose a value at a place and 0 elsewhere, and are read once."""
+        """Maps ids to selects, for the selects that choose a value at a place and 0 elsewhere, and are read once."""
         return {s.id: s for s in self.selects if s.args[2] in self.zeros and self.used[s.id] == 1}
 
 
