@@ -95,7 +95,10 @@ class GpuDevice(Device):
         block.write(head)
 
 
-# --- launches in flight -----------------------------------------------------------------------------------------
+# --- launches in flight ---------------------------------------------------------------------------------------------
+#
+# Ctrl-C ends the host's wait but not the work of the device. So a launch waits while `MOST` launches are in flight, or
+# fewer if they are known to take long.
 
 # the host waits for launches in parts; a part holds launches of about so many nanoseconds together, and two parts may
 # be in flight

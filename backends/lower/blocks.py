@@ -108,8 +108,7 @@ class _Shared:
             for name, shape in self.parts.items()
         }
 
-    # --- arrays of which each thread has a part of its own
-    # -------------------------------------------------------------
+    # --- arrays of which each thread has a part of its own --------------------------------------------------------
 
     def rows(self) -> dict[str, tuple[int, ...]]:
         """The arrays with a part for each block that no other task accesses; name -> the shape of one thread's part."""
