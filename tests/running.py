@@ -14,7 +14,7 @@ from programs import Program, deep
 from sessions import NIGHT, skips
 
 import quadrants_lab as qd
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec

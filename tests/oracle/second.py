@@ -7,7 +7,7 @@ from running import Arrays, Interpreted, Job, f64
 
 from oracle import Outcome
 from oracle.tangents import OPTIONS
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk

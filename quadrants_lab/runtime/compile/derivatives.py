@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack import sparse_iterations as SI
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel, decides_again, decides_by_arithmetic
-from quadrants_lab.adstack.evaluate import reads
+from quadrants_lab.adstack.evaluate_sizes import reads
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
 from quadrants_lab.analysis.effects import touched

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from quadrants_lab.adstack.evaluate import Live, evaluate
+from quadrants_lab.adstack.evaluate_sizes import Live, evaluate
 from quadrants_lab.adstack.report import START, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.analysis.algebra import subexpressions

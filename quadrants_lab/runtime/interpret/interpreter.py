@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.analysis.accesses import Accesses, symbol
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsRuntimeError

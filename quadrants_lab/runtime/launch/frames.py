@@ -22,7 +22,7 @@ from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.evaluate import LiveData
+    from quadrants_lab.adstack.evaluate_sizes import LiveData
 
 
 def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
@@ -107,7 +107,7 @@ class Buffers:
 
     def live(self, args: Sequence[Any]) -> LiveData:
         """The data of a launch with ``args`` on which sizes of stacks depend."""
-        from quadrants_lab.adstack.evaluate import LiveData
+        from quadrants_lab.adstack.evaluate_sizes import LiveData
 
         memories = self.memories(args)
         return LiveData(self.scalars(args), self.operands(args, memories), memories)
@@ -231,7 +231,7 @@ class Scratch:
         used again if it fits, unless `take` has taken it."""
         if self.fixed and all(b.name in self.memories for b in self.buffers):
             return
-        from quadrants_lab.adstack.evaluate import evaluate
+        from quadrants_lab.adstack.evaluate_sizes import evaluate
 
         live = self.of.live(args)
         for b in self.buffers:
@@ -264,7 +264,7 @@ class Scratch:
         """How many bytes a launch with ``args`` saves for its gradient."""
         if self.fixed and self.fixed_bytes >= 0 and not self.in_pages:
             return self.fixed_bytes
-        from quadrants_lab.adstack.evaluate import evaluate
+        from quadrants_lab.adstack.evaluate_sizes import evaluate
 
         live = self.of.live(args)
         kept = [b for b in self.buffers if b.name in self.keeps]
@@ -333,6 +333,6 @@ def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
     """Whether the size of any buffer depends on an argument."""
     if not buffers:
         return False
-    from quadrants_lab.adstack.evaluate import reads
+    from quadrants_lab.adstack.evaluate_sizes import reads
 
     return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))

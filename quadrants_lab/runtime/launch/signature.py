@@ -27,7 +27,7 @@ from quadrants_lab.runtime.memory.identity import (
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.evaluate import Live
+    from quadrants_lab.adstack.evaluate_sizes import Live
     from quadrants_lab.analysis.accesses import Access, Accesses
     from quadrants_lab.analysis.facts import TripCount
     from quadrants_lab.analysis.regions import Region
@@ -201,7 +201,7 @@ class Footprint:
     def __init__(
         self, info: Accesses, accesses: Sequence[Access], signature: Signature, fields: Mapping[str, Memory]
     ) -> None:
-        from quadrants_lab.adstack.evaluate import compiled, reads
+        from quadrants_lab.adstack.evaluate_sizes import compiled, reads
         from quadrants_lab.analysis.boxes import box_of
 
         self.box = box_of(info, accesses)
@@ -212,7 +212,7 @@ class Footprint:
 
     def live(self, live: Live) -> Region | None:
         """The region in a launch with this data; None if the data lacks a value that the box depends on."""
-        from quadrants_lab.adstack.evaluate import evaluated
+        from quadrants_lab.adstack.evaluate_sizes import evaluated
 
         with suppress(LookupError):
             ends = zip(self.box.low, self.box.high, strict=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.adstack import device_reduction as DR
-from quadrants_lab.adstack.evaluate import LiveData, evaluate, evaluated, reads
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate, evaluated, reads
 from quadrants_lab.adstack.report import NoRoomForStacks, StackRow, report, stack_allocas, too_much
 from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
 from quadrants_lab.analysis.algebra import INT64_MAX

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from quadrants_lab.adstack.evaluate import LiveData
+from quadrants_lab.adstack.evaluate_sizes import LiveData
 from quadrants_lab.analysis.effects import value_reads
 from quadrants_lab.analysis.regions import Region, overlap
 from quadrants_lab.autodiff import diagnostics as D

@@ -14,7 +14,7 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
