@@ -12,8 +12,8 @@ from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
 from quadrants_lab.runtime.compile.derivatives import counting_ir
+from quadrants_lab.runtime.compile.specialisation import FORWARD, REVERSE
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 

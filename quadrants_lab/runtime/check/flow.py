@@ -28,7 +28,7 @@ from quadrants_lab.runtime.interpret.interpreter import Box, Lane, interpret
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
     from quadrants_lab.runtime.tape.recorder import Launches

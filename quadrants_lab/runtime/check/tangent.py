@@ -18,7 +18,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import DUAL, Compiled, load_cached
+from quadrants_lab.runtime.compile.specialisation import DUAL, Compiled, load_cached
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.record.records import LaunchRecord

@@ -19,7 +19,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import end_of, find, types_of
 from quadrants_lab.passes.lower_prims import lower_custom_jvp
-from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
 from quadrants_lab.runtime.memory.memory import allocate
 from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch

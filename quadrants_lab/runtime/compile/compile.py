@@ -25,7 +25,7 @@ from quadrants_lab.ir.walk import find
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines.launch import TASKS, for_host, front, primal
 from quadrants_lab.runtime.backend import Backend
-from quadrants_lab.runtime.compile import compiled as C
+from quadrants_lab.runtime.compile import specialisation as C
 from quadrants_lab.runtime.session import Session, compile_options
 
 # imported late: a launch that is not differentiated does not need the modules that make gradients

@@ -26,7 +26,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines import derivatives as passes
 from quadrants_lab.pipelines.launch import primal
-from quadrants_lab.runtime.compile import compiled as C
+from quadrants_lab.runtime.compile import specialisation as C
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:

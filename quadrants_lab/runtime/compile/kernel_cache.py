@@ -28,7 +28,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.compile.bytecode import imported_together
-from quadrants_lab.runtime.compile.compiled import (
+from quadrants_lab.runtime.compile.specialisation import (
     FORWARD,
     WATCHED,
     Clock,

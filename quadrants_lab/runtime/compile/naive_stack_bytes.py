@@ -21,7 +21,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.walk import of_kind, types_of
 from quadrants_lab.runtime.compile.compile import forward_ir
-from quadrants_lab.runtime.compile.compiled import Compiled, NaiveStacks
+from quadrants_lab.runtime.compile.specialisation import Compiled, NaiveStacks
 
 
 @deeply_recursive

@@ -27,7 +27,7 @@ from quadrants_lab.runtime.observe import observers as W, tape_numbers
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
 
@@ -476,7 +476,7 @@ class ValueAndGrad(Dispatcher):
                 args = self.checked(args)
                 plan = None
                 with forks.deferred():
-                    from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
+                    from quadrants_lab.runtime.compile.specialisation import TwoLaunchesError
                 if W.open_recording() is None:
                     with suppress(TwoLaunchesError):
                         plan = self.plan(now, args)
@@ -497,7 +497,7 @@ class ValueAndGrad(Dispatcher):
         return value
 
     def _made(self, now: S.Session, key: Any, named: Named, specs: Any) -> Plan:
-        from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
+        from quadrants_lab.runtime.compile.specialisation import TwoLaunchesError
 
         if key in self.here.two_launches:
             raise TwoLaunchesError

@@ -16,7 +16,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
+from quadrants_lab.runtime.compile.specialisation import Compiled, load_cached
 from quadrants_lab.runtime.memory import identity as M
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session

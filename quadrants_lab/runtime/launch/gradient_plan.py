@@ -14,7 +14,7 @@ from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.compile.compiled import BOTH
+from quadrants_lab.runtime.compile.specialisation import BOTH
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan

@@ -20,7 +20,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, REVERSE, Compiled
+from quadrants_lab.runtime.compile.specialisation import BOTH, DUAL, FORWARD, REVERSE, Compiled
 from quadrants_lab.runtime.interop.arrays import ForeignArguments
 from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.launch.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp

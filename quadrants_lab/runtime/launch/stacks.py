@@ -20,7 +20,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import of_kind
-from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
+from quadrants_lab.runtime.compile.specialisation import REVERSE, Counter, load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.launch.plan import Plan

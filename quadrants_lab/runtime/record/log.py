@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.memory.memory import Head
 
 if TYPE_CHECKING:

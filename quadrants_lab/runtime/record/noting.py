@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from quadrants_lab.analysis.facts import draws
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.launch.plan import Plan, launch_function
 from quadrants_lab.runtime.launch.signature import Launch, Signature
 from quadrants_lab.runtime.memory.memory import Head

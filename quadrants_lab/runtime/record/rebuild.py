@@ -20,7 +20,7 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find
-from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch.frames import entry_params, make_frame
 from quadrants_lab.runtime.memory.memory import WROTE, Memory, allocate

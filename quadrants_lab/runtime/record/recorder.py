@@ -28,7 +28,7 @@ import numpy as np
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.arguments.slots import ArraySlot
-from quadrants_lab.runtime.compile.compiled import WATCHED
+from quadrants_lab.runtime.compile.specialisation import WATCHED
 from quadrants_lab.runtime.launch.signature import Launch
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
@@ -48,7 +48,7 @@ from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
 from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session

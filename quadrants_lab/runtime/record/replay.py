@@ -18,7 +18,7 @@ from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import Memory, allocate

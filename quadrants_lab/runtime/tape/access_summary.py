@@ -19,7 +19,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import of_kind, walk
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, state, template_key
-from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD
+from quadrants_lab.runtime.compile.specialisation import DUAL, FORWARD
 from quadrants_lab.runtime.launch.signature import Elements, Footprint
 from quadrants_lab.runtime.memory.identity import Place, memory_at, memory_of
 from quadrants_lab.runtime.tape.recording import surroundings

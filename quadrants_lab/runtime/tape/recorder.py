@@ -19,7 +19,7 @@ import numpy as np
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
