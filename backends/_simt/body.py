@@ -16,9 +16,9 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm import atomics, memory
 from quadrants_lab.backends._llvm.body import Body, Unit
-from quadrants_lab.backends._llvm.handlers import HANDLERS
 from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.statements import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, Module, constant, memory_type, ty
 from quadrants_lab.backends._simt.shape import Shape, State
 from quadrants_lab.backends.lower.sums import identity

@@ -3,7 +3,7 @@
 from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body, Unit
-from quadrants_lab.backends._llvm.handlers import HANDLERS
+from quadrants_lab.backends._llvm.statements import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
