@@ -339,7 +339,8 @@ def test_value_and_grad_compiles_what_it_launches(monkeypatch) -> None:
     """One sweep without the gradient by itself; two launches without the sweep."""
     made: list[str] = []
     load = specialisation.load_cached
-    monkeypatch.setattr(specialisation, "load_cached", lambda kernel, *more: made.append(kernel.mode) or load(kernel, *more))
+    noted = lambda kernel, *more: made.append(kernel.mode) or load(kernel, *more)
+    monkeypatch.setattr(specialisation, "load_cached", noted)
     gradient, runs = derivatives.gradient, []
     monkeypatch.setattr(derivatives, "gradient", lambda *keeps: runs.append(keeps) or gradient(*keeps))
     x, y = qd.field(qd.f64, 3, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
