@@ -29,8 +29,7 @@ _MADE_BY_PROGRAMS = 1 << 9  # the flag that CPython sets for classes that Python
 
 
 class Kept:
-    """The key of an object that cannot have weak references; it keeps the object alive, so the object's id is not used
-    again."""
+    """The key of an object that cannot have weak references; it keeps the object alive, so that its id stays unique."""
 
     __slots__ = ("value",)
 
@@ -56,8 +55,7 @@ def identity(value: Any, named: Named | None = None) -> Any:
 def template_key(value: Any, named: Named | None = None) -> Any:
     """The key of a compile-time value. Fields, ndarrays and objects are equal only to themselves. Numbers, frozen
     dataclasses and containers, which may be new objects in each launch, are equal if type and content are."""
-    # the class is asked, since an object's own `__getattr__` may be slow, and a method's object is asked at each launch
-    kind = type(value)
+    kind = type(value)  # asked of the class: an object's own `__getattr__` may be slow
     if getattr(kind, "__qd_field__", False) or getattr(kind, "__qd_ndarray__", False):
         if named is not None:
             named.append(value)
@@ -161,8 +159,7 @@ class Specialisations(Generic[V]):
         return found
 
     def add(self, key: Any, named: Named, reads: Reads, value: V) -> None:
-        """Adds a value for the key, which mentions the objects ``named``, and for the current state of the attributes
-        ``reads``."""
+        """Adds a value for the key, which mentions the objects ``named``, and for the present state of ``reads``."""
         if not reads:
             self.plain.put(key, value, named)
             return

@@ -36,8 +36,7 @@ _by_templates = lazily("runtime.launch.signature", "by_templates")
 
 @dataclass(slots=True, eq=False)
 class SharedByModes:
-    """What all modes of a kernel share for arguments of given types: the values that names had at the first
-    compilation, and the last launch."""
+    """What all modes of a kernel share for arguments of given types: what names meant first, and the last launch."""
 
     names: Names
     launched: W.Launched[Plan]
@@ -94,15 +93,13 @@ class Specialised:
         self.wakes()
 
     def suspend(self) -> None:
-        """Uninstalls the fast path: calls go through `Dispatcher.resolve`. The next call that nobody watches installs
-        it again."""
+        """Uninstalls the fast path: calls go to `Dispatcher.resolve`, until one that nobody watches installs it."""
         self.awake = False
         if self.owner.here is self:
             self.owner.call = self.owner.resolve
 
     def wakes(self) -> bool:
-        """Installs a suspended fast path, unless somebody watches launches; returns whether it did. Hold the session's
-        lock."""
+        """Installs a suspended fast path, unless somebody watches; returns whether it did. Hold the session's lock."""
         if self.path is None or self.awake or self.session is None:
             return False
         # code that adds an observer, or changes the default session, reads this flag afterwards and waits for the lock
@@ -113,8 +110,7 @@ class Specialised:
         return self.awake
 
     def take_path(self) -> tuple[Any, ...]:
-        """Removes the fast path and returns it, for a later `use_path`; the next call goes through
-        `Dispatcher.resolve`."""
+        """Removes the fast path and returns it, for a later `use_path`; the next call goes to `Dispatcher.resolve`."""
         self.suspend()
         taken, self.path, self.paths = (self.path, self.paths), None, _NO_PATHS
         return taken
@@ -133,10 +129,9 @@ class Dispatcher:
     """Launches a kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`). ``here``: its
     specialisations in the session of the last call.
 
-    Calling ``call`` launches. It takes positional arguments, in which `flat` has flattened vectors, matrices and
-    structs. ``call`` is the fastest path known: the closure of a plan if one plan serves every call; a lookup by
-    template arguments; or `resolve`, which checks the arguments, compiles what is missing, and installs one of the
-    other two.
+    Calling ``call`` launches. It takes positional arguments, flattened by `flat`. It is the fastest path known: the
+    closure of a plan if one plan serves every call; a lookup by template arguments; or `resolve`, which checks the
+    arguments, compiles what is missing, and installs one of the other two.
     """
 
     __slots__ = (
@@ -149,15 +144,12 @@ class Dispatcher:
         self.name = of.source.name
         self.mode = mode
         self.constant = constant  # whether the results have no derivative
-        # whether it computes tangents that will be differentiated, or the gradient of such a kernel
-        self.second = second
+        self.second = second  # it computes tangents to be differentiated, or their gradient
         self.gradient: Dispatcher | None = None  # for a forward kernel: the dispatcher of its gradient
         self.forward: Dispatcher | None = None  # for a gradient: the dispatcher of its kernel
-        # for a gradient: the buffers that the launch to differentiate has saved, or None
-        self.kept: KeptBuffers | None = None
+        self.kept: KeptBuffers | None = None  # for a gradient: what its forward launch has saved, or None
         self.replays = 0  # the number of the launch to repeat, or to differentiate; 0 for the last launch
-        # for a forward kernel: (mode, constant) -> dispatcher of that variant
-        self.variants: dict[tuple[str, bool], Dispatcher] = {}
+        self.variants: dict[tuple[str, bool], Dispatcher] = {}  # (mode, constant) -> variant
         self.here = Specialised(self, None, ())
         self._session: S.Session | None = None
         self._sessions: dict[S.Session, Specialised] = {}
@@ -301,8 +293,7 @@ class Dispatcher:
         return tuple(s.convert(a, self.name) for s, a in zip(self.slots, ours, strict=True))
 
     def adopted(self, args: Sequence[Any], now: S.Session) -> list[Any]:
-        """The arguments, where arrays of other libraries are replaced by ndarrays or numpy arrays over the same memory.
-        """
+        """The arguments; arrays of other libraries are replaced by ndarrays or numpy arrays over the same memory."""
         return [
             adopt(arg, slot, self.name, now, self.of.ndarray_classes)
             if arg.__class__ not in self.of.plain and slot.kind == "array" and is_foreign(arg)
@@ -380,9 +371,8 @@ class Dispatcher:
             return plan
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
-        """A function for calls that the plan's closure refused. It converts numbers of numpy and of Tapes to Python's,
-        and arrays of other libraries to ours, and calls the closure again; if that refuses the call too, it resolves
-        it."""
+        """A function for calls that the plan's closure refused. It converts numbers of numpy and Tapes to Python's, and
+        arrays of other libraries to ours, and calls the closure again, or else `resolve`."""
 
         def call(*args: Any) -> Any:
             with plan.session.lock:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
-    """Maps the name of each field buffer of ``kernel`` to the field's memory; raises an error for a field of an earlier
-    session."""
+    """Maps the name of each field buffer of ``kernel`` to its memory; an error for a field of an earlier session."""
     found: dict[str, Memory] = {}
     for name, buffer in kernel.buffers.items():
         if buffer.kind != "field":
@@ -86,14 +85,12 @@ class Buffers:
         return {name: x.values() if isinstance(x, Memory) else x for name, x in self.backing(args).items()}
 
     def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
-        """Maps the name of each field and ndarray buffer, in a launch with ``args``, to its `Memory`, or to the numpy
-        array if it has none."""
+        """Maps the name of each field and ndarray buffer of a launch with ``args`` to its `Memory` or numpy array."""
         others = {name: args[n] for n, name in self.array_slots if M.memory_of(args[n]) is None}
         return {**(self.memories(args) if memories is None else memories), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
-        """The memory of a buffer's gradient (or of its "dual") in a launch with ``args``, even if the kernel does not
-        access it."""
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel ignores it."""
         lowered = self.compiled.lowered
         grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for n, name in self.array_slots:
@@ -196,8 +193,7 @@ class Scratch:
         self.memories: dict[str, Memory] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}  # name of a buffer -> the shape of its last memory
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
-        # the `identity` of the arguments that the buffers' memory was sized for
-        self.sized: tuple[Any, ...] | None = None
+        self.sized: tuple[Any, ...] | None = None  # the `identity` of the arguments that `bind` was called for
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
         self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
@@ -241,8 +237,7 @@ class Scratch:
                 self.use(b.name, allocate(self.of.session, b.dtype, shape, b.order))
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
-        """Binds ``memory`` to a buffer for all later launches: the elements from flat index ``at`` on, in the given
-        shape."""
+        """Binds the elements of ``memory`` from flat index ``at`` on, in this shape, to a buffer for later launches."""
         self.memories[name] = memory
         self.sized, self.shapes[name] = None, memory.operand.shape
         for frame in self.frames():
@@ -274,13 +269,11 @@ class Scratch:
         return self.fixed_bytes + in_pages
 
     def _paged_bytes(self, buffer: N.Buffer) -> int:
-        """How many bytes a copy of a field in pages may take: as many as the largest field with the same order of cells
-        takes now."""
+        """How many bytes a copy in pages may take: as many as the largest field with this order of cells takes now."""
         return max((m.operand.nbytes for m in self.of.fields.values() if m.order == buffer.order), default=0)
 
     def take(self) -> KeptBuffers:
-        """Returns the buffers that the last launch saved for its gradient. They now belong to the caller: the next
-        launch gets new ones."""
+        """Returns the buffers that the last launch saved for its gradient, which now belong to the caller."""
         kept = self.kept()
         self.release(kept)
         self.last = self.last[0], kept
@@ -299,8 +292,7 @@ class Scratch:
             self.memories.pop(name, None)
 
     def put_back(self, args: Sequence[Any]) -> None:
-        """Call this after a gradient that failed half-way: restores the memory that the gradient changes temporarily.
-        """
+        """Call this after a gradient that failed half-way: restores memory that the gradient changes temporarily."""
         of = self.of
         if not self.changes_memory or not self.memories[CHANGED].values():
             return

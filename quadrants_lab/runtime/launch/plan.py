@@ -77,8 +77,7 @@ class Plan(F.Buffers):
         self.reads, self.writes = self.facts.of(touched)
         if compiled.mode == REVERSE:
             self.writes &= {b.grad for b in self.kernel.buffers.values()}
-        # (buffer, whether writes are meant) -> result of `footprint`
-        self.footprints: dict[tuple[str, bool], Footprint | None] = {}
+        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # arguments of `footprint` -> result
         self.signature = Signature(
             self.slots, compiled.specs, owner.of.ndarray_classes, self.writes, self.gradient_args
         )
@@ -88,8 +87,7 @@ class Plan(F.Buffers):
         if owner.of.graph:
             self.frame.as_graph()
         self.entry = self.frame.entry(F.entry_params(self.slots), returns=self.single_return())
-        # functions to call after a launch, which return borrowed gradients to their owners
-        self.unbind: list[Callable[[], None]] = []
+        self.unbind: list[Callable[[], None]] = []  # called after a launch: they return borrowed gradients
         self.bound: dict[str, Memory] = {}  # gradient buffer of an array argument -> the memory bound to it
         self.gradient_names = [grad for _, _, grad in self.gradient_args]
         self.written_gradients = [grad for grad in self.gradient_names if grad in self.writes]
@@ -114,14 +112,12 @@ class Plan(F.Buffers):
         self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
         if not any(b.wide for b in self.kernel.buffers.values()):  # the fast entry does not take wide arrays
             self.closures = launch_function(self, refuse), launch_function(self, owner.retry(self))
-        # closures that replace the plan's own and also tell a recording of launches
-        self.noting: dict[tuple[str, bool], Noting] = {}
+        self.noting: dict[tuple[str, bool], Noting] = {}  # closures that also tell a recording
         self.record(open_recording())
 
     def _taken_for_distinct(self) -> Distinct | None:
         """The buffers that the code assumes not to overlap: if they do, another plan, for aliases, serves the call.
-        None if nothing can overlap, or if there can be no other plan. Gradients handle aliases themselves
-        (`gradient_plan`)."""
+        None if nothing can overlap, or if there can be no other plan. Gradients handle aliases themselves."""
         if self.compiled.options.aliases or self.compiled.mode in (REVERSE, BOTH):
             return None
         places: dict[str, Place] = {name: n for n, name in self.array_slots}
@@ -130,8 +126,7 @@ class Plan(F.Buffers):
 
     def session_ended(self) -> None:
         """Drops everything that keeps the device alive; the compiled code and the facts about the last launch remain. A
-        thread that has a closure of the plan, or waits in one for the session's lock, gets an error that says which
-        session ended."""
+        thread that has a closure of the plan, or waits in one for the lock, gets an error that names the session."""
 
         def over(*args: Any) -> Any:
             raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
@@ -151,8 +146,7 @@ class Plan(F.Buffers):
         self.compiled.executable.unload()
 
     def record(self, by: Recorder | None) -> None:
-        """From now on the recording ``by`` is told of the launches of this plan; if it is None, no recording is told.
-        """
+        """From now on the recording ``by`` is told of the launches of this plan; if it is None, none is told."""
         for closure in self.noting.values():  # dispatchers may still hold the closure
             closure.end(self._again)
         self.call, self.fast = self.closures
@@ -238,8 +232,7 @@ class Plan(F.Buffers):
             return self.finish(*args)
 
     def finish(self, *args: Any) -> Any:
-        """Completes a launch whose status is not 0: writes its prints to sys.stdout, and raises the error if it failed.
-        """
+        """Completes a launch whose status is not 0: writes its prints to sys.stdout, and raises its error if any."""
         status = self.frame.status
         if status & Status.PRINTED:
             sys.stdout.write("".join(self.frame.take_prints()))
@@ -273,8 +266,7 @@ class Plan(F.Buffers):
 
     @property
     def last_launch(self) -> tuple[Any, ...]:
-        """What `kernel.grad` needs to know of the last launch; it is restored after a launch that repeats another one.
-        """
+        """What `kernel.grad` needs to know of the last launch; restored after a launch that repeats another one."""
         return self.scratch.last, self.launched, self.frame.launch_number
 
     @last_launch.setter
@@ -286,8 +278,7 @@ class Plan(F.Buffers):
         return [memory for name, memory in self.memories(args).items() if name in self.writes]
 
     def wrote(self, args: Sequence[Any]) -> None:
-        """Counts the launch in the versions of the memory that it wrote; for launches that did not go through ``call``.
-        """
+        """Counts the writes of a launch that did not go through ``call`` in the versions of the written memory."""
         for memory in self.written(args):
             memory.version += 1
         if self.read_versions:
@@ -372,8 +363,7 @@ def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
 class Noting(Protocol):
     """Source lines that a recording adds to the closure of a plan, so that it is told of launches (`record.noting`).
     ``lost``: leaves the closure if the call does not fit the plan; ``given_back``: runs after borrowed gradients are
-    returned; ``done``: runs after the entry. ``space``: name used in these lines -> its value. ``function``: the
-    closure."""
+    returned; ``done``: after the entry. ``space``: name in the lines -> value. ``function``: the closure."""
 
     function: Launch
     lost: str
@@ -385,8 +375,7 @@ class Noting(Protocol):
         """The lines that run before the session is locked."""
 
     def around(self, lines: list[str], prepared: bool) -> list[str]:
-        """Puts ``lines``, which launch, between lines that tell the recording. ``prepared``: the first of ``lines``
-        calls `prepare`."""
+        """Puts ``lines``, which launch, between lines that tell the recording. ``prepared``: they call `prepare`."""
 
     def end(self, again: Launch) -> None:
         """From now on the closure calls ``again`` and no longer tells the recording."""
@@ -394,9 +383,8 @@ class Noting(Protocol):
 
 def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, locked: bool = False) -> Launch:
     """Makes the closure of ``plan``, a function that launches. It decides whether a call fits the plan, binds the
-    arguments, records the versions of the memory that the kernel reads, and calls the entry; calls that do not fit go
-    to ``miss``. ``noting``: a recording that is told of the launches. ``locked``: the caller holds the session's lock.
-    """
+    arguments, records the versions of memory that the kernel reads, and calls the entry; other calls go to ``miss``.
+    ``noting``: a recording that is told of the launches. ``locked``: the caller holds the session's lock."""
     of, given = plan.signature, plan.signature.given
     prepared = plan.prepare is not None
     lost = f"return miss({given})" if noting is None else noting.lost
@@ -443,8 +431,7 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, lock
 
 
 def _binding(p: Part, lost: str, on_host: bool) -> list[str]:
-    """The source lines that bind an array. They check its session, because that may have another device, and the shape
-    of its elements."""
+    """The source lines that bind an array. They check its session, which may have another device, and its elements."""
     return [
         f"{p.x}_ = {p.x}",
         f"if {p.x}.__class__ is {p.ours}:",
@@ -462,8 +449,7 @@ def _checks(plan: Plan, prepared: bool) -> list[str]:
     lines = []
     if any(p.slot.kind == "template" for p in of.parts):
         lines.append("here.last_plan = weak")  # the dispatcher may have several plans installed
-    # the entry compares arrays only with each other, not with fields
-    if plan.distinct is not None and plan.distinct.fields:
+    if plan.distinct is not None and plan.distinct.fields:  # the entry does not know fields
         lines.append(f"if session.exported and met(({given},)): return miss({given})")
     other: list[str] = []  # whether an array has a gradient may decide which specialisation it needs
     for p in of.arrays.values():

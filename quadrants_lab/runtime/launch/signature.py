@@ -62,8 +62,7 @@ class Part:
         return f"getattr({self.x}, 'shape', None)"
 
     def version(self, but: str = "") -> str:
-        """For an ndarray: which memory it has, and how often it was written. None for other arrays, or if the condition
-        ``but`` fails."""
+        """For an ndarray: which memory it has, and how often it was written; None for others, or if ``but`` fails."""
         return f"(((m := {self.x}._memory).serial, m.version) if {self.x}.__class__ is {self.ours}{but} else None)"
 
     def known_version(self) -> str:
@@ -82,8 +81,7 @@ class Part:
 
 class Signature:
     """``parts``: a part for each argument; ``arrays``: name -> part, for arrays. ``names``: name of an argument, or of
-    the buffer of its derivative, -> the argument's name in generated functions; a derivative has the shape of its
-    array."""
+    the buffer of its derivative (which has the argument's shape), -> the argument's name in generated functions."""
 
     def __init__(
         self, slots: Sequence[A.Slot], specs: Iterable[Any], classes: Sequence[type],
@@ -113,8 +111,7 @@ class Signature:
 
     def field(self, memory: Memory) -> str:
         """The name that a field's memory has in generated functions."""
-        # numbered in order of use, so that equal functions have equal source, which Python compiles once
-        name = self._fields.setdefault(memory.serial, f"f{len(self._fields)}")
+        name = self._fields.setdefault(memory.serial, f"f{len(self._fields)}")  # equal source is compiled once
         self.space[name] = memory
         return name
 
@@ -124,8 +121,7 @@ class Signature:
         return f"({f}.version if not {f}.foreign else {otherwise.format(f)})"
 
     def stamp(self, parts: Iterable[str], **space: Any) -> Callable[..., Stamp]:
-        """Generates a function that takes the arguments and returns the values of the expressions ``parts``. ``space``:
-        further names in them."""
+        """Generates a function of the arguments that returns the ``parts``. ``space``: further names in these."""
         text = f"def stamp({self.given}): return ({''.join(f'{part}, ' for part in parts)})"
         return function("stamp", text, self.space | space)
 
@@ -173,8 +169,7 @@ class ReadVersions:
         return bool(self.counts)
 
     def changed(self, launched: Stamp, args: Sequence[Any]) -> list[tuple[TripCount, Any]]:
-        """What was written since the launch that stored ``launched``; for each, its version at that launch. Passing a
-        different array is not a change."""
+        """What was written since ``launched``, with its version then. Passing a different array is not a change."""
         return [
             (count, then)
             for count, then, this in zip(self.counts, launched, self.now(*args), strict=True)

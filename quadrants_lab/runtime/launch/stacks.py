@@ -60,8 +60,7 @@ class PreLaunch:
         self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
 
     def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
-        """Runs the kernel; returns what was counted -> its count (keys as in `Counter.results`), or None if the
-        arguments do not fit the plan."""
+        """Runs the kernel; returns what was counted -> count (as `Counter.results`), or None if ``args`` do not fit."""
         plan = self.plan
         passed = [
             arg if memory_of(arg) is None else operands[slot.name]
@@ -103,8 +102,7 @@ class CompactedLaunch:
 
     @forks.lazy
     def exists(self) -> bool:
-        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame`` and ``entry``; False if
-        every iteration pushes."""
+        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame``, ``entry``; else False."""
         from quadrants_lab.runtime.compile.derivatives import compile_sparse
 
         plan = self.plan
@@ -122,8 +120,7 @@ class CompactedLaunch:
         return True
 
     def wanted(self, frame: Frame, depths: list[int]) -> bool:
-        """Whether a launch with these depths should run this gradient instead of the ordinary one, whose frame is
-        ``frame``."""
+        """Whether a launch with these depths should run this gradient, not the ordinary one (with ``frame``)."""
         if not self.possible:
             return False
         try:
@@ -162,8 +159,8 @@ LEAST_BYTES = 1 << 16  # so few bytes are copied to the host as fast as a kernel
 
 
 class DeviceSizes:
-    """Evaluates stack sizes on the device. ``work``: the ranges over which the device evaluates, and the sizes that the
-    host computes from the results."""
+    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that the host then computes.
+    """
 
     def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
@@ -251,8 +248,7 @@ class StackSizes:
             self.reserve()
 
     def _find_dependencies(self) -> None:
-        """Finds what the depths depend on. ``depends_on_args``: (position of an argument, whether it is a scalar,
-        whether its data matters)."""
+        """Finds what the depths depend on. ``depends_on_args``: (position, is it a scalar?, does its data matter?)."""
         found = [reads(size) for size in self.sizes]
         args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
@@ -292,8 +288,7 @@ class StackSizes:
         return True
 
     def resize(self, args: Sequence[Any]) -> bool:
-        """Runs the kernel that counts, evaluates all sizes, and sets the depths; False if the arguments do not fit the
-        plan."""
+        """Runs the kernel that counts, evaluates all sizes, and sets the depths; False if ``args`` do not fit."""
         if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
             return False
         memories = self.plan.memories(args)
@@ -322,8 +317,7 @@ class StackSizes:
         return True
 
     def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> bool:
-        """Decides whether the iterations that push run separately in this launch; False if the arguments do not fit the
-        plan."""
+        """Decides whether the iterations that push run separately in this launch; False if ``args`` do not fit."""
         frame, entry = self.whole
         self.active = {}
         if self.compacted.wanted(frame, self.depths):
@@ -375,8 +369,7 @@ class StackSizes:
         return LiveData(scalars, fields | alive)
 
     def reserve(self) -> None:
-        """Passes the depths to the device, which grows its heap; raises an error if they exceed the session's budget.
-        """
+        """Passes the depths to the device, which grows its heap; an error if they exceed the session's budget."""
         frame, kernel, budget = self.plan.frame, self.plan.kernel, self.plan.session.settings.ad_stack_budget
         try:
             if budget and frame.least_heap(self.depths)[1] > budget:

@@ -1,6 +1,5 @@
 """The dense memory of fields and ndarrays, which counts how often it is written. It is a numpy array that the session's
-device can access as well. If device and host cannot access each other's memory, it is memory of the device with a copy
-on the host."""
+device can access, too; or, if device and host cannot share it, memory of the device with a copy on the host."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ TIMES = count(1)
 
 class _Freed:
     """Replaces the memory of an ended session: ``shape`` and ``dtype`` can still be read, anything else raises the
-    error QL2001. This also holds for a thread that was about to use the memory when another thread ended the session.
-    """
+    error QL2001, also in a thread that was about to use the memory when another thread ended the session."""
 
     def __init__(self, session: Session, before: Any) -> None:
         self.session, self.shape, self.dtype = session, before.shape, before.dtype
@@ -113,11 +111,9 @@ class Memory:
         self.marks: dict[str, tuple[int, Memory]] = {}
         self.unseen = 0
         self.owner = THREAD.number
-        # the versions after Python's last write to any element, and to all elements
-        self.version = self.python_wrote = self.python_filled = 0
+        self.version = self.python_wrote = self.python_filled = 0  # python_*: at its last write, to any or all elements
         self.cleared = -1  # the version after the last `fill` with 0
-        # functions that are called with the index before Python writes
-        self.watchers: tuple[Callable[[Any], None], ...] = ()
+        self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
         self.noted: Callable[[tuple[Any, ...]], None] | None = None
         self.serial = next(Memory._serials)
@@ -167,8 +163,7 @@ class Memory:
         self.version = self.python_wrote = self.version + 1
 
     def fill(self, value: int, thread: int) -> None:
-        """Writes a number to all elements, as thread number ``thread``. After writing 0, ``cleared`` equals ``version``
-        until the next write."""
+        """Writes a number to all elements, as thread number ``thread``. After a 0, ``cleared`` is the version."""
         if self.watchers or self.recorded is not None:
             self.write(..., value)
         else:
@@ -192,8 +187,7 @@ class Memory:
             self.after_write()
 
     def writing(self) -> AbstractContextManager[Any]:
-        """A context manager to hold from `before_write` to `after_write`: if the order of events is recorded, no launch
-        comes in between."""
+        """A context manager to hold from `before_write` to `after_write`, so that no recorded launch comes between."""
         return nullcontext() if self.recorded is None else self.session.lock
 
     def values(self) -> npt.NDArray[Any]:
@@ -214,8 +208,7 @@ class Memory:
         return out
 
     def assign(self, values: Any) -> None:
-        """Writes the whole array; ``values`` are cast to the dtype. The caller also calls `before_write` and
-        `after_write`."""
+        """Writes the whole array; ``values`` are cast. The caller calls `before_write` and `after_write`."""
         self.array[...] = values
 
     def put(self, where: Any, values: Any) -> None:
@@ -223,13 +216,11 @@ class Memory:
         self.array[where] = values
 
     def take(self, source: Memory) -> bool:
-        """Copies the content of another memory of the same shape and dtype on the device. If that is not possible, does
-        nothing and returns False."""
+        """Copies another memory of the same shape and dtype on the device; if that is impossible, returns False."""
         return False
 
     def reader(self) -> Callable[[Any], Any]:
-        """A function that takes an index and returns the element as a Python number. It does not keep memory of the
-        device alive."""
+        """A function from an index to the element as a Python number. It does not keep device memory alive."""
         return self.array.item if self.on_device is None else lambda index: self.array.item(index)
 
     def truth(self, index: Any) -> int:
@@ -255,8 +246,7 @@ class Memory:
 
 
 class HostVisible(Memory):
-    """Memory that host and device share, on a device whose launches are asynchronous: every access by the host waits
-    for launches."""
+    """Memory that host and device share, on a device with asynchronous launches: the host waits before each access."""
 
     __slots__ = ()
 
@@ -343,8 +333,7 @@ class HostMirrored(Memory):
         return True
 
     def fill_from(self, source: HostMirrored) -> None:
-        """Copies the content of another memory of the session, on the device. Neither watchers nor recordings are told.
-        """
+        """Copies another memory of the session, on the device. Neither watchers nor recordings are told."""
         with self.session.lock:
             source.upload()
             if source is not self and self.on_device.nbytes:
@@ -363,8 +352,7 @@ class HostMirrored(Memory):
             return lambda index: self.values().item(index)
 
         def item(index: Any) -> Any:
-            """The element at ``index``: from the host's copy if that is up to date; otherwise only this element is
-            copied from the device."""
+            """The element at ``index``: from the host's copy if that is up to date; else copied from the device."""
             with self.session.lock:
                 known = self._is_current() or self._elements
                 return self.values().item(index) if known else self.on_device.item(index)
@@ -378,8 +366,7 @@ class HostMirrored(Memory):
                 assert self._copy is not None
                 self.on_device.write(self._copy)
                 self._host_newer = False
-                # the version will grow by the launch that is about to write the memory
-                self._copied_at = self.python_wrote
+                self._copied_at = self.python_wrote  # it will grow by the launch that is about to start
             for at, value in self._elements.items():
                 self.on_device.put(at, value)
             self._elements.clear()
@@ -414,8 +401,7 @@ class Celled(Memory):
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
         super().__init__(session, dtype)
         self.order, self.operand = order, make_cells(session, dtype, shape, order)
-        # reading `array` makes a copy, so it is not for writing
-        self.on_device, self.address = self.operand, self.operand.address
+        self.on_device, self.address = self.operand, self.operand.address  # reading `array` copies it
 
     @property
     def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where it suffices
@@ -469,8 +455,7 @@ class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
 
 
 def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order = ()) -> Memory:
-    """Makes memory of zeros on the session's device, with the elements in this order; raises NotEnoughMemory if there
-    is too little."""
+    """Makes zeroed memory on the session's device, in this order of elements; raises NotEnoughMemory if it is full."""
     nbytes = prod(shape) * dtype.nbytes
     if session.unreachable > _UNREACHABLE:
         session.unreachable = 0
