@@ -85,5 +85,5 @@ class _Table(Mapping[str, Builtin]):
 # what most kernels call comes first
 OPS = _Table(
     "builtins", "spaces", "static", "numbers", "constructors", "linalg", "library.linear", "library",
-    "library.scalars", "library.geometry", "library.decompositions", "sparse", "simt",
+    "library.scalars", "library.geometry", "library.decompositions", "activation", "simt",
 )  # fmt: skip

@@ -22,10 +22,10 @@ from quadrants_lab.frontend.syntax.scan import (
 from quadrants_lab.frontend.syntax.space import Space, space_of
 from quadrants_lab.frontend.syntax.unroll import unroll
 from quadrants_lab.frontend.values import Matrix, Num, Temp, Value
+from quadrants_lab.frontend.values.active_cells import known_active
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import merge_into_head, merge_locals
 from quadrants_lab.frontend.values.context import Context, Env, Loop, LoopConfig
-from quadrants_lab.frontend.values.sparse import known_active
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.build import Builder

@@ -4,8 +4,8 @@ import ast
 from dataclasses import replace
 
 from quadrants_lab.frontend.values import Grouped, Lit, Mem, NdRange, Num, Obj, Range, StructMem, Value
+from quadrants_lab.frontend.values.active_cells import Active
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.sparse import Active
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u64
 

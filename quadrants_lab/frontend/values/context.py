@@ -129,7 +129,7 @@ class Context:
         self.messages: list[Callable[[], None]] = []  # warnings and output of qd.static_print, in order
         self.field_access_hook: FieldAccessHook | None = None  # see `lower`
         self.from_fields: set[tuple[int, str]] = set()  # properties whose getters accessed a field
-        # for each loop around the cells that are known to be active, see `values.sparse`
+        # for each loop around the cells that are known to be active, see `values.active_cells`
         self.active: tuple[frozenset[Any], ...] = (frozenset(),)
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
         # by the id of a number: shared memory with that of each thread, and the open block that has made it

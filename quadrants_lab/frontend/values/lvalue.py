@@ -14,9 +14,9 @@ from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import entries_of, is_none, name_of, suggestion
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import containers, matrix
+from quadrants_lab.frontend.values.active_cells import node_of
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.matrix import letters, swizzle
-from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.steps import Child, Elements, Step
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass

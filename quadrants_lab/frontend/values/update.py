@@ -9,10 +9,10 @@ from quadrants_lab.errors import Label
 from quadrants_lab.frontend import values as V
 from quadrants_lab.frontend.diagnostics import id_of, name_of, owner_of
 from quadrants_lab.frontend.values import containers
+from quadrants_lab.frontend.values.active_cells import activate_element
 from quadrants_lab.frontend.values.compound import are_private, candidates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
-from quadrants_lab.frontend.values.sparse import activate_element
 from quadrants_lab.frontend.values.steps import Step
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1

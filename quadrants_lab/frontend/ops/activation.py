@@ -6,7 +6,7 @@ from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import Element, Matrix, Num, Obj, Value, sparse
+from quadrants_lab.frontend.values import Element, Matrix, Num, Obj, Value, active_cells
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.lvalue import given_index
 from quadrants_lab.frontend.values.update import store_number
@@ -35,25 +35,25 @@ def _indices(cx: Context, call: ast.Call, value: Value, ndim: int) -> tuple[int,
 
 def _activate(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
     cell = _node(cx, call, node, ALL[:2])
-    sparse.activate(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell)
+    active_cells.activate(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell)
     return Obj(None)
 
 
 def _is_active(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
     cell = _node(cx, call, node, ALL[:2])
-    at = sparse.activity_slot(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell)
+    at = active_cells.activity_slot(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell)
     return Num(cx.b.op("gt", cx.b.load(at.buffer, at.index), at.rank), u1)
 
 
 def _deactivate(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any]) -> Value:
     cx.at(call)
-    sparse.deactivate(cx, cell, at)
+    active_cells.deactivate(cx, cell, at)
     return Obj(None)
 
 
 def _length(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any]) -> Value:
     cx.at(call)
-    count = cx.b.load(sparse.activity_buffer(cx, cell), at)  # appending to a full list counts, but keeps nothing
+    count = cx.b.load(active_cells.activity_buffer(cx, cell), at)  # appending to a full list counts, but keeps nothing
     return Num(cx.b.op("min", count, cx.const(cell.capacity, i32)), i32)
 
 
@@ -65,7 +65,7 @@ def _append(
     if len(parts) != len(mems) or any(m.buffer.ndim != len(cell.axes) + len(m.element_shape) for m in mems):
         raise cx.fail("QL1417", node, what=val.describe(), target=f"an element of {len(mems)} fields")
     cx.at(call)
-    slot, place = sparse.appended(cx, cell, at)
+    slot, place = active_cells.appended(cx, cell, at)
     full = cx.b.op("lt", slot, cx.const(cell.capacity, i32))
     with cx.b.when(full):
         for mem, part in zip(mems, parts, strict=True):
