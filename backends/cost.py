@@ -1,8 +1,9 @@
-"""What tasks cost: rough cycles of their statements, by which devices schedule them, and how many iterations they have.
+"""Estimates of what tasks cost, by which devices schedule them: rough cycles of statements, and the number of
+iterations.
 
-`PRICES` has a row for each kind of statement. A sentence with figures says what an AMD EPYC of 2022 (Zen 4, AVX-512)
-took on one thread, in loops of 32 trips. A price above that figure is an older estimate, for slower processors. Rows
-without figures are estimates that no benchmark has measured separately.
+`PRICES` has a row for each kind of statement. Where a row has a sentence with figures, these were measured on one
+thread of an AMD EPYC of 2022 (Zen 4, AVX-512), in loops of 32 trips. A price above its figure is an older estimate, for
+slower processors. Rows without figures are estimates that no benchmark has measured separately.
 """
 
 from collections.abc import Callable
@@ -13,13 +14,13 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import all_are, constants, walk
 
-_LARGE = 1000  # statements
+_LARGE = 1000  # a block with more statements is `large`
 
 
 class Price(NamedTuple):
-    """``scalar``: the cycles of one iteration outside of lanes. The iterations of all lanes of a vector take ``vector``
-    cycles, or ``lane`` cycles for each lane, whichever is more. The price of an operation is multiplied by its
-    `Primitive.cost`. ``measured``: where the figures come from."""
+    """The cycles of one statement. ``scalar``: for one iteration outside of lanes. In lanes, the iterations of a whole
+    vector take ``vector`` cycles, or ``lane`` cycles for each lane, whichever is more. For an operation, these are
+    multiplied by its `Primitive.cost`. ``measured``: where the figures come from."""
 
     scalar: float
     vector: float
@@ -49,9 +50,9 @@ PRICES: dict[str, Price] = {
     "control": Price(2, 4, 0, "An estimate: a branch; in lanes a mask, and a branch past what no lane runs."),
     "print": Price(500, 0, 500, "An estimate: a call of the runtime."),
 }
-TRIPS = 16  # assumed for a loop whose trip count is not known
-# A group of lanes waits for its longest iteration. Its trips over the mean trips, by what determines the trips. The
-# sentences say what groups of 64 had.
+TRIPS = 16  # trips that are assumed for a loop whose trip count is not known
+# In lanes, a group of iterations waits for the longest. Each row: what determines the trips of an iteration -> trips of
+# the longest divided by the mean trips, and a sentence with what was measured in groups of 64.
 LONGEST: dict[str, tuple[float, str]] = {
     "known": (1.0, "All iterations make as many trips, or one more than the iteration before."),
     "data": (2.0, "The bounds are data: 0 to 64 trips, evenly, have 2.0; a geometric distribution has 4.7."),
@@ -64,7 +65,8 @@ _KINDS: dict[type, str] = {
 
 
 def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, bool]:
-    """(cycles, exact). A loop whose trip count is not known counts as one trip, and makes ``exact`` false."""
+    """Returns (cycles, exact). A loop whose trip count is not known counts as one trip, and makes ``exact`` false.
+    ``known``: id of a value -> the value, if it is a known integer."""
     known = {**(known or {}), **constants(block)}
     total, exact = 0, True
     for s in block:
@@ -85,25 +87,29 @@ def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, 
 
 
 def large(block: N.Block) -> bool:
-    """Whether a loop over the block would take LLVM too long. The time of its vectoriser grows with the square of the
-    statements; so does the time to allocate registers for all constants that LLVM hoists out of the loop."""
+    """Whether LLVM would take too long to compile a loop over the block. The time of its vectoriser grows with the
+    square of the number of statements; so does the time to allocate registers for all constants that LLVM hoists out of
+    the loop."""
     return sum(1 for _ in walk(block)) > _LARGE
 
 
 # --- how many iterations a parallel task has, as far as the host can compute it ---------------------------------
 
-GROUP = 64  # a GPU's number of threads is a multiple of this; so many threads access neighbouring elements
-MOST = (1 << 63) - 1  # iterations of a task: their number and its multiples by short strides fit in 64 bits
+# the number of threads on a GPU is a multiple of this; so many successive threads access neighbouring elements
+GROUP = 64
+MOST = (1 << 63) - 1  # the most iterations of a task: their number plus a few strides still fits in 64 bits
 _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
 
 def inline(task: N.Offload) -> bool:
-    """Whether the task's bounds read no memory, so that every thread may compute them for itself."""
+    """Whether the task's bounds are computed without reading memory, so that every thread may compute them for itself.
+    """
     return all_are(task.bounds, _INLINE)
 
 
 def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
-    """How many iterations a task with `inline` bounds has. ``arg`` returns a scalar argument, ``shape`` an extent.
+    """The number of iterations of a task with `inline` bounds. ``arg`` returns the value of a scalar argument,
+    ``shape`` the extent of a buffer along an axis.
 
     Raises:
         QuadrantsRuntimeError: there are more than `MOST`, which no device could count or would finish.
@@ -132,6 +138,6 @@ def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[st
 
 
 def fixed_total(task: N.Offload) -> int | None:
-    """How many iterations the task has, if all launches have the same number; 1 for a serial task."""
+    """The task's number of iterations if it is the same in all launches, else None; 1 for a serial task."""
     fixed = all_are(task.bounds, (N.Const, N.Op, N.Yield))
     return inline_total(task, lambda name: 0, lambda name, axis: 0) if fixed else None

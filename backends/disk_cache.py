@@ -1,11 +1,11 @@
 """A cache on disk that the processes of one user share: object code, drivers' pipelines, compiled simulations.
 
-An entry is a file whose name is a hash of everything that its content depends on (`key`). It begins with that key, its
-length and a checksum, so a damaged or misplaced file counts as absent. Because code from here is executed, a folder or
-file that another user owns or can write to counts as absent, too.
+An entry is a file whose name is a hash of everything that its content depends on (`key`). The file begins with that
+key, the length of the content and a checksum, so a damaged or misplaced file counts as absent. Because code from the
+cache is executed, a folder or file that another user owns or can write to counts as absent, too.
 
 Writers replace whole files, so processes may share a folder. A failure of the cache is not an error of the program:
-entries are missing then, and the user is warned once.
+entries are treated as absent, and the user is warned once.
 """
 
 import os
@@ -23,9 +23,9 @@ from quadrants_lab import errors
 from quadrants_lab.errors import render, warn
 from quadrants_lab.ir.importing import blake2b
 
-Keep = Callable[[bytes], None]  # keeps compiled code for later processes
+Keep = Callable[[bytes], None]  # stores compiled code for later processes
 
-STARTED = time.time_ns()  # before most of this package was imported
+STARTED = time.time_ns()  # the time in ns; this module is imported before most of the package
 MOST_BYTES = 100 << 20
 SUFFIX = ".qlc"
 TEMPORARY = ".qlc-new"
@@ -38,31 +38,32 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # with these flags a FIFO or a device does not block
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_unlooked: dict[tuple[str, str, int], int] = {}  # of a folder: bytes that this process writes before it looks again
+# path, device and inode of a folder -> how many bytes this process may write to it before it measures the folder again
+_unlooked: dict[tuple[str, str, int], int] = {}
 
 
 def hashed(data: bytes = b"") -> "blake2b":
-    """A hash of the bytes, to which more bytes can be added."""
+    """A blake2b hash of the bytes; more bytes can be added with ``update``."""
     return blake2b(data, digest_size=_HASH_BYTES)
 
 
 def key(*parts: str) -> str:
-    """The name of the entry for what is made from these texts."""
+    """The name of the cache entry for something that was made from these texts."""
     digest = hashed()
     for part in parts:
-        raw = part.encode(errors="surrogatepass")  # the path of a file may have bytes that are no text
+        raw = part.encode(errors="surrogatepass")  # the path of a file may contain bytes that are not valid UTF-8
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
     return digest.hexdigest()
 
 
 def forget(code: bytes) -> None:
-    """A `Keep` that keeps nothing."""
+    """A `Keep` that stores nothing."""
 
 
 def default_path(asked: str | os.PathLike[str] = "") -> str | None:
-    """The folder that the argument or QD_OFFLINE_CACHE_FILE_PATH names, else quadrants_lab in the user's cache folder.
-    If there is none, warns and returns None."""
+    """The folder of the cache: ``asked`` or QD_OFFLINE_CACHE_FILE_PATH if one of them names it, else quadrants_lab in
+    the user's cache folder. If there is none, warns and returns None."""
     path = os.path.expanduser(asked or os.environ.get("QD_OFFLINE_CACHE_FILE_PATH", ""))
     shared, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser(os.environ.get("HOME", "~"))
     if path.startswith("~"):
@@ -83,7 +84,8 @@ def default_path(asked: str | os.PathLike[str] = "") -> str | None:
 
 
 def beside_bytecode(source: str) -> "DiskCache | None":
-    """The folder of Python's bytecode for a module, if it is the user's and Python may write there."""
+    """A cache in the folder of Python's bytecode for the module ``source``; None if that folder is another user's or
+    Python may not write there."""
     folder = os.path.dirname(cache_from_source(source))
     with suppress(OSError):
         _must_be_ours(os.stat(folder), folder)
@@ -93,8 +95,9 @@ def beside_bytecode(source: str) -> "DiskCache | None":
 
 
 class DiskCache:
-    """At most ``max_bytes`` of files in ``folder``, or in its folder ``below``; the least recently used files are
-    removed first. Without a folder it is always empty. Folders have the mode 0700, files 0600, whatever the umask."""
+    """A cache of at most ``max_bytes`` in the files of ``folder``, or of its subfolder ``below``; the least recently
+    used files are removed first. Without a folder the cache is always empty. Folders get the mode 0700 and files 0600,
+    whatever the umask."""
 
     def __init__(
         self, folder: str | os.PathLike[str] | None = None, max_bytes: int = MOST_BYTES, below: str = ""
@@ -104,7 +107,7 @@ class DiskCache:
         self.below = below
 
     def get(self, name: str) -> bytes | None:
-        """The content of the entry with that `key`; None if there is none, or if it cannot be trusted."""
+        """The content of the entry with the key ``name``; None if there is none, or if it cannot be trusted."""
         if self.folder is None:
             return None
         try:
@@ -117,15 +120,16 @@ class DiskCache:
         return None
 
     def keeper(self, name: str) -> Keep:
-        """A `Keep` for the entry with that `key`."""
+        """A `Keep` that stores code in the entry with the key ``name``."""
         return partial(self.put, name)
 
     def put(self, name: str, content: bytes) -> None:
-        """Writes the entry with that `key`."""
+        """Writes ``content`` to the entry with the key ``name``."""
         if self.folder is None or BEGIN + len(content) > self.max_bytes:
             return
         try:
-            with self._opened(make=True) as folder, suppress(FileNotFoundError):  # another process removed the folder
+            # FileNotFoundError: another process has removed the folder
+            with self._opened(make=True) as folder, suppress(FileNotFoundError):
                 self._write(folder, name, entry(name, content))
                 self._trim(folder, BEGIN + len(content))
         except _NotOurs as e:
@@ -138,7 +142,7 @@ class DiskCache:
 
     @contextmanager
     def _opened(self, make: bool = False) -> Iterator[int]:
-        """A descriptor of the folder of the entries. Raises OSError."""
+        """A file descriptor of the folder of the entries; with ``make``, the folder is made first. Raises OSError."""
         assert self.folder is not None
         folder = os.open(_made(self.folder) if make else self.folder, _FOLDER)
         try:
@@ -193,9 +197,10 @@ class DiskCache:
             raise
 
     def _trim(self, folder: int, written: int) -> None:
-        """Removes abandoned temporary files. If the other files take too much room, removes the least recently used
-        ones until a quarter of the room is free. A look at thousands of files takes longer than to compile a kernel, so
-        this process looks again when it has written an eighth of the room that was left: other processes write, too."""
+        """Removes temporary files that a dead process left. If the other files take too much room, removes the least
+        recently used ones until a quarter of the room is free. Listing thousands of files takes longer than compiling a
+        kernel. So this process lists the folder again only when it has written an eighth of the room that was left; not
+        later, because other processes write too."""
         place = str(self.folder), self.below, self.max_bytes
         if written < (left := _unlooked.get(place, 0)):
             _unlooked[place] = left - written
@@ -224,12 +229,12 @@ class DiskCache:
 
 
 def entry(name: str, content: bytes) -> bytes:
-    """The bytes of an entry."""
+    """The bytes of the file of an entry."""
     return _front(name, content) + content
 
 
 def _front(name: str, content: bytes) -> bytes:
-    """The bytes of an entry before its content."""
+    """The bytes of the file of an entry that precede the content."""
     head = _HEAD.pack(_MAGIC, _VERSION, bytes.fromhex(name), len(content))
     checksum = hashed(head)
     checksum.update(content)
@@ -237,7 +242,7 @@ def _front(name: str, content: bytes) -> bytes:
 
 
 def _removed(folder: int, name: str) -> bool:
-    """Tries to remove a file; returns whether it is gone."""
+    """Tries to remove a file; returns whether the file no longer exists."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -248,7 +253,8 @@ def _removed(folder: int, name: str) -> bool:
 
 
 def _made(path: str) -> str:
-    """Makes the folder, and the folders around it, unless they exist."""
+    """Makes the folder ``path``, and its parents, unless they exist; returns the outermost folder that it made, or
+    ``path``."""
     missing = []
     while not os.path.isdir(path) and path != os.path.dirname(path):
         missing.append(path)
@@ -262,7 +268,7 @@ def _made(path: str) -> str:
 
 # --- warnings -------------------------------------------------------------------------------------------------------
 
-_warned: dict[str, object] = {}  # codes of warnings that this process has shown
+_warned: dict[str, object] = {}  # code of a warning that this process has shown -> the thread that showed it
 
 
 class _NotOurs(OSError):
@@ -284,7 +290,7 @@ class _NotOurs(OSError):
 
 
 def _joined(*names: str) -> str:
-    return os.path.join("", *filter(None, names))  # an empty name would add a slash
+    return os.path.join("", *filter(None, names))  # joined this way, an empty name adds no slash
 
 
 def _must_be_ours(status: os.stat_result, folder: str | None, *below: str) -> None:
@@ -303,7 +309,7 @@ def _warn_unusable(why: str) -> None:
 
 def _warn_once(text: str, code: str, help: str) -> None:
     me = object()
-    if _warned.setdefault(code, me) is me:  # only the thread whose entry this is warns
+    if _warned.setdefault(code, me) is me:  # only the thread that entered the code itself shows the warning
         warn(render(code, text, help=help, kind="warning"))
 
 
@@ -311,7 +317,7 @@ def _warn_once(text: str, code: str, help: str) -> None:
 
 _HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
 _LOWER = tuple(_HERE / "lower" / name for name in ("", "adstacks", "local_arrays"))
-# the folders of the package whose code handles a kernel before a backend gets it
+# the folders of the package whose code transforms a kernel before a backend gets it
 _OF_IR = (
     "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
     "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
@@ -319,8 +325,9 @@ _OF_IR = (
 
 
 def digest(*folders: str, also: bytes = b"") -> str:
-    """A hash for the sources of this folder, its ``folders``, the lowerings, and the analyses and tables of the IR that
-    they use, and for ``also``. A folder counts by its `stamp`, or by its text if it has none."""
+    """A hash of the sources of ``backends/``, of its subfolders ``folders``, of the lowering passes, of the analyses
+    and tables of the IR that they use, and of ``also``. A folder is hashed by its `stamp`, or by the text of its files
+    if it has none."""
     made = hashed(also)
     for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", _PACKAGE / "ir", *(_HERE / name for name in folders)):
         made.update((stamp(folder) or _text(folder)).encode())
@@ -334,8 +341,8 @@ def _text(folder: Path) -> str:
 
 @cache
 def stamp(folder: Path) -> str:
-    """The size and times of each source in the folder, because reading the texts takes longer. "" if there are no
-    sources or no folder, or if they changed while this process runs: it may have imported the old ones."""
+    """A text with the size and times of each source file in the folder; this is faster to get than the files' text. ""
+    if there are no sources, or if they changed while this process runs: it may have imported the old ones."""
     found = []
     with suppress(FileNotFoundError):
         found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
@@ -346,8 +353,8 @@ def stamp(folder: Path) -> str:
 
 @cache
 def of_ir() -> str:
-    """A text that changes with Python, numpy or the sources that make the IR; "" if one of their folders has no
-    `stamp`."""
+    """A text that changes with Python, with numpy, and with the sources that make the IR; "" if one of their folders
+    has no `stamp`."""
     stamps = [stamp(folder) for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR))]
     parts = (sys.version, sys.modules["numpy"].__version__, str(_PACKAGE), *stamps)
     return "\n".join(parts) if all(stamps) else ""

@@ -1,10 +1,10 @@
-"""What a fork does to locks, threads and devices.
+"""Keeps locks, threads and devices usable when the process forks.
 
-Only the thread that forked runs in the child. If another thread holds a lock during the fork, nobody in the child would
-ever release it, so the locks that `lock` makes are free again in the child. Nobody there finishes work that other
-threads had begun. If that would do harm, the fork waits for them: for code inside `deferred`, for LLVM, and for threads
-that `start` started. A driver's threads are gone in the child, so a GPU that was opened before the fork cannot be used
-there, not even to free its memory (`finalize`).
+In the child only the thread that forked runs. If another thread holds a lock during the fork, nobody in the child would
+ever release it, so the locks that `lock` makes are free again in the child. Work that other threads had begun is never
+finished in the child. Where that would do harm, the fork waits until the work is done: for code inside `deferred`, for
+calls of LLVM, and for threads that `start` started. A GPU driver's threads do not exist in the child, so a GPU that was
+opened before the fork cannot be used there, not even to free its memory (`finalize`).
 """
 
 import os
@@ -20,31 +20,32 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import deep_recursion
 
 T = TypeVar("T")
-# the longest time that a fork waits for other threads, in seconds; then it goes on, whatever the child loses
+# the longest time that a fork waits for other threads, in seconds; after it the fork goes on, and the child may find
+# work half done
 _PATIENCE = 60.0
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet([deep_recursion.lock])
-_inside: dict[int, int] = {}  # threads inside `deferred` -> how deeply nested they are
-_gate = threading.RLock()  # held by a thread that enters `deferred`, and during a fork
+_inside: dict[int, int] = {}  # id of a thread that is inside `deferred` -> how deeply its calls are nested
+_gate = threading.RLock()  # held by a thread while it enters `deferred`, and during a fork: then no thread can enter
 _threads: list[threading.Thread] = []
 _children: list[Callable[[], None]] = []
 _held = threading.local()  # locks that this thread holds while it forks
 
 
 def lock() -> Any:
-    """A `threading.RLock` that is free in the child of a fork, unless the thread that forked holds it."""
+    """A `threading.RLock` that is free in the child of a fork, unless the thread that forked held it."""
     made = threading.RLock()
     _locks.add(made)
     return made
 
 
-llvm = lock()  # held in every call of LLVM, so that a fork waits for it
+llvm = lock()  # held during every call of LLVM, so that a fork waits until the call has ended
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Work inside is never half done in a child, for instance the import of a module: a fork in another thread waits
-    until the block has ended, or happens before it begins."""
+    """A context manager for work that a child must never find half done, for instance the import of a module: a fork in
+    another thread waits until the block has ended, or happens before it begins."""
     me = threading.get_ident()
     outer = _inside.get(me, 0)
     try:
@@ -59,7 +60,7 @@ def deferred() -> Iterator[None]:
 
 
 class lazy(cached_property[T]):
-    """`functools.cached_property` with a lock (Python 3.11 and older have one) that is free in the child of a fork."""
+    """`functools.cached_property` with a lock, as it has up to Python 3.11; in the child of a fork the lock is free."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         super().__init__(compute)
@@ -68,8 +69,8 @@ class lazy(cached_property[T]):
 
 def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread | None:
     """Runs ``work`` on a new thread; a fork waits for its end. None if the system has no thread left."""
-    # Freeing a thread runs callbacks of weak references, which swallow a Ctrl-C: so old threads go before a new one
-    # starts.
+    # Freeing a thread object runs callbacks of weak references, which would swallow a Ctrl-C. So ended threads are
+    # freed here, before a new one starts.
     _threads[:] = [t for t in _threads if t.is_alive()]
     thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
     try:
@@ -81,13 +82,13 @@ def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread |
 
 
 def in_child(act: Callable[[], None]) -> None:
-    """Calls ``act`` in the child of each fork, once the locks are free there."""
+    """Registers ``act``, to be called in the child of each fork, once the locks are free there."""
     _children.append(act)
 
 
 def finalize(owner: Any, end: Callable[..., Any], *args: Any) -> None:
-    """Calls ``end`` when ``owner`` is freed or the process ends, but not in a child of a fork, where the resources of a
-    driver belong to the parent."""
+    """Calls ``end`` when ``owner`` is freed or the process ends, but not in a child of a fork, because the resources of
+    a driver belong to the parent."""
     weakref.finalize(owner, _at_home, os.getpid(), end, *args)
 
 
@@ -97,13 +98,13 @@ def _at_home(home: int, end: Callable[..., Any], *args: Any) -> None:
 
 
 class Home:
-    """The process that opened a driver."""
+    """Remembers which process opened a driver."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
 
     def check(self, what: str) -> None:
-        """Raises in a child of that process."""
+        """Raises QuadrantsRuntimeError in a child of that process. ``what`` names the object that cannot be used."""
         if os.getpid() != self._process:
             raise forked(what)
 

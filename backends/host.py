@@ -52,7 +52,7 @@ def _aligned(make: Callable[..., Any], shape: tuple[int, ...], dtype: np.dtype[A
 
 
 class VisibleMemory:
-    """A `launch.Memory` that the host sees at ``array`` and the device at ``address``."""
+    """A `launch.Memory` that the host sees as the numpy array ``array`` and the device at ``address``."""
 
     def __init__(self, array: np.ndarray[Any, Any], address: int) -> None:
         self.array = array
@@ -72,7 +72,7 @@ class VisibleMemory:
 
 
 class HostMemory(VisibleMemory):
-    """Zeroed memory of the host, for a device that uses it directly."""
+    """Zeroed memory of the host, for devices that access host memory directly."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         array = zeros(shape, dtype)

@@ -54,7 +54,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """The adstack that overflowed first, its capacity, and the depth that the iteration needs."""
+    """The first adstack that overflowed, its capacity, and the depth that the iteration needs, both in slots."""
 
     stack: N.AdStackAlloca
     capacity: int
@@ -63,7 +63,7 @@ class Overflow:
 
 @dataclass(frozen=True, slots=True)
 class AssertFailed:
-    """The assert that failed first, and the values of its first eight arguments."""
+    """The first assert that failed, and the values of its first eight arguments."""
 
     stmt: N.Assert
     values: tuple[Any, ...]
@@ -78,25 +78,26 @@ class ScalarParam:
 
 @dataclass(frozen=True, slots=True)
 class ArrayParam:
-    """A numpy array bound to an ndarray buffer."""
+    """A numpy array that is bound to an ndarray buffer."""
 
     buffer: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConstParam:
-    """An argument that the frame does not read."""
+    """An argument that the frame does not read, such as one that is fixed at compile time."""
 
 
 Param = ScalarParam | ArrayParam | ConstParam
 
 
 class Memory(Protocol):
-    """Device memory of an array, freed with the object. ``address`` is what `Frame.set_buffer` takes.
+    """Device memory that holds an array; it is freed with this object. ``address`` is what `Frame.set_buffer` takes.
 
-    ``array`` is a numpy view of the memory itself if the host can see it, else None. If ``late`` is true, the memory
-    must not be ``busy`` when the host reads the view (`Device.finish`). `read` and `write` copy, and always work.
-    Memory without an ``array`` is itself the argument of a launch (`runtime.memory.memory`).
+    ``array`` is a numpy view of the memory itself if the host can access it, else None. If ``late`` is true, launches
+    may still be writing: the host must call `Device.finish` before it reads the view of memory that is ``busy``. `read`
+    and `write` copy, and always work. Memory without an ``array`` is passed to launches as it is
+    (`runtime.memory.memory`).
     """
 
     @property
@@ -111,8 +112,8 @@ class Memory(Protocol):
 
 
 class Device(ABC):
-    """A device with the adstack heap of its launches: ``heap_bytes`` at ``heap_address``, which only grow.
-    ``read_beyond``: so many bytes after the heap may be read, too."""
+    """A device. Its launches share an adstack heap of ``heap_bytes`` at ``heap_address``, which only grows.
+    ``read_beyond``: how many bytes beyond the heap's end may be read without a fault."""
 
     read_beyond = 0
 
@@ -127,27 +128,27 @@ class Device(ABC):
 
     @abstractmethod
     def set_seed(self, seed: int) -> None:
-        """Sets the seed of the random draws of launches to come; any 64-bit integer."""
+        """Sets the seed of the random draws of later launches; any 64-bit integer."""
 
     @abstractmethod
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
-        """Zeroed memory of a C-contiguous array, or MemoryError."""
+        """Allocates zeroed memory for a C-contiguous array; raises MemoryError if there is too little."""
 
     @abstractmethod
     def forked(self) -> bool:
-        """Whether the device can be used in the child of a fork. Call this in the child; if the result is false,
+        """Whether the device can still be used in the child of a fork. Call this in the child. If the result is false,
         nothing may be launched on the device from then on."""
 
     def session_ended(self) -> None:
-        """Drops the heap, whose memory may hold the device: nothing will be launched any more."""
+        """Frees the heap, whose memory may keep the device alive. Nothing may be launched afterwards."""
         self._heap = None
 
     def need_heap(self, nbytes: int, most: int) -> None:
-        """Grows the heap to at least ``nbytes``. It usually doubles; doubling stops at ``most`` (0: no limit). Do not
-        call it while a launch runs on this device.
+        """Grows the heap to at least ``nbytes``. It usually doubles; doubling stops at ``most`` bytes (0: no limit). Do
+        not call this while a launch runs on the device.
 
-        Raises MemoryError if memory is lacking. The heap then keeps its size, because launches have been planned for
-        it.
+        Raises MemoryError if there is too little memory. The heap then keeps its size, because launches have been
+        planned for it.
         """
         had = self.heap_bytes
         if nbytes > had:
@@ -166,7 +167,7 @@ class Device(ABC):
 
 
 class Executable(ABC):
-    """A loaded kernel. ``object`` is its code, ``written`` the names of the buffers that it writes."""
+    """A loaded kernel. ``object`` is its compiled code, ``written`` the names of the buffers that it writes."""
 
     object: bytes
 
@@ -178,7 +179,8 @@ class Executable(ABC):
     def frame(self, device: Any) -> Frame: ...
 
     def unload(self) -> None:  # noqa: B027  # most devices take the code itself
-        """Drops what devices have made from the code. Call this when no frame of it will be launched any more."""
+        """Frees what devices have made from the code. Call this when no frame of this kernel will be launched any more.
+        """
 
     @forks.lazy
     def types(self) -> dict[int, DType]:
@@ -189,9 +191,9 @@ class Executable(ABC):
 class Frame(ABC):
     """A launch frame; the docstring of this module says how it is used.
 
-    ``view`` is the memory of its words, which programs read, or which is copied to them and back around a launch;
-    ``words`` says where everything is in it. ``forms``: for each dtype, the format of a scalar for `struct`.
-    ``failed_at``: where the words of a failure begin. ``launch_number``: the number of the last launch on the device;
+    ``view`` is the frame's memory, as words; compiled code reads it directly, or gets a copy that is copied back after
+    the launch. ``words`` holds the offset of everything in it. ``forms``: dtype -> the `struct` format of a scalar.
+    ``failed_at``: the offset of the words that describe a failure. ``launch_number`` counts the launches on the device;
     random draws depend on it and on the device's seed.
     """
 
@@ -218,7 +220,7 @@ class Frame(ABC):
         _WORD.pack_into(self.view, self.words.buffers[name], address)
 
     def buffer(self, name: str) -> int:
-        """The address that `set_buffer` or `bind_temp` set last."""
+        """The address that the buffer was last bound to."""
         return int(_WORD.unpack_from(self.view, self.words.buffers[name])[0])
 
     @abstractmethod
@@ -226,68 +228,69 @@ class Frame(ABC):
 
     @abstractmethod
     def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
-        """Binds an array, the host's or the ``array`` of a `Memory`, to an ndarray buffer for the next launch. Returns
-        None, or a function to call after the launch, which copies what the kernel wrote to the array."""
+        """Binds an array, of the host or the ``array`` of a `Memory`, to an ndarray buffer for the next launch. Returns
+        None, or a function to call after the launch, which copies what the kernel wrote back to the array."""
 
     def set_arg(self, name: str, value: Any) -> None:
-        """Sets a scalar argument. ``value`` must fit its dtype (`struct.error` if an integer does not)."""
+        """Sets a scalar argument. Raises struct.error if ``value`` is an integer that does not fit the argument's
+        dtype."""
         form, at = self._args[name]
         form.pack_into(self.view, at, value)
 
     def arg(self, name: str) -> Any:
-        """The scalar argument that was set last."""
+        """The value that a scalar argument was last set to."""
         form, at = self._args[name]
         return form.unpack_from(self.view, at)[0]
 
     @abstractmethod
     def set_stacks(self, caps: list[int], budget: int = 0, pushing: Mapping[int, int] | None = None) -> None:
-        """Sets the capacities of adstacks, in slots, and grows the device's heap as needed, or raises MemoryError.
+        """Sets the capacity of each adstack, in slots, and grows the device's heap as needed, or raises MemoryError.
         ``budget``: bytes that the heap must not exceed unless `least_heap` needs more (0: the device chooses).
-        ``pushing``: by the number of a task, how many of its iterations push at all."""
+        ``pushing``: index of a task -> how many of its iterations push at all."""
 
     @abstractmethod
     def heap_bytes(self, caps: list[int]) -> int:
-        """The bytes of the heap that a launch with these capacities takes without a ``budget`` or ``pushing``."""
+        """How many bytes of heap a launch with these capacities takes if it has neither ``budget`` nor ``pushing``."""
 
     @abstractmethod
     def least_heap(self, caps: list[int]) -> tuple[int, int]:
-        """The fewest iterations in flight with which a launch with these capacities can run, and the bytes that they
-        need."""
+        """The fewest iterations in flight with which a launch with these capacities can run, and the bytes of heap that
+        they need."""
 
     @abstractmethod
     def stack_bytes(self) -> int:
-        """Bytes of adstacks for each iteration in flight."""
+        """How many bytes of adstacks each iteration in flight takes."""
 
     @property
     @abstractmethod
     def stack_threads(self) -> int:
-        """How many iterations in flight the heap has room for."""
+        """For how many iterations in flight the heap has room."""
 
     @abstractmethod
     def replay(self, launch_number: int) -> None:
-        """All later launches repeat the draws of the launch with that number; 0 ends this."""
+        """Makes all later launches repeat the random draws of launch ``launch_number``; 0 ends this."""
 
     def as_graph(self) -> None:  # noqa: B027  # most devices have no graphs
-        """On devices that have graphs, all that a launch starts runs as one graph from now on. Launches then refuse
-        arrays of the host, and a kernel that returns a value raises an error."""
+        """On devices with graphs (CUDA, HIP): from now on everything that a launch starts runs as one graph. Then
+        launches refuse arrays of the host, and a kernel that returns a value raises an error."""
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:  # noqa: B027  # others wait anyway
-        """The capacities are computed to suffice, so launches need not wait to learn whether they do. If they do not,
-        `Device.finish` raises what ``report`` returns."""
+        """Says that the capacities were computed to suffice, so launches need not wait to learn whether they do. If
+        they nevertheless do not, `Device.finish` raises the exception that ``report`` makes."""
 
     @abstractmethod
     def launch(self) -> int: ...
 
     @abstractmethod
     def entry(self, params: list[Param], returns: str = "") -> Any:
-        """A callable that takes one positional argument for each `Param`, launches, and returns None or the value of
-        ``returns``. It returns NotImplemented, without launching, if an argument does not match, and Ellipsis if the
-        status of the launch is not 0. An array with an axis of 2**31 elements or more does not match, and if a buffer
-        is wide, nothing matches: the caller chooses the code that such arrays need."""
+        """Makes a callable that takes one positional argument for each `Param`, launches, and returns None or the value
+        of the buffer ``returns``. It returns NotImplemented, without launching, if an argument does not match its
+        parameter, and Ellipsis if the status of the launch is not 0. An array with an axis of 2**31 elements or more
+        never matches, and if a buffer is wide, nothing matches: the caller then chooses code for large arrays."""
 
     def place_stacks(self, caps: Sequence[int], at: Mapping[int, int]) -> None:
-        """Sets the capacities of the stacks, and by the id of a stack, where its slots begin in the heap. A stack whose
-        pushes are only counted has no word for that."""
+        """Stores in the frame the capacities of the stacks, and where their slots begin in the heap (``at``: id of a
+        stack -> byte offset). A stack whose pushes are only counted has no such offset."""
         for stack, capacity in zip(self.words.stacks, caps, strict=True):
             if not stack.count_only:
                 first = self.words.stack_at[stack.id]
@@ -301,7 +304,7 @@ class Frame(ABC):
         return bool(value) if t.kind == "b" else value
 
     def failure(self) -> Overflow | AssertFailed | None:
-        """The first failure of the last launch."""
+        """What failed first in the last launch: an adstack overflow or an assert."""
         at = self.failed_at
         kind, what, count = struct.unpack_from("=QQQ", self.view, at)
         if not kind:
@@ -316,19 +319,20 @@ class Frame(ABC):
         return Overflow(stack, capacity, count)
 
     def take_prints(self) -> list[str]:
-        """What kernels have printed since the last call, a text for each print that ran, in the order of execution."""
+        """What kernels have printed since the last call: a text for each executed print, in the order of execution."""
         data, lost = self.device.take_prints()
         return format_prints(self.words.prints, self.exe.types, data, lost)
 
 
 def value_of(t: DType, word: int) -> Any:
-    """The numpy scalar of dtype ``t`` whose bits are the low bits of a word."""
+    """The numpy scalar of dtype ``t`` whose bits are the low bits of a 64-bit word."""
     return np.frombuffer(struct.pack("=q", word), np.dtype(t.numpy), 1)[0] if t.kind != "b" else np.bool_(word & 1)
 
 
 def format_prints(stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int) -> list[str]:
-    """A text for each record in ``data``: the number of its Print statement and then its values, a word each. An
-    incomplete record at the end is left out; ``lost`` counts it already."""
+    """The printed text of each record in ``data``. A record is a word with the index of its Print statement in
+    ``stmts``, followed by the printed values, one word each. An incomplete record at the end is left out; ``lost``
+    counts it already."""
     out: list[str] = []
     words = memoryview(data).cast("q")
     at = 0

@@ -1,7 +1,8 @@
-"""The launch frame: a block of 64-bit words from which compiled code reads everything. Offsets are in bytes.
+"""The layout of a launch frame: a block of 64-bit words from which compiled code reads everything that a launch needs.
+Offsets are in bytes.
 
-A frame begins with a head that differs between devices. The part after the head depends on the kernel; this file lays
-it out.
+A frame begins with a head whose words differ between devices. The words after the head depend on the kernel; this file
+lays them out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,50 +17,60 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
 WORD = 8
-VALUES = 8  # raw 64-bit values that a failed assert reports
+VALUES = 8  # how many 64-bit values a failed assert reports
 
-# the words of one adstack: slots; max(slots, 1) - 1; where its slots begin in the heap
+# offsets of the three words of an adstack: its capacity in slots; max(capacity, 1) - 1; where its slots begin in the
+# heap
 STACK_CAPACITY, STACK_LAST, STACK_AT = 0, 8, 16
 STACK_WORDS = 3
-STACK_ARGS = {"capacity": STACK_CAPACITY, "last": STACK_LAST}  # words that are arguments of a lowered kernel
+# the words that become arguments of a kernel when `lower.adstacks` lowers it
+STACK_ARGS = {"capacity": STACK_CAPACITY, "last": STACK_LAST}
 
 
 @dataclass(slots=True)
 class FrameLayout:
-    """Offsets in a kernel's frame, by name. ``stacks`` are the kernel's AdStackAllocas in order. In a kernel whose
-    adstacks are lowered (`lower.adstacks`) the words of a stack are in ``buffers`` and ``args`` instead."""
+    """Where everything is in the launch frame of a kernel. Each dict maps a name or an id to a byte offset from the
+    start of the frame, unless its comment says otherwise. ``stacks`` lists the kernel's AdStackAllocas in order;
+    ``stack_at`` has the offsets of their words. In a kernel whose adstacks are lowered (`lower.adstacks`), an adstack's
+    words are in ``buffers`` and ``args`` instead."""
 
-    # address, or place in the heap; for temp and ret buffers the value
+    # name of a buffer -> the word with its address (or offset in the heap); for a temp or ret buffer the word with its
+    # value
     buffers: dict[str, int] = field(default_factory=dict)
-    extents: dict[str, int] = field(default_factory=dict)  # ndim words
+    extents: dict[str, int] = field(default_factory=dict)  # name of an ndarray -> its first extent; the others follow
     args: dict[str, int] = field(default_factory=dict)
     stacks: list[N.AdStackAlloca] = field(default_factory=list)
     stack_at: dict[int, int] = field(default_factory=dict)
-    stacks_of_tasks: list[list[N.AdStackAlloca]] = field(default_factory=list)  # of the tasks that have any
-    task_of: dict[int, int] = field(default_factory=dict)  # id of a stack -> number of its task
+    # for each task with adstacks: these adstacks
+    stacks_of_tasks: list[list[N.AdStackAlloca]] = field(default_factory=list)
+    task_of: dict[int, int] = field(default_factory=dict)  # id of an adstack -> index of its task
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
-    # id of an assert or print -> its number among the asserts or prints
+    # id of an assert or print -> its index in ``asserts`` or ``prints``
     numbers: dict[int, int] = field(default_factory=dict)
-    bounds: list[int] = field(default_factory=list)  # by task: begin and extent of each axis
-    stacks_at: int = 0  # the words of all stacks begin here and end at zero_at
-    zero_at: int = 0  # what a launch sets to 0 first begins here
+    # for each task: where its box begins, a begin and an extent for each axis
+    bounds: list[int] = field(default_factory=list)
+    stacks_at: int = 0  # where the words of all adstacks begin; they end at zero_at
+    zero_at: int = 0  # where the words begin that a launch sets to 0 before it runs
     zero_bytes: int = 0
     size: int = 0
 
     def slab(self, caps: Sequence[int], unit: int = 1) -> tuple[dict[int, int], int]:
-        """See `slab`; ``caps``: the slots of each of ``stacks``."""
+        """Places the adstacks of one iteration in memory, see the function `slab`. ``caps``: for each of ``stacks``,
+        its capacity in slots."""
         return slab(self.stacks_of_tasks, {s.id: cap for s, cap in zip(self.stacks, caps, strict=True)}, unit)
 
 
 def box_words(kernel: N.Kernel, number: int) -> int:
-    """How many words the box of a task takes: begin and extent of each axis."""
-    task, kept = kernel.tasks[number], kernel.buffers.get(f"$begins{number}")  # `lower.tasks` makes this buffer
+    """How many words of the frame the box of task ``number`` takes: a begin and an extent for each axis."""
+    # `lower.tasks` makes the buffer $begins if it makes the task
+    task, kept = kernel.tasks[number], kernel.buffers.get(f"$begins{number}")
     return len(task.indices) * (1 if task.kind == "threads" else 2) if kept is None else 2 * prod(kept.shape or ())
 
 
 def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
-    """The layout; it depends on nothing but the kernel. ``head``: how many bytes at the start belong to the device."""
+    """Lays out the frame of a kernel; the result depends on nothing else. ``head``: how many bytes at the start belong
+    to the device."""
     out = FrameLayout()
     at = head
 
@@ -107,8 +118,8 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
 
 
 def elements(t: DType, slots: int) -> int:
-    """How many elements a stack with so many slots takes for each thread: values, or words of 32 flags; at least
-    one."""
+    """How many elements of memory a stack with ``slots`` slots takes for each thread: one a value, or for flags (u1)
+    one for each 32 slots; at least one."""
     return (max(slots, 1) + 31) // 32 if t.kind == "b" else max(slots, 1)
 
 
@@ -119,9 +130,9 @@ def element_bytes(t: DType) -> int:
 def slab(
     tasks: Iterable[Sequence[N.AdStackAlloca]], caps: Mapping[int, int], unit: int = 1
 ) -> tuple[dict[int, int], int]:
-    """Where the slots of each stack begin in the adstacks of one iteration, by the stack's id, in multiples of ``unit``
-    bytes, and how many bytes these adstacks take. Tasks use the same memory one after the other. ``tasks``: the stacks
-    of each task, in order; ``caps``: the slots of each stack, by its id."""
+    """Places the adstacks of one iteration in memory. Returns where the slots of each stack begin (id of a stack ->
+    offset, a multiple of ``unit`` bytes), and how many bytes all of them take. Tasks run one after the other, so they
+    use the same memory. ``tasks``: for each task its stacks; ``caps``: id of a stack -> its capacity in slots."""
     places: dict[int, int] = {}
     size = 0
     for stacks in tasks:

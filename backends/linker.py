@@ -1,5 +1,5 @@
-"""Links an x86-64 ELF object into the memory of this process, so that a process which gets all its code from the disk
-cache does not load LLVM's 100 MB. Format and relocations follow the System V ABI."""
+"""Links an x86-64 ELF object into the memory of this process. With this, a process that gets all its code from the disk
+cache does not have to load LLVM, which takes 100 MB. Format and relocations follow the System V ABI."""
 
 import ctypes
 import mmap
@@ -13,9 +13,9 @@ from typing import Any
 from quadrants_lab.ir.record import dataclass
 
 _WRITE, _ALLOC, _TLS = 1, 2, 0x400  # flags of sections
-_EMPTY = 8  # the kind of a section that holds only zeros
-_ABSOLUTE, _FAR, _CALL = 1, (9, 41, 42), 4  # relocations: an address, an address through a table, a call
-_NEAR = (2, _CALL, *_FAR)  # relocations that write a distance in 32 bits
+_EMPTY = 8  # the type of a section that holds only zeros (SHT_NOBITS)
+_ABSOLUTE, _FAR, _CALL = 1, (9, 41, 42), 4  # relocation types: an address, an address through a table, a call
+_NEAR = (2, _CALL, *_FAR)  # relocations that store a 32-bit distance
 _JUMP = b"\xff\x25\0\0\0\0"  # a jump to the address that follows the instruction
 _STUB = 16
 _READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
@@ -23,18 +23,18 @@ _RELOCATION = struct.Struct("<QIIq")
 
 
 def require(holds: object, what: str) -> None:
-    """Raises ValueError, which names what is wrong in an object file, unless ``holds``."""
+    """Raises ValueError unless ``holds``; ``what`` says what is wrong in the object file."""
     if not holds:
         raise ValueError(f"an object file is wrong about {what}")
 
 
 def usable(machine: str) -> bool:
-    """Whether `linked` can link this system's objects."""
+    """Whether `linked` can link objects for this operating system on the processor ``machine``."""
     return machine == "x86_64" and sys.platform == "linux"
 
 
 class Mapped:
-    """Memory of the process, which is freed with this object, but not when the interpreter ends."""
+    """Executable memory of the process. It is freed with this object, but not when the interpreter ends."""
 
     def __init__(self, size: int) -> None:
         self.base = _libc().mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
@@ -44,9 +44,9 @@ class Mapped:
 
 
 def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> tuple[Mapped, dict[str, int]]:
-    """The memory that holds the code, and the address of each export. Symbols that the object does not define are
-    looked up in ``imports``, then in the process. Raises ValueError, LookupError or struct.error for an object that is
-    damaged or not supported; LLVM may still link such an object."""
+    """Links an object. Returns the memory that holds its code, and the address of each of the symbols ``exports``.
+    Symbols that the object does not define are looked up in ``imports``, then in the process. Raises ValueError,
+    LookupError or struct.error if the object is damaged or not supported; LLVM may still be able to link it."""
     require(len(obj) >= 64, "its header")
     (table,) = struct.unpack_from("<Q", obj, 40)
     sections = [Section(*row) for row in SECTION.iter_unpack(obj[table:])]
@@ -62,7 +62,8 @@ def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> 
         at = symbols[symbol][0]
         return texts[at : texts.index(b"\0", at)].decode()
 
-    # first executed and read-only sections, with a stub for each symbol; then, on new pages, writable sections
+    # order in memory: executed and read-only sections, with a stub for each symbol; then, on new pages, writable
+    # sections
     places: dict[int, int] = {}
     size = 0
     for writable in (0, _WRITE):
@@ -135,13 +136,13 @@ def _of_process(name: str) -> int:
 
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-PROGBITS, SYMBOLS, RELOCATIONS = 1, 2, 4  # kinds of sections
-FUNCTION = 2  # a kind of symbols
+PROGBITS, SYMBOLS, RELOCATIONS = 1, 2, 4  # section types
+FUNCTION = 2  # a symbol type
 
 
 @dataclass(slots=True)
 class Section:
-    """A row of the section table."""
+    """A section of an ELF file, from its section table."""
 
     name: int
     kind: int
@@ -159,7 +160,7 @@ class Section:
 
 
 def sections(data: bytes) -> list[Section]:
-    """The section table of a 64-bit little-endian file."""
+    """The sections of a 64-bit little-endian ELF file."""
     (at,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
     return [Section(*SECTION.unpack_from(data, at + n * size)) for n in range(count)]

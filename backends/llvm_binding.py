@@ -1,9 +1,9 @@
-"""LLVM, through the functions of llvmlite's library, used so that a process which compiles for days does not grow.
+"""Bindings of LLVM's C functions in llvmlite's library, written so that a process which compiles for days does not
+grow.
 
-The functions are called without llvmlite's own Python modules: importing those takes twice as long as loading LLVM, and
-three times as long as compiling a small kernel. Each module has its own LLVM context, because a context never forgets a
-type or a constant. LLVM keeps 1.5 KB of every pass builder; so the last texts that were compiled are not compiled
-again.
+llvmlite's own Python modules are not used: importing them takes twice as long as loading LLVM, and three times as long
+as compiling a small kernel. Each module has its own LLVM context, because a context never frees a type or a constant.
+LLVM never frees 1.5 KB of every pass builder, so the results of the last compilations are cached (`remembered`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from quadrants_lab.backends.disk_cache import hashed
 P = ParamSpec("P")
 R = TypeVar("R")
 NOTHING: Mapping[str, str] = MappingProxyType({})
-_LAST = 64  # results that `remembered` keeps
-_EXTERNAL, _INTERNAL = 0, 8  # LLVM's numbers of these linkages
+_LAST = 64  # how many results `remembered` caches for each function
+_EXTERNAL, _INTERNAL = 0, 8  # LLVM's codes for external and internal linkage
 _TUNING = {
     "loop_vectorization": "LoopVectorization", "loop_interleaving": "LoopInterleaving",
     "slp_vectorization": "SLPVectorization", "loop_unrolling": "LoopUnrolling",
 }  # fmt: skip
 
-# by function name without the prefix LLVMPY_: the result and each argument, as letters of `_KINDS`
+# function name without the prefix LLVMPY_ -> letters of `_KINDS` for its result and then for each argument
 SIGNATURES = {
     "GetVersionInfo": "u", "SetCommandLine": "-ss", "DisposeString": "-p",
     "InitializeNativeTarget": "-", "InitializeNativeAsmPrinter": "-", "InitializeNativeAsmParser": "-",
@@ -59,8 +59,8 @@ SIGNATURES = {
     "module_AddLoopRotatePass": "-p", "module_AddSROAPass": "-p", "module_AddSimplifyCFGPass": "-p",
 }  # fmt: skip
 
-# in order: nothing, a pointer, text or bytes, the place for a text that LLVM makes, an int, an unsigned int, a bool, a
-# size
+# the letters' types, in order: nothing, a pointer, text or bytes, a pointer through which LLVM returns a text, an int,
+# an unsigned int, a bool, a size
 _KINDS = {
     "-": None, "p": ctypes.c_void_p, "s": ctypes.c_char_p, "t": ctypes.POINTER(ctypes.c_void_p), "i": ctypes.c_int,
     "u": ctypes.c_uint, "b": ctypes.c_bool, "n": ctypes.c_size_t,
@@ -78,7 +78,7 @@ def library_path() -> str:
 
 
 class _Functions:
-    """LLVM's functions as attributes. Using the first one loads LLVM."""
+    """LLVM's functions as attributes. The first access loads LLVM."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         result, *arguments = (_KINDS[letter] for letter in SIGNATURES[name])
@@ -100,13 +100,13 @@ def _library() -> Any:
 
 @cache
 def load_soon() -> None:
-    """Loads LLVM on another thread, which does not hold Python up. The first call of a function waits for that
-    thread."""
+    """Starts to load LLVM on another thread, while Python goes on. The first call of a function waits for that thread.
+    """
     forks.start(_open, library_path().encode(), name="LLVM")
 
 
 def _open(path: bytes) -> None:
-    """Like `_library`, but without Python's lock."""
+    """Opens the library like `_library`, but without holding Python's lock."""
     ctypes.CDLL(None).dlopen(path, os.RTLD_NOW | os.RTLD_LOCAL)
 
 
@@ -114,14 +114,15 @@ llvm: Any = _Functions()
 
 
 def text_of(name: str, *args: Any) -> tuple[Any, str]:
-    """The function's result, and the text that it makes."""
+    """Calls the function ``name`` of LLVM, which returns a text through its last argument. Returns the function's
+    result and the text."""
     place = ctypes.c_void_p()
     result = getattr(llvm, name)(*args, ctypes.byref(place))
     return result, _taken(place.value)
 
 
 def _taken(pointer: int | None) -> str:
-    """A text that LLVM allocated; frees it."""
+    """The text at a pointer from LLVM, whose memory is then freed."""
     if pointer is None:
         return ""
     text = ctypes.string_at(pointer).decode()
@@ -130,7 +131,7 @@ def _taken(pointer: int | None) -> str:
 
 
 def _freed(owner: object, end: Callable[..., None], *pointers: int) -> None:
-    """Frees what belongs to an object when the object is freed, but not when the process ends."""
+    """Registers ``end(*pointers)`` to be called when ``owner`` is freed, but not when the process ends."""
     weakref.finalize(owner, end, *pointers).atexit = False
 
 
@@ -142,13 +143,14 @@ def version() -> tuple[int, ...]:
 
 @cache
 def initialise_all() -> None:
-    """Makes the processors of all systems known, instead of only this system's."""
+    """Enables code generation for all processors that LLVM knows; otherwise only this machine's is enabled."""
     for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
         getattr(llvm, f"InitializeAll{part}")()
 
 
 class Machine:
-    """LLVM's target machine, which makes code for a processor. ``triple``: the system, by default this one."""
+    """LLVM's target machine, which generates code for a processor. ``triple``: the target's triple, by default this
+    system's."""
 
     def __init__(
         self, triple: str = "", processor: str = "", features: str = "", level: int = 2, relocation: str = "default",
@@ -165,7 +167,7 @@ class Machine:
 
     @property
     def layout(self) -> str:
-        """The data layout: sizes and alignments of types, in LLVM's notation."""
+        """The data layout string: sizes and alignments of types, in LLVM's notation."""
         data = llvm.CreateTargetMachineData(self.pointer)
         try:
             return text_of("CopyStringRepOfTargetData", data)[1]
@@ -173,11 +175,11 @@ class Machine:
             llvm.DisposeTargetData(data)
 
     def object_code(self, module: Module) -> bytes:
-        """The object code of the module, which this changes."""
+        """Compiles the module to object code; this modifies the module."""
         return self._emitted(module, True)
 
     def assembly(self, module: Module) -> str:
-        """The assembly of the module, which this changes."""
+        """Compiles the module to assembly; this modifies the module."""
         return self._emitted(module, False).decode()
 
     def _emitted(self, module: Module, as_object: bool) -> bytes:
@@ -191,8 +193,8 @@ class Machine:
 
 
 class Module:
-    """LLVM IR in a context, which ends with its modules. ``source``: the text or bitcode that the module was made
-    from."""
+    """LLVM IR in a context. The context is freed with its last module. ``source``: the text or bitcode that the module
+    was parsed from."""
 
     def __init__(self, pointer: int, context: _Context, source: str | bytes) -> None:
         self.pointer = pointer
@@ -228,11 +230,11 @@ class Module:
         return _taken(llvm.PrintType(llvm.GlobalGetValueType(llvm.GetNamedFunction(self.pointer, name.encode()))))
 
     def parsed(self, text: str | bytes) -> Module:
-        """The module of another text, in the same context as this module."""
+        """Parses another text into a module of the same context as this one."""
         return self._context.parsed(text)
 
     def link(self, other: Module) -> None:
-        """Links another module of this module's context into this one. The other module cannot be used any more."""
+        """Links another module of the same context into this one. The other module cannot be used any more."""
         failed, why = text_of("LinkModules", self.pointer, other.pointer)
         if failed:
             raise RuntimeError(why)
@@ -254,14 +256,15 @@ class Function:
 
 
 class _Context:
-    """An LLVM context. When it ends, LLVM frees its modules, whatever the order in which Python frees their objects."""
+    """An LLVM context. When it is freed, LLVM frees its modules too, whatever the order in which Python frees the
+    objects."""
 
     def __init__(self) -> None:
         self.pointer = llvm.ContextCreate()
         _freed(self, llvm.ContextDispose, self.pointer)
 
     def parsed(self, text: str | bytes) -> Module:
-        """The module of a text, or of bitcode."""
+        """Parses a text, or bitcode, into a module of this context."""
         if isinstance(text, str):
             pointer, why = text_of("ParseAssembly", self.pointer, text.encode())
         else:
@@ -272,8 +275,9 @@ class _Context:
 
 
 def parse(*texts: str | bytes, library: Mapping[str, str] = NOTHING) -> Module:
-    """The module of the first text, or bitcode; the others are linked into it. ``library``: texts of functions; those
-    that the module calls are linked too. Raises TypeError if the module declares one of them with other types."""
+    """Parses the first text, or bitcode, into a module, and links the others into it. ``library``: name of a function
+    -> the text of its module; the functions that the module calls are linked too. Raises TypeError if the module
+    declares one of them with other types."""
     module = _Context().parsed(texts[0])
     for text in texts[1:]:
         module.link(module.parsed(text))
@@ -287,12 +291,12 @@ def parse(*texts: str | bytes, library: Mapping[str, str] = NOTHING) -> Module:
 
 
 def optimise(module: Module, machine: Machine, passes: Sequence[str] = (), level: int = 2, **options: bool) -> None:
-    """Optimises in place, by these passes or, if there are none, by LLVM's pipeline of a level with tuning
-    ``options``."""
+    """Optimises the module in place, with these passes; if there are none, with LLVM's pipeline for the given level and
+    its tuning ``options``."""
     tuning = llvm.CreatePipelineTuningOptions()
     for name, value in options.items():
         getattr(llvm, f"PTOSet{_TUNING[name]}")(tuning, value)
-    # each module needs its own: a builder refers to what its last run leaves
+    # each module needs a builder of its own, because a builder refers to data that its last run leaves behind
     builder = llvm.CreatePassBuilder(machine.pointer, tuning)
     # LLVM before 21 takes one more argument, a level for size, which other versions ignore
     manager = llvm.CreateNewModulePassManager() if passes else llvm.buildPerModuleDefaultPipeline(builder, level, 0)
@@ -307,7 +311,8 @@ def optimise(module: Module, machine: Machine, passes: Sequence[str] = (), level
 
 
 def remembered(make: Callable[P, R]) -> Callable[P, R]:
-    """Makes a function keep its last results. They must depend only on its arguments, which are texts and numbers."""
+    """A decorator that caches a function's last results. The function's result must depend only on its arguments, which
+    must be hashable."""
     known: OrderedDict[bytes, R] = OrderedDict()
 
     @wraps(make)

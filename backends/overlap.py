@@ -7,13 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 READ, WRITTEN, READ_FIELD, WRITTEN_FIELD = range(4)  # what a kernel does with an array, or a field
-# by kind of use: the kinds whose memory must not overlap with it; two fields never overlap
+# kind of use -> the kinds of use whose memory must not overlap with it; two fields never overlap
 _MUST_DIFFER = (WRITTEN, WRITTEN_FIELD), (READ, WRITTEN, READ_FIELD, WRITTEN_FIELD), (WRITTEN,), (READ, WRITTEN)
-Span = tuple[int, int, int, int]  # the space of an array's addresses, where it begins and ends, and its number
+# address space of an array, its first address, the address after its last byte, the array's index in the list
+Span = tuple[int, int, int, int]
 
 
 def spans(arrays: Sequence[Any]) -> Iterator[Span]:
-    """The spans of host arrays and of memory of a device, in C order; empty arrays and all other objects have none."""
+    """The span of each array that is on the host or in a device's memory, C-contiguous and not empty. Other objects
+    have none."""
     for n, x in enumerate(arrays):
         of_host = isinstance(x, np.ndarray)
         begin = x.__array_interface__["data"][0] if of_host else getattr(x, "address", None)
@@ -22,9 +24,10 @@ def spans(arrays: Sequence[Any]) -> Iterator[Span]:
 
 
 def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The numbers of two arrays that overlap and must not; the first one does not begin later. An array that overlaps
-    several others is the second one at least once."""
-    last = [(-1, 0, 0)] * 4  # by kind: the space, end and number of the array that ends last
+    """Yields pairs of indices of arrays that overlap although their kinds of use forbid it. The first array of a pair
+    begins no later than the second. An array that overlaps several others is the second of a pair at least once.
+    ``kinds``: for each array, how it is used."""
+    last = [(-1, 0, 0)] * 4  # for each kind of use: (address space, end, index) of the array that ends last so far
     for space, begin, end, n in sorted(spans):
         kind = kinds[n]
         for k in _MUST_DIFFER[kind]:
@@ -37,7 +40,7 @@ def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[i
 
 
 def merged(arrays: Iterable[npt.NDArray[Any]]) -> list[tuple[int, int]]:
-    """The address ranges (begin, end) of arrays of the host; overlapping ranges are merged."""
+    """The address ranges (begin, end) of host arrays; overlapping ranges are merged."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((a.ctypes.data, a.ctypes.data + max(a.nbytes, 1)) for a in arrays):
         if found and begin < found[-1][1]:

@@ -1,7 +1,7 @@
-"""Memory of the host in pages: a page takes memory only after something other than 0 was written to it.
+"""Memory of the host whose pages are allocated only when something other than 0 is written to them.
 
-The operating system reserves addresses for all elements, and makes a page when it is first written to. Linux lists the
-existing pages in /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html). Without that list, every
+The operating system reserves addresses for all elements, and allocates a page when it is first written. Linux lists the
+allocated pages in /proc/self/pagemap (https://docs.kernel.org/admin-guide/mm/pagemap.html). Without that list, every
 page counts as written.
 """
 
@@ -18,17 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
-ON_DEMAND = sys.platform == "linux"  # elsewhere, memory that is given back does not become zero at once
+# on other systems, memory that is given back to the system does not read as zero at once
+ON_DEMAND = sys.platform == "linux"
 MOST_BYTES = 2**37 if ON_DEMAND else 2**33  # the most address space for one array
-_FEW = 1 << 20  # how many pages are examined together
-_THERE = np.uint64(3 << 62)  # bits of a page's word: it is in memory, or was swapped out
-# it takes memory, unlike the page of zeros that all pages share which were only read
+_FEW = 1 << 20  # how many pages' words are read at a time
+_THERE = np.uint64(3 << 62)  # bits of a page's word in pagemap: the page is in memory, or swapped out
+# bits of a page's word: the page has its own memory. Pages that were only read share one page of zeros.
 _OWN = np.uint64(1 << 56 | 1 << 62)
 _NORESERVE = 0x4000 if ON_DEMAND else 0x40
 
 
 class Pages:
-    """``nbytes`` zeroed bytes at ``address``, in whole pages. ``bytes``: the same as an array."""
+    """``nbytes`` zeroed bytes at ``address``, in whole pages. ``bytes``: the same memory as a numpy array of bytes."""
 
     def __init__(self, nbytes: int) -> None:
         if nbytes > MOST_BYTES:
@@ -40,31 +41,33 @@ class Pages:
         except (OSError, OverflowError) as e:
             raise MemoryError(str(e)) from None
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            with suppress(OSError):  # the Linux kernel has no large pages; one would take 2 MiB for one element
+            # OSError: this Linux kernel has no large pages. They are turned off, since one takes 2 MiB for a single
+            # element.
+            with suppress(OSError):
                 self._map.madvise(mmap.MADV_NOHUGEPAGE)
         self.bytes: npt.NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         self.address: int = self.bytes.ctypes.data
 
     def clear(self) -> None:
-        """Sets all bytes to 0 and gives the memory back."""
+        """Sets all bytes to 0; on Linux by giving the memory back to the operating system."""
         if ON_DEMAND:
             self._map.madvise(mmap.MADV_DONTNEED)
         else:
             self.bytes[...] = 0
 
     def taken(self) -> int:
-        """How many bytes of memory the pages take."""
+        """How many bytes of physical memory the pages take."""
         return PAGE * sum(int(np.count_nonzero(words & _OWN)) for _, words in self._words())
 
     def written(self) -> Iterator[npt.NDArray[np.intp]]:
-        """The numbers of the pages that may hold something other than 0, in several arrays."""
+        """The indices of the pages that may hold something other than 0, in several arrays."""
         for first, words in self._words():
             found = np.flatnonzero(words & _THERE)
             if found.size:
                 yield found + first
 
     def nonzero(self, dtype: Any) -> npt.NDArray[np.intp]:
-        """The numbers, in memory order, of the elements of ``dtype`` that are not 0."""
+        """The indices, in memory order, of the elements of ``dtype`` that are not 0."""
         each = PAGE // np.dtype(dtype).itemsize
         elements = self.bytes.view(dtype).reshape(-1, each)
         found = [np.zeros(0, np.intp)]
@@ -79,7 +82,7 @@ class Pages:
         return any(bool(words[pages].any()) for pages in self.written())
 
     def assign(self, other: Pages) -> None:
-        """Copies all bytes of ``other``, which has as many. Pages of zeros stay unwritten."""
+        """Copies all bytes of ``other``, which has the same size. Pages of zeros stay unallocated."""
         self.clear()
         mine, theirs = (of.bytes.view(np.uint64).reshape(-1, PAGE // 8) for of in (self, other))
         for pages in other.written():
@@ -88,7 +91,8 @@ class Pages:
             mine[pages[some]] = values[some]
 
     def trim(self) -> None:
-        """Gives back the pages in which all bytes are 0. Nothing may write to the pages at the same time."""
+        """Gives back to the operating system the pages in which all bytes are 0. Nothing may write to the pages at the
+        same time."""
         words = self.bytes.view(np.uint64).reshape(-1, PAGE // 8)
         for pages in self.written() if ON_DEMAND else ():
             empty = pages[~words[pages].any(axis=1)]
@@ -101,7 +105,7 @@ class Pages:
         return made
 
     def _words(self) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
-        """The kernel's words about the pages, in runs, each with the number of its first page."""
+        """The words of /proc/self/pagemap for the pages, in pieces: (index of the piece's first page, its words)."""
         total = len(self.bytes) // PAGE
         try:
             file = os.open("/proc/self/pagemap", os.O_RDONLY)

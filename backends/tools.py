@@ -1,4 +1,4 @@
-"""Running programs of the system that compile, link or list code."""
+"""Runs programs of the system that compile, link or disassemble code."""
 
 import os
 import signal
@@ -27,8 +27,8 @@ def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.Co
 
 
 def made(program: str, given: bytes, refusal: str, *options: str) -> tuple[bytes, str]:
-    """The file that a program makes from a file with the bytes ``given``, and the program's output. If it makes no
-    file, raises QuadrantsRuntimeError with ``refusal`` and the output."""
+    """Runs a program on a file with the bytes ``given``. Returns the file that the program makes, and the program's
+    output. If it makes no file, raises QuadrantsRuntimeError with ``refusal`` and the output."""
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "given", Path(folder) / "made"
         source.write_bytes(given)
@@ -39,7 +39,7 @@ def made(program: str, given: bytes, refusal: str, *options: str) -> tuple[bytes
 
 
 def listed(program: str, given: bytes, *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program that lists a file with the bytes ``given``."""
+    """Runs a program that disassembles a file with the bytes ``given``; its output is the listing."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(given)
         file.flush()
@@ -47,7 +47,7 @@ def listed(program: str, given: bytes, *options: str) -> subprocess.CompletedPro
 
 
 def package_folders(*names: str) -> Iterator[Path]:
-    """The folders of the given packages that are installed, without importing them."""
+    """The folders of those of the given packages that are installed; the packages are not imported."""
     for name in names:
         spec = find_spec(name) if name not in sys.modules else sys.modules[name].__spec__
         if spec is not None and spec.submodule_search_locations:

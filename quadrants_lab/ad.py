@@ -335,10 +335,10 @@ class Tape:
                   for n, (name, x) in enumerate(zip(names, self.grad_check, strict=True))}  # fmt: skip
         # imported here, because it loads the compiler
         from quadrants_lab.lang import doctor
-        from quadrants_lab.runtime.check import verdict
+        from quadrants_lab.runtime.check import compare
 
         with unwatched(), doctor.showing(None) as say:
-            report = verdict.check(self._launches, self.loss, fields, say=say)
+            report = compare.check(self._launches, self.loss, fields, say=say)
         if report.stopped:
             raise KeyboardInterrupt("the check of gradients was stopped before everything was checked")
         for v in report.verdicts:

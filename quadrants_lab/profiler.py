@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.elsewhere import missing_attribute
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.compile.compiled import CLOCKS
+from quadrants_lab.runtime.compile.specialisation import CLOCKS
 from quadrants_lab.runtime.observe.observers import watch
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from programs import Program, deep
 from sessions import NIGHT, skips
 
 import quadrants_lab as qd
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.frontend.specs import NdarraySpec, ScalarSpec
@@ -25,8 +25,8 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import Trace
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
 from quadrants_lab.runtime.compile.derivatives import counting_ir
+from quadrants_lab.runtime.compile.specialisation import FORWARD, REVERSE
 from quadrants_lab.runtime.interpret.interpreter import Result, interpret
 
 Arrays = dict[str, np.ndarray]

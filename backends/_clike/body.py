@@ -1,9 +1,9 @@
-"""From statements to lines of source. Each language has a table of handlers, one for each class of statements.
+"""Emits statements as lines of source. Each language has a table: class of a statement -> the function that emits it.
 
-A value that is read once, in the block that defines it, becomes part of the line that reads it. Both must come from one
-line of the user's source, or the reading line must do nothing else, for instance set a loop's initial value. Every
-other value becomes a variable. An expression that reads memory becomes a variable at the latest before memory is
-written.
+A value that is read once, in the block that defines it, is not stored in a variable: its expression becomes part of the
+line that reads it. For this, both statements must come from one line of the user's source, or the reading line must do
+nothing else, for instance set a loop's initial value. Every other value becomes a variable. An expression that reads
+memory becomes a variable at the latest before memory is written.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import end_of, uses
 
-LONGEST = 80  # the most characters of an expression that becomes part of another expression
+LONGEST = 80  # an expression with more characters does not become part of another expression
 _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow, N.ThreadExit)
 
 
 class Body:
-    """Emits blocks of one function into ``out``; ``start`` holds the lines in front of them.
+    """Emits blocks of one function into ``out``; ``start`` holds the lines that go before them.
 
-    ``values`` maps ids to expressions, ``types`` to dtypes. ``type_names``: the language's types, by dtype. ``named``:
-    every value that has a name in the user's program becomes a variable.
+    ``values``: id -> expression; ``types``: id -> dtype. ``type_names``: dtype -> the language's type. ``named``: every
+    value that has a name in the user's program becomes a variable.
     """
 
     handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
@@ -46,11 +46,11 @@ class Body:
         self.types: dict[int, DType] = {}
         self._uses = uses(block)
         self.variables = Variables(block)
-        # by id of a statement: how to leave the function after it, if nothing remains to do
+        # id of a statement -> the line that leaves the function after it, if nothing remains to do
         self.exits: dict[int, str] = {}
-        # ids read once, in the open block -> whether the reading line does nothing else
+        # id of a value that is read once, in the open block -> whether the line that reads it does nothing else
         self._waiting: dict[int, bool] = {}
-        self._pending: dict[int, N.Stmt] = {}  # the waiting values that read memory and have no variable yet
+        self._pending: dict[int, N.Stmt] = {}  # id -> statement, for the waiting values that read memory
         self._writes: dict[int, bool] = {}
 
     # --- the language -----------------------------------------------------------------------------------------------
@@ -63,11 +63,11 @@ class Body:
         return self.values[id]
 
     def inner(self, block: N.Block, out: Source) -> Body:
-        """A body for a function that this one calls; it emits into ``out``."""
+        """A `Body` for a function that this one calls; it emits into ``out``."""
         raise NotImplementedError
 
     def poll(self) -> None:
-        """Emits what a loop that may take long does at the start of each trip."""
+        """Emits, at the start of a trip of a loop that may run long, what such a loop has to do."""
 
     # --- values -----------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,8 @@ class Body:
         self.types[id] = t
 
     def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """Sets the value of a statement; ``at_once``: the value gets its own variable here in any case."""
+        """Sets the value of a statement to the expression ``e``; ``at_once``: the value gets its own variable here in
+        any case."""
         self.types[s.id] = s.type
         if not at_once and not self.read(s.id):
             return
@@ -91,7 +92,7 @@ class Body:
             self._pending[s.id] = s
 
     def read(self, id: int) -> bool:
-        """Whether anything reads a value."""
+        """Whether any statement reads a value."""
         return bool(self._uses.get(id))
 
     def assign(self, s: N.Stmt, fresh: bool = False) -> None:
@@ -114,13 +115,14 @@ class Body:
             self.hold(name, s.id, label, t)
 
     def hold(self, name: str, id: int, label: str, t: str) -> None:
-        """Notes that the variable has the value ``id`` from here on."""
+        """Records that the variable ``name`` holds the value ``id`` from here on. ``label``: the value's name in the
+        user's program; ``t``: the variable's type."""
         self.values[id] = X.variable(name, t, assigned=True)
         self.variables.hold(name, id, label, t)
 
     def _reusable(self, s: N.Stmt) -> str:
-        """An existing variable for a value, else "". It is the variable that must hold the value in the end, or one of
-        the same name from which the value is computed."""
+        """The name of an existing variable that can hold the statement's value, else "". It is the variable that must
+        hold the value in the end, or one with the same label from whose value this one is computed."""
         reads, label, t = self.variables.reads(s), getattr(s, "name", ""), self.type_name(self.types[s.id])
         home = self.variables.homes.get(s.id)
         names = [home] if home else sorted(self.values[s.id].reads)
@@ -132,7 +134,7 @@ class Body:
 
     @contextmanager
     def owned(self, id: int) -> Iterator[None]:
-        """Lines made inside belong to the statement that defines a value."""
+        """A context manager: lines emitted within it belong to the statement that defines the value ``id``."""
         s, out, owner, span = self.variables.stmts.get(id), self.out, self.out.stmt, self.out.span
         if s is not None:
             out.stmt, out.span = s.id, s.span or span
@@ -140,7 +142,8 @@ class Body:
         out.stmt, out.span = owner, span
 
     def fix(self, e: Expr, name: str, t: str) -> Expr:
-        """The expression if it is a variable or a constant, else a new variable with its value."""
+        """Returns ``e`` if it is a variable or a constant, else a new variable ``name`` of type ``t`` with its value.
+        """
         if e.known is not None or (e.text.isidentifier() and not e.memory):
             return e
         self.out.put(f"{t} {name} = {e.assigned(t)};")
@@ -148,14 +151,14 @@ class Body:
 
     @contextmanager
     def braces(self) -> Iterator[None]:
-        """Puts the lines made inside into braces, with a scope of names."""
+        """A context manager: puts the lines emitted within it into braces, where names have a scope of their own."""
         with self.names.scope(), self.out.nest():
             yield
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
-        """Emits a block; returns the values of its Yield. ``lines``: each yielded value gets its own line."""
+        """Emits a block; returns the values of its Yield. ``lines``: each of these values gets its own line."""
         outer = self._waiting, self._pending
         self._waiting, self._pending = self._read_once_here(block, lines), {}
         out = self.out
@@ -164,7 +167,7 @@ class Body:
             out.stmt, out.span = stmt.id, stmt.span or span
             if self.writes(stmt):
                 self._assign_others(stmt)
-            for i in stmt.operands():  # from here on they are part of another expression
+            for i in stmt.operands():  # from here on, the operands are part of another expression
                 self._pending.pop(i, None)
             if stmt.blocks():
                 self.variables.written(stmt)
@@ -177,7 +180,8 @@ class Body:
         return values
 
     def _read_once_here(self, block: N.Block, lines: bool) -> dict[int, bool]:
-        """The values that become part of the line that reads them, see the docstring of this module."""
+        """The ids of the values that become part of the line that reads them, see the docstring of this module; for
+        each, whether that line does nothing else."""
         readers: dict[int, list[N.Stmt]] = {}
         for s in block:
             for i in s.operands():
@@ -206,20 +210,20 @@ class Body:
                 self.assign(other)
 
     def _on_one_line(self, a: N.Stmt, b: N.Stmt) -> bool:
-        """Whether both come from one source line; constants and values from adstacks may join any line."""
+        """Whether both statements come from one source line; constants and values from adstacks may join any line."""
         kept = isinstance(a, N.Load) and self.kernel.buffers[a.buffer].kind in ("heap", "local")
         if isinstance(a, N.Const) or kept or a.span is None or b.span is None:
             return True
         return (a.span.file, a.span.line) == (b.span.file, b.span.line)
 
     def changed(self, s: N.Stmt) -> str | None:
-        """The variable that a statement writes, if it writes nothing else; "" if it writes nothing; None if it writes
-        memory."""
+        """The variable that a statement assigns, if it changes nothing else; "" if it changes nothing; None if it
+        writes memory."""
         return None
 
 
 def function(b: Body, name: str, f: N.Function) -> str:
-    """The text of a function of a lowered kernel."""
+    """The source text of a function of a lowered kernel."""
     out = Source()
     body = b.inner(f.body, out)
     with body.names.scope():

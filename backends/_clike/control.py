@@ -15,12 +15,12 @@ from quadrants_lab.ir.walk import uses
 if TYPE_CHECKING:
     from quadrants_lab.backends._clike.body import Body
 
-_FEW = 1 << 10  # the most trips of a loop that does not poll
+_FEW = 1 << 10  # a loop with more trips polls
 
 
 def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], block: N.Block) -> None:
-    """Emits a block and assigns the values that it yields as if at the same time: a variable is read before it is
-    changed."""
+    """Emits a block, and assigns the values that it yields to ``variables`` as if all at once: a variable is read
+    before it is changed."""
     ids = block[-1].operands()
     b.variables.homes.update(zip(ids, variables, strict=True))
     values = zip(params, variables, b.block(block, lines=True), ids, strict=True)
@@ -46,7 +46,7 @@ def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], block: N
 def if_(b: Body, s: N.If) -> None:
     out = b.out
     cond = b.values[s.cond]
-    inside = Counter(uses(s.then + s.orelse))  # the condition has been read before
+    inside = Counter(uses(s.then + s.orelse))  # only reads inside the arms: the condition has been read before
     found = [_home(b, s, n, inside) for n in range(len(s.results))]
     found = [v if v not in found[:n] else "" for n, v in enumerate(found)]
     variables = [v or b.names.local(r.name) for r, v in zip(s.results, found, strict=True)]
@@ -76,8 +76,8 @@ def if_(b: Body, s: N.If) -> None:
 
 
 def _home(b: Body, s: N.If, n: int, inside: Counter[int]) -> str:
-    """An existing variable for a result, else "": the variable that must hold the result in the end, or one whose value
-    an arm returns unchanged."""
+    """The name of an existing variable for result ``n`` of an If, else "": the variable that must hold the result in
+    the end, or one whose value an arm returns unchanged. ``inside``: how often the arms read each value."""
     r = s.results[n]
     kept = [i for block in s.blocks() if (i := block[-1].operands()[n]) in b.values]
     names = [b.variables.homes.get(r.id, ""), *(b.values[i].text for i in kept)]
@@ -86,8 +86,8 @@ def _home(b: Body, s: N.If, n: int, inside: Counter[int]) -> str:
 
 
 def _carry(b: Body, s: N.For | N.While, fixed: frozenset[str] = frozenset()) -> list[str]:
-    """Makes the variables of carried values, which the loop's blocks may read. ``fixed``: variables that the loop's
-    head reads."""
+    """Makes the variables of a loop's carried values. ``fixed``: variables that the loop's head reads, so they must not
+    change."""
     variables: list[str] = []
     for p, i in zip(s.carried, s.inits, strict=True):
         e, t = b.values[i], b.type_name(p.type)
@@ -127,8 +127,8 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def for_(b: Body, s: N.For) -> None:
-    """A loop. In a backward loop the variable is one more than the index until the body begins, so that an unsigned
-    variable does not wrap."""
+    """Emits a loop. In a backward loop the variable is one more than the index until the body begins, so that an
+    unsigned variable does not wrap."""
     out, t = b.out, b.type_name(s.index.type)
     begin, end = b.typed(s.begin), b.typed(s.end)
     variables = _carry(b, s, begin.reads | end.reads)

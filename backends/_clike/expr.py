@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
-# levels of precedence
+# levels of precedence; a higher one binds tighter
 PRIMARY, UNARY, MUL, ADD, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
 _OPERATORS: dict[str, int] = {
     "*": MUL, "/": MUL, "%": MUL, "+": ADD, "-": ADD, "<<": SHIFT, ">>": SHIFT, "<": LESS, "<=": LESS, ">": LESS,
     ">=": LESS, "==": EQUAL, "!=": EQUAL, "&": AND, "^": XOR, "|": OR, "&&": BOTH, "||": EITHER,
 }  # fmt: skip
 _IN_PLACE = ("+", "-", "*", "/", "&", "|", "^")
-_CHAINS = (MUL, ADD, BOTH, EITHER)  # levels whose left operand takes no parentheses
+_CHAINS = (MUL, ADD, BOTH, EITHER)  # levels at which the left operand needs no parentheses
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """``level``: its precedence; ``type``: its type in the language; ``known``: its value if it is a constant;
-    ``reads``: the variables in it that may be assigned more than once; ``memory``: whether it reads global memory;
-    ``step``: left operand, operator and right operand, as text; ``source``: the operand of a conversion."""
+    """The text of an expression, and what is known of it. ``level``: its precedence; ``type``: its type in the
+    language; ``known``: its value if it is a constant; ``reads``: the variables in it that may be assigned more than
+    once; ``memory``: whether it reads global memory; ``step``: left operand, operator and right operand, as text;
+    ``source``: the operand, if it is a conversion."""
 
     text: str
     level: int
@@ -33,7 +34,7 @@ class Expr:
     source: Expr | None = None
 
     def within(self, level: int) -> str:
-        """The text as an operand in a place that needs at least this precedence."""
+        """The text as an operand, with parentheses if the place needs a higher precedence than it has."""
         return self.text if self.level >= level else f"({self.text})"
 
     def assigned(self, t: str) -> str:
@@ -78,7 +79,7 @@ def assignment(name: str, e: Expr) -> str:
 
 
 def digits(x: Any, suffix: str) -> str:
-    """The literal of a float, which is a number of a numpy type."""
+    """The literal of a float ``x`` of a numpy type."""
     if np.isfinite(x):
         text = str(x)
         return f"{text}{'' if '.' in text or 'e' in text else '.0'}{suffix}"

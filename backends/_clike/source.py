@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from quadrants_lab.ir.nodes import NO_ID
 from quadrants_lab.ir.source import Span
 
-_LINE = 100  # about the most characters of a line that declares several variables
+_LINE = 100  # a line that declares several variables has at most about so many characters
 
 
 class Source:
-    """``stmt`` and ``span``: the statement and the place in the user's source that the next lines come from.
-    ``directives``: insert a #line before lines that come from another source line than the line above."""
+    """``stmt`` and ``span``: the statement, and the position in the user's source, that the next lines come from.
+    ``directives``: insert a #line whenever a line comes from another source line than the line above."""
 
     def __init__(self, directives: bool = False) -> None:
         self.lines: list[str] = []
@@ -24,7 +24,7 @@ class Source:
         self.span: Span | None = None
         self.directives = directives
         self._at: tuple[str, int] | None = None
-        self._declared: tuple[object, ...] = ()  # of the last line, if it declares variables
+        self._declared: tuple[object, ...] = ()  # if the last line declares variables: their type and source line
 
     def put(self, text: str) -> None:
         """Appends a line."""
@@ -36,10 +36,12 @@ class Source:
         self.lines.append("  " * self.depth + text)
         self.ids.append(self.stmt)
         if self._at is not None:
-            self._at = (self._at[0], self._at[1] + 1)  # the compiler counts the same way
+            # the compiler counts lines from the last #line on in the same way
+            self._at = (self._at[0], self._at[1] + 1)
 
     def declare(self, type: str, text: str) -> None:
-        """Declares a variable, in the line above if it declares variables of the same type and source line."""
+        """Declares a variable. If the last line declares variables of the same type and source line, the declaration is
+        appended there."""
         source = (self.span.file, self.span.line) if self.span else self.stmt
         before = self.lines[-1] if self.lines else ""
         if self._declared == (type, source, self.depth, before) and len(before) + len(text) <= _LINE:
@@ -50,14 +52,14 @@ class Source:
 
     @contextmanager
     def nest(self) -> Iterator[None]:
-        """Indents the lines made inside one step more."""
+        """A context manager: indents the lines emitted within it by one more step."""
         self.depth += 1
         yield
         self.depth -= 1
 
     @contextmanager
     def separate(self) -> Iterator[Source]:
-        """Puts the lines made inside into a source of their own, which is the value of the `with`."""
+        """A context manager: collects the lines emitted within it in a separate source, its value."""
         part = Source(self.directives)
         part.lines, self.lines = self.lines, part.lines
         part.ids, self.ids = self.ids, part.ids
@@ -78,7 +80,8 @@ class Source:
 
 
 def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
-    """The lines of a struct. ``members``: declaration and bytes, by offset; arrays of ``byte`` fill the gaps."""
+    """The lines of a struct. ``members``: byte offset -> (declaration, size in bytes); arrays of ``byte`` fill the
+    gaps."""
     out, at = Source(), 0
     for offset, (text, nbytes) in sorted(members.items()):
         if offset > at:
@@ -89,8 +92,8 @@ def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
 
 
 def commented(lines: Iterable[tuple[str, int]], spans: Mapping[int, Span | None]) -> list[tuple[str, int]]:
-    """The lines, each with its statement; a comment with the user's source line stands before the lines made from it.
-    ``spans``: the place in the source of each statement."""
+    """The lines, each with its statement's id; before the lines made from a line of the user's source there is a
+    comment with that line. ``spans``: id of a statement -> its position in the source."""
     out, last = [], ""
     for line, id in lines:
         if (span := spans.get(id)) and line.strip(" }"):

@@ -1,4 +1,5 @@
-"""Which value each variable holds, and whether a later line reads it. If none does, the variable may be reused."""
+"""Tracks which value each variable of the source holds, and whether a later line reads it. If none does, the variable
+may be reused for another value."""
 
 import re
 from collections import Counter
@@ -10,9 +11,9 @@ from quadrants_lab.ir.walk import uses, walk
 
 
 class Variables:
-    """``waiting``: values whose expressions become part of later lines. ``homes``: by value that a block yields, the
-    variable that must hold the value in the end. ``holds``: the value of each variable. ``left``: how often later lines
-    read each value."""
+    """``waiting``: ids of values whose expressions become part of later lines. ``homes``: id of a value that a block
+    yields -> the variable that must hold it in the end. ``holds``: variable -> id of its value. ``left``: id of a value
+    -> how often later lines read it."""
 
     def __init__(self, block: N.Block) -> None:
         self.stmts = {s.id: s for s in walk(block)}
@@ -21,13 +22,13 @@ class Variables:
         self.homes: dict[int, str] = {}
         self.holds: dict[str, int] = {}
         self._labels: dict[str, tuple[str, str]] = {}  # variable -> its name in the user's program, and its type
-        self._levels: dict[int, int] = {}  # value -> the loop in which it is made
+        self._levels: dict[int, int] = {}  # id of a value -> the loop in which it is computed
         self._level = self._loops = 0
         self._written: set[int] = set()
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """Marks what is emitted inside as a loop: each of its trips reads the values from outside again."""
+        """A context manager: what is emitted within it is a loop, so each trip reads the values from outside again."""
         self._loops += 1
         outer, self._level = self._level, self._loops
         yield
@@ -35,7 +36,8 @@ class Variables:
 
     @contextmanager
     def beside(self, other: N.Block) -> Iterator[None]:
-        """Marks what is emitted inside as an alternative to the ``other`` block, which is emitted afterwards."""
+        """A context manager: what is emitted within it is an alternative to the block ``other``, which is emitted
+        afterwards."""
         reads, holds = uses(other), dict(self.holds)
         self.left.subtract(reads)
         yield
@@ -43,7 +45,8 @@ class Variables:
         self.holds = holds
 
     def reads(self, s: N.Stmt) -> Counter[int]:
-        """How often the line of a statement reads each value, itself or in expressions that are part of it."""
+        """Maps the id of each value to how often the line of a statement reads it, directly or in expressions that are
+        part of the line."""
         found = Counter(s.operands())
         for i in s.operands():
             if i in self.waiting:
@@ -51,7 +54,7 @@ class Variables:
         return found
 
     def written(self, s: N.Stmt) -> None:
-        """Notes that the line of a statement has been emitted."""
+        """Records that the line of a statement has been emitted."""
         if s.id in self._written:
             return
         self.left.subtract(self.reads(s))
@@ -65,12 +68,12 @@ class Variables:
         self._levels[id] = self._level
 
     def free(self, name: str, reads: Counter[int]) -> bool:
-        """Whether only ``reads`` are left of the variable's value, and no later trip of a loop reads it again."""
+        """Whether the variable's value is read nowhere any more after ``reads``, not even in a later trip of a loop."""
         id = self.holds.get(name)
         return id is None or (self.left[id] <= reads[id] and self._levels[id] == self._level)
 
     def called(self, name: str, label: str, type: str) -> bool:
-        """Whether the variable is for values with that name in the user's program and with that type."""
+        """Whether the variable was made for values with the name ``label`` in the user's program and with this type."""
         return self._labels.get(name) == (label, type)
 
 
@@ -81,16 +84,16 @@ register return short signed sizeof static struct switch true typedef union unsi
 
 
 class Names:
-    """Gives out identifiers that are unique in their scope and do not match ``avoid``. None ends in an underscore,
-    since `_clike.control` makes names with one."""
+    """Makes identifiers that are unique in their scope and do not match the pattern ``avoid``. None ends in an
+    underscore, since `_clike.control` makes names that do."""
 
     def __init__(self, avoid: re.Pattern[str]) -> None:
         self.known: dict[object, str] = {}
         self._avoid = avoid
-        self._taken: dict[str, int] = {}  # name -> how often it was wanted
+        self._taken: dict[str, int] = {}  # name -> how often it was asked for
 
     def of(self, key: object, wanted: str) -> str:
-        """The name of an object that is visible everywhere."""
+        """The name, visible everywhere, of the object ``key``; ``wanted`` if that is free."""
         if key not in self.known:
             self.known[key] = self.local(wanted)
         return self.known[key]

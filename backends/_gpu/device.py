@@ -1,5 +1,5 @@
-"""The part of a session's GPU that does not depend on its API: adstack heap, random seed, print block, and limits on
-the launches that are in flight."""
+"""What a session's GPU has on every API: the adstack heap, the random seed, the print block, and limits on how many
+launches are in flight."""
 
 import struct
 from abc import abstractmethod
@@ -18,16 +18,16 @@ _MASK = (1 << 64) - 1
 
 
 class NoMemory:
-    """Placeholder class without instances, for devices whose launches take arrays of numpy alone."""
+    """A class without instances: `GpuDevice.memory` of devices whose launches take numpy arrays only."""
 
 
 class GpuDevice(Device):
-    """A GPU of one session. Random draws depend on ``seed`` and on the number of ``launches``.
+    """A GPU of one session. Random draws depend on ``seed`` and on how many ``launches`` there have been.
 
     ``threads``: the most threads of a launch; ``stack_threads``: the most threads if each has adstacks;
-    ``reducing_threads``: the most threads if each sums its share of a reduction. ``heap_budget``: if adstacks need more
-    bytes than this, a launch runs with fewer threads. ``loop_limit``: the driver stops a thread after so many trips of
-    loops, 0: never. ``memory``: the class of device memory that launches take as arguments.
+    ``reducing_threads``: the most threads if each reduces into a partial result of its own. ``heap_budget``: bytes; if
+    adstacks need more, a launch runs with fewer threads. ``loop_limit``: the driver stops a thread after so many trips
+    of loops, 0: never. ``memory``: the class of device memory that launches take as arguments.
     """
 
     memory: type[Any] = NoMemory
@@ -46,7 +46,8 @@ class GpuDevice(Device):
         self._prints: Memory | None = None
 
     def least_threads(self, iterations: int, trips: int) -> int:
-        """The threads that a task needs so that none reaches the loop limit, if one iteration takes ``trips``."""
+        """How many threads a task needs so that none reaches the loop limit, if one iteration makes ``trips`` trips of
+        loops."""
         wanted = iterations * trips // self.loop_limit + 1 if self.loop_limit else 1
         return min(-(-wanted // GROUP) * GROUP, self.threads)
 
@@ -72,14 +73,15 @@ class GpuDevice(Device):
         self.launches = 0
 
     def print_block(self) -> Memory:
-        """The memory that kernels print to, allocated when the first one needs it."""
+        """The memory that kernels print to; it is allocated when the first kernel that prints is launched."""
         if self._prints is None:
             self._prints = self.allocate((L.PRINT_DATA // 8 + PRINT_WORDS,), np.int64)
             self._empty_prints(self._prints)
         return self._prints
 
     def take_prints(self) -> tuple[bytes, int]:
-        """The records that kernels printed since the last call, and how many prints found no room."""
+        """The records that kernels printed since the last call, and how many prints were lost because the block was
+        full."""
         if self._prints is None:
             return b"", 0
         data = self._prints.read().tobytes()
@@ -93,23 +95,27 @@ class GpuDevice(Device):
         block.write(head)
 
 
-# --- launches in flight -----------------------------------------------------------------------------------------
+# --- launches in flight ---------------------------------------------------------------------------------------------
 #
-# Ctrl-C ends the host's wait but not the work of the device. So a launch blocks while `MOST` launches are in flight, or
+# Ctrl-C ends the host's wait but not the work of the device. So a launch waits while `MOST` launches are in flight, or
 # fewer if they are known to take long.
 
-PART = 75_000_000  # nanoseconds of a part: the launches that the host waits for together; two parts may be in flight
-MOST = 128  # launches of a part
+# the host waits for launches in parts; a part holds launches of about so many nanoseconds together, and two parts may
+# be in flight
+PART = 75_000_000
+MOST = 128  # the most launches in a part
 LEAST = PART // MOST
 
 
 class Cost:
-    """The estimated nanoseconds of one launch of a frame, clamped to `LEAST` .. `PART`."""
+    """An estimate of how many nanoseconds a launch of a frame takes, clamped to `LEAST` .. `PART`."""
 
     __slots__ = ("ns",)
 
     def __init__(self) -> None:
-        self.ns = PART // 2  # before the first measurement
+        # Corrects the estimates of launches that together ``took`` so many nanoseconds, or with ``at_most`` no more
+        # than that.
+        self.ns = PART // 2
 
 
 def learn(costs: Collection[Cost], took: int, at_most: bool = False) -> None:

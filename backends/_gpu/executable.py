@@ -1,4 +1,4 @@
-"""The part of a kernel that is loaded on a GPU which does not depend on the API."""
+"""What a kernel that is loaded on a GPU has on every API."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ Built = TypeVar("Built")
 
 
 def _is_steady(stack: N.AdStackAlloca) -> bool:
-    """Whether the stack has values of f64, and the same depth in each iteration."""
+    """Whether the stack holds values of f64, and has the same depth in each iteration."""
     return stack.type is f64 and stack.size is not None and not _varies(stack.size)
 
 
@@ -29,16 +29,16 @@ def _varies(size: SizeExpr) -> bool:
 
 
 class GpuExecutable(Executable):
-    """A kernel whose code, ``object``, is ``cached`` from an earlier process or else compiled by ``make`` and passed to
-    ``keep``.
+    """A loaded kernel. Its code, ``object``, is ``cached`` code from an earlier process; or else ``make`` compiles it,
+    and ``keep`` stores it.
 
-    For each task: ``stacks``: its adstacks in heap order; ``totals``: its number of iterations, None if launches
-    differ in it; ``stacked``: whether it stores values on adstacks; ``reducing``: whether it reduces into a scalar;
-    ``looping``: whether its iterations have loops; ``in_step``: the number of iterations that a thread runs at once.
-    The kernel has its schedule.
+    Lists with an entry for each task: ``stacks``: its adstacks in heap order; ``totals``: its number of iterations,
+    None if launches differ in it; ``stacked``: whether it stores values on adstacks; ``reducing``: whether it reduces
+    into a scalar; ``looping``: whether its iterations have loops; ``in_step``: how many iterations a thread runs in
+    step. The schedule of the kernel must be decided already.
 
-    ``steady``: whether all its adstacks have values of f64 and the same depth in each iteration. ``sizing_args``: the
-    scalar arguments on which group counts depend. ``draws``: whether it draws random numbers.
+    For the kernel: ``steady``: whether all its adstacks hold values of f64 and have the same depth in each iteration.
+    ``sizing_args``: the scalar arguments on which group counts depend. ``draws``: whether it draws random numbers.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class GpuExecutable(Executable):
         return code
 
     def once(self, device: Any, make: Callable[[], Built]) -> Built:
-        """The result of the first call for this device."""
+        """What ``make`` returns; it is called once for each device."""
         if device not in self._once:
             self._once[device] = make()
         made: Built = self._once[device]
@@ -79,8 +79,8 @@ class GpuExecutable(Executable):
         self._once.clear()
 
     def built(self, build: Callable[[bytes], Built]) -> Built:
-        """The result of ``build``, a device's compiler, for the code. Cached code that ``build`` refuses is compiled
-        anew."""
+        """What ``build``, a device's compiler, makes of the code. If it refuses cached code, the kernel is compiled
+        again."""
         try:
             return build(self.object)
         except Exception:

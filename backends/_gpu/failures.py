@@ -8,8 +8,8 @@ where the host finds them (`layout`).
                                              thread_exit
                                            }
 
-If an assert fails in one program, the programs after it return at once. A parallel task whose iterations threads do not
-share is left to its emitter.
+If an assert fails in one program of a kernel, the programs after it return at once. A parallel task that `lower.tasks`
+has not lowered is left to its emitter.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +25,14 @@ from quadrants_lab.ir.types import UNSIGNED, i32, u1, u32, u64
 from quadrants_lab.ir.walk import find, rewrite, types_of
 
 _STATUS, _FAILED = (N.Buffer(name, "frame", u32, 0, ()) for name in ("$status", "$failed"))
-_FAILURE = N.Buffer("$failure", "frame", u64, 1, (2 + VALUES,))  # what failed, the number of values, the values
+# three parts: what failed, how many values are recorded, the values
+_FAILURE = N.Buffer("$failure", "frame", u64, 1, (2 + VALUES,))
 _PRINTS = N.Buffer("$prints", "frame", u64, 1, (1 << 20,), role="prints")
 _HEAD = N.Buffer("$prints.head", "words", u32, 1, None, of=_PRINTS.name)
 
 
 def lower_failures(kernel: N.Kernel) -> N.Kernel:
-    """The kernel without asserts, overflows and prints: threads record them for the host, and leave after a failed
-    assert."""
+    """Replaces asserts, overflows and prints: threads record them for the host, and leave after a failed assert."""
     if not any(find(kernel.body, (N.Assert, N.Print, N.Overflow))):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -65,7 +65,8 @@ def _leave_after_a_failure(b: Builder) -> None:
 
 
 def _unless(b: Builder, cond: int, report: Callable[[], None], id: int = N.NO_ID) -> None:
-    """Reports and leaves if the condition does not hold. ``id``: the id of the If, a new one by default."""
+    """Emits an If that reports a failure and leaves unless the condition holds. ``id``: the id of the If, a new one by
+    default."""
     with b.block() as bad:
         report()
         b.add(N.ThreadExit(b.fresh()))
@@ -74,7 +75,7 @@ def _unless(b: Builder, cond: int, report: Callable[[], None], id: int = N.NO_ID
 
 
 def _record(b: Builder, bit: int, what: int, count: int, values: Sequence[int] = ()) -> None:
-    """Sets a bit of the status. The first thread to fail also records what failed."""
+    """Emits the record of a failure: sets a bit of the status; the first thread that fails also stores what failed."""
     flag, none = b.const(bit, u32), b.const(0, u32)
     b.atomic("or", _STATUS, (), flag)
     seen = b.add(N.Atomic(b.fresh(), u32, _FAILED.name, (), flag, "cas", expected=none))
@@ -93,7 +94,8 @@ def _assert(b: Builder, s: N.Assert, number: int) -> None:
 
 
 def _print(b: Builder, s: N.Print, number: int) -> None:
-    """Reserves a record in the print block and writes it; counts the print as lost if there is no room."""
+    """Emits a print: reserves a record in the print block and writes it, or counts the print as lost if the block is
+    full. ``number``: the index of the Print among the kernel's."""
     b.atomic("or", _STATUS, (), b.const(Status.PRINTED, u32))
     used, lost, room = (b.const(at // 4, i32) for at in (L.PRINT_USED, L.PRINT_LOST, L.PRINT_ROOM))
     words = [b.const(number, u64), *(_raw(b, i) for i in s.operands())]

@@ -1,8 +1,9 @@
-"""The part of a GPU's launch frame that does not depend on the API: setting arguments, planning the heap and the group
-counts, reading results, and the fast entry of a launch.
+"""What a GPU's launch frame does on every API: set arguments, plan the heap and the group counts, read results; and the
+fast entry of a launch.
 
-A subclass of `GpuFrame` provides the words of the frame and runs the programs in order, each over `groups` groups. The
-words are ``view``, a writable memoryview: programs read it, or it is copied to the device and back around a launch.
+A subclass of `GpuFrame` provides the memory of the frame's words and runs the programs in order, each with `groups`
+groups. The words are ``view``, a writable memoryview: programs read them there, or they are copied to the device before
+a launch and back after it.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.executable import GpuExecutable
 
 WORD_FORM = struct.Struct("=Q")
-_DRAWS = struct.Struct("=QQ")  # seed and number of the launch
+_DRAWS = struct.Struct("=QQ")  # the seed and the index of the launch
 _GRID = struct.Struct("=III")
-_FEW = 8  # up to so many arrays, all pairs are compared
+_FEW = 8  # with at most so many arrays, all pairs are tested for overlap
 
 
 class LongAxis(Exception):
@@ -46,7 +47,7 @@ class GpuFrame(Frame):
 
     forms: ClassVar[Mapping[str, str]] = {**Frame.forms, "u1": "=I"}
     failed_at = L.FAILED
-    stack_threads = 0  # a plain attribute in this class
+    stack_threads = 0  # `Frame` has a property of this name; here it is a plain attribute
     exe: GpuExecutable
     device: GpuDevice
 
@@ -59,7 +60,8 @@ class GpuFrame(Frame):
         self._replay = self.launch_number = 0
         self._has_stacks = bool(layout.stacks)
         self._stacks_key: tuple[Any, ...] | None = None
-        self._copies: dict[str, tuple[tuple[int, ...], Memory]] = {}  # device copies of the host's arrays, by buffer
+        # name of a buffer -> (shape, the device's copy of a host array)
+        self._copies: dict[str, tuple[tuple[int, ...], Memory]] = {}
         self._heap_bytes = self._lane_bytes = 0
         self.stack_threads = device.threads
         self._grid_is_old = True
@@ -71,7 +73,8 @@ class GpuFrame(Frame):
     # --- arguments ---------------------------------------------------------------------------------------------
 
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
-        """Raises `LongAxis` for an axis of 2**31 elements or more where the buffer is not wide."""
+        """Stores the extents of an array in the frame. Raises `LongAxis` for an axis of 2**31 elements or more unless
+        the buffer is wide."""
         at = self.exe.layout.frame.extents[name]
         for n in shape:
             if WORD_FORM.unpack_from(self.view, at)[0] != n:
@@ -87,8 +90,8 @@ class GpuFrame(Frame):
         super().set_arg(name, value)
 
     def place(self, name: str) -> tuple[Callable[[Any, int, Any], None], int]:
-        """The function that packs a scalar argument into the view, and its offset. The argument must not determine a
-        group count."""
+        """The function that packs a scalar argument into the view, and the argument's offset. Do not use it for
+        arguments that group counts depend on."""
         form, at = self._args[name]
         return form.pack_into, at
 
@@ -116,7 +119,8 @@ class GpuFrame(Frame):
                 iterations = device.threads if total is None else total
                 iterations = min(iterations, pushing.get(n, iterations))
                 wanted = max(wanted, min(iterations, device.stack_threads))
-                depth = max(by_id[s.id] for s in stacks)  # about the trips of the loop that pushes and of its reverse
+                # about how many trips the loop that pushes makes, and the reverse loop
+                depth = max(by_id[s.id] for s in stacks)
                 fewest = max(fewest, device.least_threads(iterations, 2 * depth + 4))
         limit = device.heap_budget
         return heap_plan(tasks, by_id, fewest, wanted, limit, budget or limit)
@@ -138,7 +142,7 @@ class GpuFrame(Frame):
     # --- a launch ----------------------------------------------------------------------------------------------
 
     def _begin_launch(self) -> None:
-        """Numbers the launch and sets the words that differ from launch to launch."""
+        """Counts the launch and sets the words that differ from launch to launch."""
         device, view = self.device, self.view
         if self._grid_is_old:
             self._set_grid()  # raises for loops that never end
@@ -155,7 +159,8 @@ class GpuFrame(Frame):
         self.view[self._zero] = self._zeros
 
     def _set_grid(self) -> None:
-        """Sets the group counts of the tasks whose bounds the host can compute; programs compute the others."""
+        """Computes the group counts of the tasks whose bounds the host knows, and stores them in the frame; programs
+        compute the others."""
         for program in self.exe.programs:
             if program.kind != "bounds":
                 groups = self._group_count(program, GROUP, self.most_groups(program.number))
@@ -163,7 +168,7 @@ class GpuFrame(Frame):
         self._grid_is_old = False
 
     def _group_count(self, program: Program, group: int, most: int) -> int:
-        """The number of groups of ``group`` threads that the program's iterations fill, at most ``most``."""
+        """How many groups of ``group`` threads the program's iterations fill, at most ``most``."""
         if program.kind != "range":
             return 1
         if not program.inline:
@@ -171,7 +176,7 @@ class GpuFrame(Frame):
         return min(most, -(-self._total(program.number) // (group * self.exe.in_step[program.number])))
 
     def most_groups(self, number: int) -> int:
-        """The largest group count of a task."""
+        """The greatest group count that a launch of task ``number`` may have."""
         exe, device = self.exe, self.device
         if exe.stacked[number]:
             return self.stack_threads // GROUP
@@ -179,7 +184,7 @@ class GpuFrame(Frame):
         return (device.reducing_threads if few else device.threads) // GROUP
 
     def groups(self, number: int) -> int:
-        """The group count of a task, as the frame holds it."""
+        """The group count of task ``number`` in the last launch, as the frame holds it."""
         return int(_GRID.unpack_from(self.view, self.exe.layout.grid[number])[0])
 
     def _total(self, number: int) -> int:
@@ -201,14 +206,14 @@ class GpuFrame(Frame):
         return make_entry(self, params, returns)
 
     def bind_temp(self, name: str, array: np.ndarray[Any, Any] | RemoteMemory) -> Callable[[], None] | None:
-        """Binds an array to an ndarray buffer for the next launch. An array outside of device memory is copied there.
-        If the kernel writes the array, the result is a function that copies it back; call it after the launch."""
+        """Binds an array to an ndarray buffer for the next launch. An array that is not in device memory is copied
+        there; if the kernel writes it, the result is a function that copies it back, to be called after the launch."""
         self.set_extents(name, array.shape)
         if isinstance(array, RemoteMemory):
             self.set_buffer(name, array.address)
             return None
         address = self.device.locate(array)
-        if address and not address % max(4, array.itemsize):  # atomics on short elements access a whole word
+        if address and not address % max(4, array.itemsize):  # atomics on elements of 1 or 2 bytes access a whole word
             self.set_buffer(name, address)
             return None
         memory = self._copies.get(name)
@@ -225,15 +230,14 @@ class GpuFrame(Frame):
 
 
 def meet(a: Any, b: Any) -> bool:
-    """Whether two arrays share memory, if both are the host's or both are the device's."""
+    """Whether two arrays overlap. Both must be the host's or both the device's; otherwise they do not."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a.__class__ is b.__class__ and np.may_share_memory(a, b)
     return bool(a.address < b.address + b.nbytes and b.address < a.address + a.nbytes)
 
 
 def fits(t: DType, x: str) -> str:
-    """A Python expression: whether the variable ``x`` converts to the dtype, without a loss that the caller should
-    decide about."""
+    """The text of a Python expression that is true if the variable ``x`` converts to the dtype without loss."""
     if t.kind == "b":
         return f"{x}.__class__ is bool"
     if t.is_float:
@@ -301,8 +305,9 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
 
 
 def _overlaps(frame: GpuFrame, params: list[Param], space: dict[str, Any]) -> list[str]:
-    """Lines that refuse overlapping arrays if the kernel writes to one of them. An ``aliased`` kernel takes overlapping
-    arrays of the device; arrays of the host would each be copied separately (`frames.launch_slowly`)."""
+    """Lines of source that refuse overlapping arrays if the kernel writes one of them. An ``aliased`` kernel takes
+    overlapping arrays of the device; but arrays of the host would each be copied separately (`frames.launch_slowly`).
+    """
     arrays = [(n, p.buffer) for n, p in enumerate(params) if isinstance(p, ArrayParam)]
     written, aliased = frame.exe.written, frame.exe.kernel.aliased
     if len(arrays) > _FEW and not written.isdisjoint(name for _, name in arrays):

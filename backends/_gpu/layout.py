@@ -14,25 +14,26 @@ CUT = 1 << 16  # a bit of STATUS that `launch.Status` lacks: the driver ended a 
 
 # the head
 STATUS = 0  # u32: bits of launch.Status, set by atomic or
-FAILED = 8  # u32: 0, or the Status bit of the recorded failure; the thread that changes it from 0 records the rest
-FAIL_WHAT = 16  # the number of the assert or of the adstack
-FAIL_COUNT = 24  # the number of values, or the depth that the adstack needs
+# u32: 0, or the Status bit of the recorded failure; the thread that changes it from 0 stores the next three words
+FAILED = 8
+FAIL_WHAT = 16  # the index, in the kernel, of the assert or of the adstack
+FAIL_COUNT = 24  # how many values are recorded, or the depth that the adstack needs
 FAIL_VALUES = 32  # one word for each value, which `launch.value_of` reads
 SEED = FAIL_VALUES + VALUES * WORD
-LAUNCH = SEED + 8  # the number of the launch, for random draws
-THREADS = LAUNCH + 8  # u32: each adstack has room for so many threads; slot s of thread t is element s * THREADS + t
+LAUNCH = SEED + 8  # the index of the launch, on which random draws depend
+THREADS = LAUNCH + 8  # u32: for so many threads each adstack has room; slot s of thread t is element s * THREADS + t
 LANES = THREADS + 8  # u32: the most threads of a task without adstacks
-HEAP = LANES + 8  # the address of the adstack heap, to which STACK_AT is relative
+HEAP = LANES + 8  # the address of the adstack heap; STACK_AT is relative to it
 PRINTS = HEAP + 8  # the address of the print block
 HEAD_BYTES = PRINTS + 8
 
-# the print block: records of 64-bit words, each the number of a Print statement followed by its values
-PRINT_USED = 0  # u32: words reserved, by atomic add; may exceed the room
-PRINT_LOST = 4  # u32: prints that found no room
-PRINT_ROOM = 8  # u32: words
+# the print block: records of 64-bit words. A record is the index of a Print statement and then its values.
+PRINT_USED = 0  # u32: how many words are reserved, by atomic add; may exceed PRINT_ROOM
+PRINT_LOST = 4  # u32: how many prints were lost because the block was full
+PRINT_ROOM = 8  # u32: how many words the block has
 PRINT_DATA = 16
 
-GRID_WORDS = 2  # three u32: the groups of a task's program in x, y and z
+GRID_WORDS = 2  # three u32: how many groups a task's program has in x, y and z
 
 
 def stored(b: N.Buffer) -> DType:
@@ -44,7 +45,8 @@ def stored(b: N.Buffer) -> DType:
 
 @dataclass(frozen=True, slots=True)
 class GpuLayout:
-    """``frame``: the words that the kernel needs; ``grid``: the offset of each task's group counts; ``size``: bytes."""
+    """``frame``: the offsets of the words that the kernel needs; ``grid``: the offset of each task's group counts;
+    ``size``: the frame's size in bytes."""
 
     frame: FrameLayout
     grid: tuple[int, ...]
@@ -52,7 +54,7 @@ class GpuLayout:
 
 
 def gpu_layout(kernel: N.Kernel) -> GpuLayout:
-    """The layout of the kernel's frame; it depends on nothing but the kernel."""
+    """Lays out the kernel's frame; the result depends on nothing else."""
     frame = frame_layout(kernel, HEAD_BYTES)
     frame.buffers |= {"$status": STATUS, "$failed": FAILED, "$failure": FAIL_WHAT, "$prints": PRINTS}
     frame.buffers |= {"$threads": THREADS, "$lanes": LANES}

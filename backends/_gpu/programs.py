@@ -1,4 +1,4 @@
-"""The programs of a kernel, which the device runs one after the other; each sees what the ones before have written.
+"""The programs of a kernel. The device runs one after the other; each sees what the programs before it have written.
 
 A serial task is a program of one thread. A parallel task is a program whose threads stride over the row-major box of
 iterations: thread t of n threads runs iterations t, t + n, t + 2n, ... If the bounds depend only on constants,
@@ -16,10 +16,11 @@ from quadrants_lab.ir.walk import find
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``kind``: "serial", "bounds" or "range"; ``number``: the index of its task; ``group``: the threads of a group.
+    """``kind``: "serial", "bounds" or "range"; ``number``: the index of its task; ``group``: how many threads a group
+    has.
 
-    ``inline``: every thread computes the task's bounds. ``checked``: if an earlier program fails an assert, this
-    program does nothing.
+    ``inline``: every thread computes the task's bounds. ``checked``: the program does nothing if an earlier program has
+    failed an assert.
     """
 
     name: str

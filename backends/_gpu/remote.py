@@ -1,5 +1,4 @@
-"""Device memory that the host cannot access: the parts of copies to, from and within it that do not depend on the API.
-"""
+"""Device memory that the host cannot access: what copies to, from and within it have in common on every API."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,9 +13,10 @@ T = TypeVar("T")
 
 
 class RemoteMemory(ABC):
-    """The memory of an array, which `read` and `write` copy. Subclasses copy and fill bytes in the order of launches.
+    """The memory of an array on the device; `read` and `write` copy it. Subclasses provide copies and fills of bytes,
+    in the order of launches.
 
-    It has the attributes ``shape``, ``dtype``, ``ndim``, ``size`` and ``nbytes`` of an array.
+    Like an array it has ``shape``, ``dtype``, ``ndim``, ``size`` and ``nbytes``.
     """
 
     array = None
@@ -33,15 +33,16 @@ class RemoteMemory(ABC):
 
     @abstractmethod
     def _use(self, storage: Any) -> None:
-        """Makes ``storage``, a result of the device's `allocate_storage`, the place of the elements."""
+        """Lets the elements live in ``storage``, which the device's `allocate_storage` has returned."""
 
     @abstractmethod
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        """Copies to an address of the host, and waits for the copy."""
+        """Copies ``nbytes`` bytes from ``offset`` on to the host address ``host``, and waits for the copy."""
 
     @abstractmethod
     def _send(self, host: int, offset: int, nbytes: int) -> None:
-        """Copies from an address of the host, which the caller may overwrite when this returns."""
+        """Copies ``nbytes`` bytes from the host address ``host``. The caller may overwrite the host's memory when this
+        returns."""
 
     @abstractmethod
     def _fill(self, pattern: bytes) -> None:
@@ -49,7 +50,7 @@ class RemoteMemory(ABC):
 
     @abstractmethod
     def _copy(self, offset: int, other: Any, start: int, nbytes: int) -> None:
-        """Copies bytes from other memory of this device, beginning at its byte ``start``."""
+        """Copies ``nbytes`` bytes to ``offset``, from byte ``start`` on of ``other``, memory of the same device."""
 
     # --- the host ------------------------------------------------------------------------------------------------
 
@@ -77,7 +78,7 @@ class RemoteMemory(ABC):
         self._send(cast.ctypes.data, at * self.dtype.itemsize, cast.nbytes)
 
     def write(self, values: np.ndarray[Any, Any]) -> None:
-        """Broadcasts the values to this shape, casts them, and copies them."""
+        """Writes the values to the memory, after broadcasting them to its shape and casting them to its dtype."""
         if not self.nbytes:
             return
         if np.ndim(values) == 0:
@@ -93,19 +94,22 @@ class RemoteMemory(ABC):
     # --- copies on the device ------------------------------------------------------------------------------------
 
     def save(self, at: int, size: int) -> Any:
-        """A copy on the device, after all launches so far, of ``size`` elements from flat index ``at`` on. A copy of
-        all elements has their shape."""
+        """A copy, on the device, of ``size`` elements from flat index ``at`` on, made after all launches so far. A copy
+        of all elements has the shape of the whole array."""
         made = type(self).__new__(type(self))
         made._describe(self.device, self.shape if size == self.size else (size,), self.dtype)
         spare = self.device.spare.setdefault(made.nbytes, [])
         storage = spare.pop() if spare else self.device.allocate_storage(made.nbytes)
         made._use(storage)
-        forks.finalize(made, spare.append, storage)  # a later owner uses it in launch order, after all earlier uses
+        # a later array may reuse the storage at once: the device works in launch order, so all earlier uses are done
+        # before
+        forks.finalize(made, spare.append, storage)
         self.save_into(at, made)
         return made
 
     def save_into(self, at: int, copy: Any) -> None:
-        """Copies the same elements as `save` into ``copy``, which `save` returned earlier."""
+        """Copies elements from flat index ``at`` on into ``copy``, which an earlier `save` of the same elements
+        returned."""
         copy._copy(0, self, at * self.dtype.itemsize, copy.nbytes)
 
     def restore(self, at: int, copy: Any) -> None:
@@ -114,18 +118,18 @@ class RemoteMemory(ABC):
 
 
 class RemoteDevice:
-    """A device whose memory the host cannot access. ``ahead``: weak references to objects whose copy on the host was
-    changed since the last launch; the next launch calls their method ``upload``. ``spare``: the unused storage of
-    earlier copies (`RemoteMemory.save`) and arrays, by size in bytes."""
+    """A device whose memory the host cannot access. ``ahead``: weak references to objects whose copy on the host has
+    changed since the last launch; the next launch calls their method ``upload``. ``spare``: size in bytes -> unused
+    storage of earlier copies (`RemoteMemory.save`) and arrays."""
 
-    remote = True  # the host cannot access its memory
+    remote = True  # marks devices whose memory the host cannot access
 
     def __init__(self) -> None:
         self.ahead: list[Callable[[], Any]] = []
         self.spare: dict[int, list[Any]] = {}
 
     def send(self) -> None:
-        """Copies to the device what the host has changed."""
+        """Uploads what the host has changed since the last launch."""
         ahead, self.ahead = self.ahead, []
         for of in ahead:
             if (memory := of()) is not None:
@@ -136,11 +140,11 @@ class RemoteDevice:
         raise NotImplementedError
 
     def drop_spare(self) -> None:
-        """Frees the spare memory."""
+        """Frees the unused storage."""
         raise NotImplementedError
 
     def without_spare(self, make: Callable[[], T]) -> T:
-        """Allocates memory by ``make``; after a MemoryError, frees the spare memory and tries again."""
+        """Returns ``make()``, which allocates memory; after a MemoryError, frees the unused storage and tries again."""
         try:
             return make()
         except MemoryError:

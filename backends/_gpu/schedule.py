@@ -10,8 +10,8 @@ from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import all_are
 
-CHEAP = 60  # the most cycles of a short iteration
-LOADS = 8  # the most reads of a short iteration
+CHEAP = 60  # a short iteration takes at most so many cycles
+LOADS = 8  # a short iteration reads memory at most so many times
 _PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 
 
@@ -19,8 +19,8 @@ _PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 class GpuSchedule(Parametrised):
     """Decides what a GPU does with each task, and writes it on the task. ``in_step``: how many short iterations a
     thread runs in step, 0 for none. ``subgroup``: how many neighbouring threads run together and may share a long sum,
-    a power of two; 1: sums keep their order. ``near_sines``: the device has an accurate sine near zero, which may be
-    used."""
+    a power of two; with 1, sums keep their order. ``near_sines``: the device's own sine is accurate near zero, and may
+    be used."""
 
     in_step: int = 4
     subgroup: int = 1

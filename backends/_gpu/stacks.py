@@ -1,7 +1,8 @@
-"""The layout of a GPU's adstacks in the heap: [slot][thread], so that neighbouring threads touch adjacent addresses.
+"""Where a GPU's adstacks lie in the heap: in the order [slot][thread], so that neighbouring threads access neighbouring
+addresses.
 
-Flags are packed 32 to a word. Stacks in lockstep are adjacent, so that an emitter may interleave them in its own order
-(`chunks`, `_spirv.heap`). Stacks of different tasks share the heap, because none outlives its task.
+Flags (u1) are packed 32 to a word. Stacks in lockstep are adjacent, so that an emitter may interleave their slots
+(`chunks`, `_spirv.heap`). Stacks of different tasks use the same memory, because no stack is needed after its task.
 """
 
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from quadrants_lab.backends.lower.adstacks import lockstep
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
 
-MOST_ELEMENTS = (1 << 31) - 1  # the elements of one stack of all threads: programs index with 32 bits
+# the most elements of one stack over all threads, because programs index them with 32 bits
+MOST_ELEMENTS = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class HeapPlan:
-    """``threads``: the number of threads with room. ``at``: the offset of each stack in bytes, by its id.
-    ``lane_bytes``: the most bytes that one thread needs in one task."""
+    """``threads``: for how many threads there is room. ``at``: id of a stack -> its byte offset in the heap.
+    ``lane_bytes``: the bytes that one thread needs, in the task that needs the most."""
 
     threads: int
     at: dict[int, int]
@@ -31,10 +33,10 @@ class HeapPlan:
 def heap_plan(
     tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], fewest: int, wanted: int, limit: int, budget: int
 ) -> HeapPlan:
-    """Plans room for ``wanted`` threads within ``budget`` bytes, or for ``fewest`` threads within ``limit`` bytes if
-    that is more; and in any case for one group.
+    """Plans a heap for ``wanted`` threads if it fits in ``budget`` bytes, otherwise for fewer; but for at least
+    ``fewest`` threads if these fit in ``limit`` bytes, and for at least one group in any case.
 
-    ``tasks``: the stacks of each task in heap order; ``caps``: the slots of each stack, by its id.
+    ``tasks``: for each task its stacks in heap order; ``caps``: id of a stack -> its capacity in slots.
     """
     at, lane_bytes = slab(tasks, caps)
     stored = (s for stacks in tasks for s in stacks if not s.count_only)
@@ -50,17 +52,18 @@ def heap_plan(
 
 
 def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
-    """The task's stacks, with those in lockstep side by side."""
+    """The task's stacks, ordered so that stacks in lockstep are adjacent."""
     grouped = {a.id: a for group in lockstep.in_lockstep(task.body).groups for a in group}
     return [*grouped.values(), *(s for s in of_kind(task.body, N.AdStackAlloca) if s.id not in grouped)]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The ``buffers`` of slots in lockstep whose values at one index move in one access.
+    """Up to four ``buffers`` of slots in lockstep: one access moves the values that they have in the same slot.
 
-    Chunks of the same width and dtype are adjacent: this one is the ``number``-th of ``count``, and the first of them
-    begins with the buffer ``first``. ``lead``: the slots of a stack; all stacks here have its capacity.
+    Chunks of the same width and dtype are adjacent. There are ``count`` of them, this one has the index ``number``, and
+    the buffer ``first`` is the first one of the first chunk. ``lead``: the slots of the stack whose capacity all stacks
+    here have.
     """
 
     buffers: tuple[str, ...]
@@ -71,8 +74,8 @@ class Chunk:
 
 
 def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
-    """The chunk of each buffer of slots, by name."""
-    runs: dict[str, list[N.Buffer]] = {}  # adjacent buffers, by the name of the first one
+    """Maps the name of each buffer of slots to its chunk."""
+    runs: dict[str, list[N.Buffer]] = {}  # name of the first of several adjacent buffers -> all of them
     for b in kernel.buffers.values():
         if b.kind == "heap":
             run = [b]

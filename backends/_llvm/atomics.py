@@ -1,4 +1,5 @@
-"""Atomics of one iteration or of all lanes: as atomic steps, as plain reads and writes, or into a variable."""
+"""Emits atomics for one iteration or for all lanes: as atomic instructions, as plain reads and writes, or into a
+variable."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,14 +16,14 @@ from quadrants_lab.ir.types import DType
 def combine(
     b: Body, op: str, t: DType, old: str, value: str, flags: str | None = None, lanes: int = 1
 ) -> str:
-    """The new element after ``buffer op= value``."""
+    """Emits ``buffer op= value`` for the element whose present value is ``old``; returns the element's new value."""
     if op == "exchange":
         return value
     return b.operate(op, t, old, value, flags, lanes)
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    """Emits an atomic. A task that uses the old value does not run in lanes."""
+    """Emits an atomic statement. No task that uses an atomic's old value runs in lanes, so only one lane needs it."""
     if s.op == "slot":
         _slot(b, s)
         return
@@ -56,7 +57,7 @@ def atomic(b: Body, s: N.Atomic) -> None:
 
 # --- one element ------------------------------------------------------------------------------------------------
 
-# the operation of atomicrmw for (float, signed, unsigned and u1); "": a loop of compare and exchange is needed
+# operation -> atomicrmw's name for it on (float, signed, unsigned and u1); "": a loop of compare and exchange instead
 _RMW: dict[str, tuple[str, str, str]] = {
     "add": ("fadd", "add", "add"),
     "sub": ("fadd", "sub", "sub"),  # floats: the negated value is added, since no device has an atomic subtraction
@@ -71,8 +72,8 @@ _RMW: dict[str, tuple[str, str, str]] = {
 
 
 def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
-    """Like `modify`, but by a plain read and write if the i1 ``alone`` says that no other thread changes the
-    element."""
+    """Emits ``*ptr op= value``; returns the old value. If the i1 ``alone`` is true at run time, no other thread changes
+    the element meanwhile, and a plain read and write replace the atomic instruction."""
 
     def plainly() -> str:
         old = b.fn.read(t, ptr, tag)
@@ -88,7 +89,7 @@ def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: s
 
 
 def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
-    """``*ptr op= value`` as one atomic step; returns the old value."""
+    """Emits ``*ptr op= value`` as one atomic instruction, or as a loop if there is none; returns the old value."""
     rmw = _RMW[op][COLUMN[t.kind]]
     if not rmw:
         return _exchange_loop(b, op, t, ptr, value)
@@ -99,7 +100,8 @@ def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> s
 
 
 def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
-    """Like `modify`, by compare and exchange until no other thread has changed the element in between."""
+    """Emits ``*ptr op= value`` as a loop that reads the element, computes its new value, and tries again if another
+    thread has changed the element in between; returns the old value."""
     fn = b.fn
     word, element = f"i{t.bits}", ty(t).text
     first = fn.let(f"load {word}, ptr {ptr}")
@@ -119,7 +121,8 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
 
 
 def _slot(b: Body, s: N.Atomic) -> None:
-    """Gives a stretch of elements, or each lane's stretch, a slot; see `backends.lower.atomics`."""
+    """Emits the claim of a slot in the table of a sparse layout, for one stretch of elements or for the stretch of each
+    lane. See `backends.lower.atomics`."""
     buffer = b.kernel.buffers[s.buffer]
     base, tag = b.pointer(buffer.name), b.tag(buffer)
 
@@ -152,7 +155,7 @@ def _slot(b: Body, s: N.Atomic) -> None:
 
 
 def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, base: str) -> None:
-    """Changes elements at divergent indices. ``alone`` and ``base``: see `Body.sums`."""
+    """Emits an atomic whose index differs between lanes. ``alone`` and ``base``: the results of `Body.sums`."""
     t, tag = s.type, b.tag(buffer)
     at, row = memory.addresses(b, buffer, s.index, base)
 
@@ -195,18 +198,19 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
 
 
 def _first_place(b: Body, t: DType, places: str) -> str:
-    """The place of the first lane; if that lane takes no part, it may be any place."""
+    """The index, in ``places``, of the first lane's element. It is arbitrary if that lane does not take part."""
     return b.fn.let(f"freeze {ty(t).text} {b.fn.let(f'extractelement {ty(t, b.width).text} {places}, i64 0')}")
 
 
 def _same_place(b: Body, t: DType, places: str, first: str) -> str:
-    """Whether all lanes that take part are at the place ``first``, as an i1."""
+    """An i1: whether in all lanes that take part the entry of ``places`` equals ``first``."""
     differs = b.fn.let(f"icmp ne {ty(t, b.width).text} {places}, {b.splat(first, t)}")
     return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
 
 
 def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:
-    """Makes the change for one lane after the other, because lanes may change the same element."""
+    """Calls ``change(address, value)`` for one lane after the other, because several lanes may change the same element.
+    """
     fn, w = b.fn, b.width
     fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")

@@ -1,4 +1,4 @@
-"""The state of a function under construction as LLVM instructions; the handlers of statements share it."""
+"""The state of an LLVM function under construction. The functions that emit statements share it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -24,12 +24,15 @@ Change = tuple[str, Callable[[], str | None]]
 
 
 class Scopes:
-    """Alias scopes of a module. A field, a launch temporary, a returned value and an adstack are each disjoint from
-    everything else. Ndarrays that may be one array (`shared_arrays`) are one memory. A local needs none.
+    """Alias scopes of a module: metadata that tells LLVM which buffers cannot overlap. A field, a launch temporary, a
+    returned value and an adstack each overlap nothing else. Ndarrays that may be the same array (`shared_arrays`) count
+    as one memory. A local variable needs no scope.
 
-    The numbers of two memories differ in at least one bit. So there is a domain for each bit, with a scope for each of
-    its two values: an access is in the scope of its memory's bit and does not alias the other scope. The alternative, a
-    list of all other memories for each memory, would grow with the square of their number."""
+    Each memory has an index; the indices of two memories differ in at least one bit. So there is a domain for each bit,
+    with a scope for each of the bit's two values: an access is in the scope of its memory's bit and does not alias the
+    other scope. The alternative, a list of all other memories for each memory, would grow with the square of their
+    number.
+    """
 
     def __init__(self, kernel: N.Kernel) -> None:
         shared = shared_arrays(kernel)
@@ -39,7 +42,7 @@ class Scopes:
         self.bits = max(len(self.numbers) - 1, 0).bit_length()
 
     def tag(self, buffer: str) -> str:
-        """The metadata of a load from the buffer, or of a store to it."""
+        """The alias metadata of a load from the buffer, or of a store to it."""
         n = self.numbers.get(self.of.get(buffer, ""))
         if n is None or not self.bits:
             return ""
@@ -60,8 +63,9 @@ class Scopes:
 
 @dataclass(slots=True)
 class Partial:
-    """A function's partial result of a reduction into a 0-d buffer, at ``ptr``. It starts at the operation's identity,
-    and the function adds it to the buffer when it ends."""
+    """The partial result of one function that reduces into a buffer with one element; ``ptr`` is the address of the
+    partial result. It starts at the operation's identity. When the function ends, it adds the partial result to the
+    buffer."""
 
     op: str
     dtype: DType
@@ -69,7 +73,7 @@ class Partial:
 
 
 class Unit:
-    """What the functions of one module share. ``frame``: the layout of the launch frame."""
+    """What the functions of one module share. ``frame``: the byte offsets in the launch frame."""
 
     def __init__(self, kernel: N.Kernel, options: CompileOptions, frame: FrameLayout) -> None:
         self.kernel = kernel
@@ -80,16 +84,16 @@ class Unit:
 
 
 class Body(Lanes, ABC):
-    """Emits blocks into the function ``fn``, whose parameter %frame is the launch frame. A device's subclass says where
-    buffers and stacks are.
+    """Emits blocks of statements into the function ``fn``, whose parameter %frame is the launch frame. A subclass for
+    each device says where buffers and stacks are.
 
-    ``parallel``: other iterations of the task may run at the same time. ``width``: how many iterations run in the lanes
-    of this function; ``found`` says what differs between them.
+    ``parallel``: other iterations of the task may run at the same time. ``width``: how many iterations run side by side
+    in this function, one a lane. ``found`` says which values differ between the lanes.
     """
 
-    handlers: Mapping[type, Callable[[Any, Any], None]]  # by class of statements: the function that emits them
+    handlers: Mapping[type, Callable[[Any, Any], None]]  # class of a statement -> the function that emits it
     polls = True  # whether long loops look at a cancel flag
-    thread = "0"  # the number of the thread that runs this iteration
+    thread = "0"  # the index of the thread that runs this iteration
 
     def __init__(
         self, fn: Function, unit: Unit, parallel: bool, width: int = 1, found: Divergence | None = None
@@ -101,55 +105,57 @@ class Body(Lanes, ABC):
         self.ranges = unit.ranges
         self.fast = ops.FAST if unit.options.fast_math else ""
         self.parallel = parallel
-        self.stride = str(width)  # elements from one slot of an adstack to the next, an i64 if there are several lanes
-        self.whole = "true"  # an i1: this group has as many elements as lanes
+        # how many elements lie between a lane's slots of an adstack; an i64 if there are several lanes
+        self.stride = str(width)
+        self.whole = "true"  # an i1: this group of iterations fills all lanes
         self._opened: dict[object, str] = {}
-        self.splits: Splits = {}  # how indices split in an order of cells
-        self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are variables of this function
+        self.splits: Splits = {}  # how an index splits into digits, in buffers stored in cells (a sparse layout)
+        self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that became local variables of this function
         self.partials: dict[str, Partial] = {}
-        self.exit = ""  # the label at which the task's function ends early
-        self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
-        self.scattered: str | None = None  # the label for a group of lanes whose sums go to several elements
+        self.exit = ""  # the label to jump to in order to end the task's function early
+        self.scratch_at = self.scratch_values = ""  # allocas with room for an address, and for a value, of each lane
+        self.scattered: str | None = None  # the label to jump to when the lanes of a group sum into several elements
 
     # --- what a device provides ---------------------------------------------------------------------------------
 
     @abstractmethod
     def address_at(self, offset: int) -> str:
-        """The address that the frame holds at ``offset``, as a pointer to memory of the device."""
+        """The address stored in the frame at byte ``offset``, as a pointer to memory of the device."""
 
     @abstractmethod
     def first_slot(self, b: N.Buffer, at: int) -> str:
-        """Address of this thread's first slot of a stack. The frame has the stack's place in the heap at ``at``."""
+        """The address of this thread's first slot of stack ``b``. The frame holds, at byte ``at``, where the stack
+        begins in the heap."""
 
     @abstractmethod
     def poll(self) -> None:
-        """Leaves the task if the launch was cancelled. Loops emit this on their back edges."""
+        """Emits: leave the task if the launch was cancelled. Loops do this before they jump back."""
 
     @abstractmethod
     def builtin(self, what: str) -> str:
         """The value of an `N.Builtin`, an i64."""
 
     def sums(self, buffer: str) -> tuple[str, str]:
-        """How an atomic on the buffer runs: an i1 that is true if no other thread changes the element meanwhile ("":
-        not known), and the address of element 0 ("": the buffer's usual address)."""
+        """How an atomic on the buffer runs. Returns an i1 that is true at run time if no other thread changes the
+        element meanwhile ("": this is not known), and the address of element 0 ("": the buffer's usual address)."""
         return "", ""
 
     # --- what the function reads from the frame once, in its entry block ----------------------------------------
 
     def opened(self, key: object, make: Callable[[], str]) -> str:
-        """The value for the key; the first call makes it."""
+        """The value stored under the key; the first call emits it with ``make``."""
         if key not in self._opened:
             self._opened[key] = make()
         return self._opened[key]
 
     def open(self, *blocks: N.Block) -> None:
-        """Reads everything that the blocks need from the frame."""
+        """Emits the reads of everything that the blocks need from the frame."""
         for block in blocks:
             for s in walk(block):
                 self.prepare(s)
 
     def prepare(self, s: N.Stmt) -> None:
-        """Reads what the statement needs."""
+        """Emits the reads of what the statement needs from the frame."""
         if isinstance(s, N.Access):
             self.reach(s.buffer, len(s.index))
         elif isinstance(s, N.ShapeOf):
@@ -158,14 +164,14 @@ class Body(Lanes, ABC):
             self.arg(s.arg, s.type)
 
     def reach(self, buffer: str, rank: int) -> None:
-        """Reads what an access to the buffer with ``rank`` indices needs from the frame."""
+        """Emits the reads from the frame that an access to the buffer with ``rank`` indices needs."""
         self.pointer(buffer)
         if buffer in self.frame.extents:
             for axis in range(1, rank):
                 self.extent(buffer, axis)
 
     def at(self, offset: int) -> str:
-        """Address of a word of the frame."""
+        """The address of the word at byte ``offset`` of the frame."""
         return self.fn.at(offset)
 
     def word(self, offset: int, type: str = "i64") -> str:
@@ -189,19 +195,19 @@ class Body(Lanes, ABC):
         return self.in_frame(at) if whole.in_frame else self.address_at(at)
 
     def of_block(self, b: N.Buffer) -> str:
-        """Address of memory that the threads of one block share."""
+        """The address of a buffer that the threads of one block share."""
         return self.fn.let(f"alloca [{prod(b.shape or ())} x {memory_type(b.dtype)}], align 64")
 
     def local(self, b: N.Buffer) -> str:
-        """Address of a new variable of the iteration."""
+        """The address of a new local variable."""
         return self.fn.alloca(variable_type(b.dtype, self.width if b.name in self.per_lane else 1))
 
     def in_frame(self, at: int) -> str:
-        """Address of a buffer that lies in the frame itself."""
+        """The address of a buffer that lies in the frame itself, at byte ``at``."""
         return self.at(at)
 
     def extent(self, buffer: str, axis: int) -> str:
-        """Extent of an ndarray along an axis, as an i64."""
+        """The number of elements of an ndarray along an axis, an i64."""
         return self.opened((buffer, axis), lambda: self.word(self.frame.extents[buffer] + axis * WORD))
 
     def arg(self, name: str, t: DType) -> str:
@@ -220,7 +226,8 @@ class Body(Lanes, ABC):
         return ops.emit(self.fn, prim, t, (t, t), (a, b), (None, None), self.fast if flags is None else flags)
 
     def block(self, block: N.Block, takers: tuple[N.Param, ...] | None = None) -> tuple[str, ...]:
-        """Emits a block; returns the values that its Yield hands to the ``takers``."""
+        """Emits a block. Returns the values of its Yield, in the form (scalar or vector) that the parameters or results
+        ``takers`` have."""
         outer, self.offsets = self.offsets, dict(self.offsets)
         owner = self.fn.stmt
         for stmt in block[:-1]:
@@ -233,8 +240,8 @@ class Body(Lanes, ABC):
         return values
 
     def either(self, condition: str, then: Change, orelse: Change, type: str = "") -> str:
-        """Makes the first change if the i1 holds, else the second; returns their value, which has the given LLVM
-        type."""
+        """Emits a branch: ``then`` runs if the i1 ``condition`` holds, else ``orelse``. Returns the value of whichever
+        ran, of LLVM type ``type``."""
         fn, outer, arms = self.fn, self.offsets, (then, orelse)
         labels, done = [fn.label(name) for name, _ in arms], fn.label("done")
         fn.branch(condition, *labels)

@@ -1,5 +1,5 @@
-"""Functions of a module: the kernel's functions, also on vectors with a mask, and functions of the C library, which are
-called lane by lane."""
+"""Emits calls of the kernel's own functions, with vectors and a mask if there are several lanes, and calls of the C
+library's functions, one lane at a time."""
 
 from copy import copy
 from dataclasses import replace
@@ -12,8 +12,8 @@ from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
-_INLINED = 24  # the most statements of a function that is inlined, since a call costs about as much
-# pow relies on what rounding lost; in other functions on vectors, a product and a sum may be rounded once
+_INLINED = 24  # a function with at most so many statements is inlined: a call costs about as much
+# these functions compute with rounding errors, so no product and sum in them may be fused and rounded once
 _EXACT = ("pow",)
 
 
@@ -28,8 +28,8 @@ def call(b: Body, s: N.Call) -> None:
 
 
 def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
-    """Adds a function of the kernel to the module, without the user's fast-math flags: some of its sums compute the
-    rounding errors of other sums."""
+    """Adds the kernel's function ``f`` to the module. It is compiled without the user's fast-math flags, because some
+    functions compute the rounding errors of their own sums."""
     b, out, wide = copy(caller), ty(f.type, lanes).text, lanes > 1
     names = [f"%p{n}" for n in range(len(f.params))]
     params = [f"{ty(p.type, lanes).text} {x}" for p, x in zip(f.params, names, strict=True)]
@@ -53,7 +53,7 @@ def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
 
 
 def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
-    """Calls a function of the C library for each lane that takes part."""
+    """Emits a call of the C library's function once for each lane that takes part; returns the vector of results."""
     c_name = library({"raw_mod": "fmod"}.get(prim, prim), t.dtype)
     one, helper = ty(t.dtype).text, f"qd.each{len(args)}.{t.suffix}"
     b.fn.module.declare(c_name, one, (one,) * len(args), "#0")
@@ -62,8 +62,9 @@ def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
 
 
 def _each(name: str, t: Ty, arity: int) -> str:
-    """The helper that calls any function with ``arity`` arguments lane by lane. It reads and writes lanes in memory:
-    both LLVM and the processor take longer for elements of a vector whose number is not known."""
+    """The text of a helper function that takes a C function and ``arity`` vectors, and calls the C function once for
+    each lane that the mask selects. The helper stores the vectors in memory and reads single lanes from there: an
+    element of a vector at an index known only at run time takes longer, in LLVM and in the processor."""
     one, v, w = ty(t.dtype).text, t.text, t.lanes
     params = ", ".join(f"{v} %x{n}" for n in range(arity))
     copied = "\n".join(f"  %in{n} = alloca {v}\n  store {v} %x{n}, ptr %in{n}" for n in range(arity))

@@ -1,5 +1,5 @@
-"""Structured control flow as branches and phis. If lanes diverge, arms and trips run under a mask, and only if at least
-one lane takes part."""
+"""Emits if, while and for as branches and phis. If lanes diverge, arms and trips run under a mask, and are skipped if
+no lane takes part."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +12,9 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find
 
-Values = tuple[str, ...]  # the texts of values
+Values = tuple[str, ...]  # a value's text for each result or carried parameter
 STRIP = 16384  # iterations of an innermost loop between two polls of the cancel flag
-_CHEAP = 24  # an arm of so few cycles runs without a test whether any lane takes it
+_CHEAP = 24  # an arm of at most so many cycles runs without a test whether any lane takes it
 
 
 # --- if ---------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def if_(b: Body, s: N.If) -> None:
     fn = b.fn
     then, orelse, join = fn.label("then"), fn.label("else"), fn.label("join")
     fn.branch(b.values[s.cond], then, orelse)
-    arms: list[list[tuple[str, str]]] = []  # for each arm: its values, with the block that they come from
+    arms: list[list[tuple[str, str]]] = []  # for each arm: (value, label of the block that computed it) for each result
     for label, block in ((then, s.then), (orelse, s.orelse)):
         fn.start(label)
         arms.append([(v, fn.block) for v in b.block(block, s.results)])
@@ -53,7 +53,7 @@ def _if_in_lanes(b: Body, s: N.If) -> None:
 
 
 def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
-    """The values of an arm that runs if any lane takes it."""
+    """Emits an arm that runs if at least one lane takes it; returns the values of the arm's results."""
     fn = b.fn
     before = fn.block
     with fn.when(b.any(b.mask), "lanes", "join"):
@@ -64,7 +64,7 @@ def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
 
 
 def _plain(block: N.Block) -> bool:
-    """Whether a block is cheap and has no effect, so that it may run even if no lane takes part."""
+    """Whether a block is cheap and has no side effect, so that it may run even if no lane takes part."""
     cost = 0
     for s in block[:-1]:
         if s.prim and "@math" not in PRIMS[s.prim].llvm:
@@ -78,13 +78,14 @@ def _plain(block: N.Block) -> bool:
 
 
 def while_(b: Body, s: N.While) -> None:
-    """An innermost loop polls the cancel flag once in `STRIP` trips, since counting trips is cheaper than a poll."""
+    """Emits a while loop. An innermost loop polls the cancel flag once in `STRIP` trips, since counting trips is
+    cheaper than a poll."""
     fn, outer = b.fn, b.mask
     owner = s.cond[-1].operands()[0]
     together = b.uniform(owner)  # all lanes leave the loop in the same trip
     rarely = together and b.polls and not any(find((*s.cond, *s.body), N.Loop))
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
-    # trips left, or the mask of the lanes that go on
+    # the first value that the loop carries: how many trips are left until the poll, or the mask of lanes that go on
     first = [("i32", str(STRIP))] if rarely else [] if together else [(b.truth, outer)]
     phis, again = fn.cycle(head, *_carried(b, s.carried, b.given(s.carried, s.inits)), *first)
     b.bind(s.carried, phis[: len(s.carried)])
@@ -108,14 +109,15 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
-    """The next carried values in lanes that take part, and the present values in other lanes."""
+    """The carried values of the next trip: ``nexts`` in lanes that take part, and the present values in lanes that have
+    left the loop."""
     if together:
         return nexts
     return tuple(b.select(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
 
 
 def _poll_rarely(b: Body, left: str) -> str:
-    """Polls if the last trip of a strip is done; returns how many trips of the strip are left then."""
+    """Emits a poll that runs when ``left``, the number of trips until the next poll, is 0; returns the new number."""
     fn = b.fn
     fewer, counted = fn.let(f"sub i32 {left}, 1"), fn.block
     with fn.when(fn.let(f"icmp eq i32 {fewer}, 0"), "look"):
@@ -129,9 +131,9 @@ def _poll_rarely(b: Body, left: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The range of a loop. ``sign``: "s" or "u", for comparisons of its numbers; ``wraps``: flags of its additions.
-    ``takes_part``: if lanes have their own bounds, a function that returns the mask of the lanes that make a trip, and
-    defines their index if the lanes' indices differ."""
+    """The range of a loop. ``sign``: "s" or "u", how its integers are compared; ``wraps``: LLVM's flags for its
+    additions. ``takes_part``, only if the bounds differ between lanes: a function that returns the mask of the lanes
+    that make the present trip. If each lane has an index of its own, the function defines that index."""
 
     begin: str
     end: str
@@ -143,13 +145,14 @@ class Range:
 
 
 def for_(b: Body, s: N.For) -> None:
-    """A loop that may run long polls the cancel flag. An innermost loop with the same bounds in all lanes polls after
-    each strip of trips, so that LLVM sees a plain inner loop; any other long loop polls on each trip. A short loop does
-    not poll, since LLVM does not unroll a loop that polls.
+    """Emits a for loop. A loop that may run long polls the cancel flag. An innermost loop whose bounds are the same in
+    all lanes polls after each strip of `STRIP` trips, so that LLVM sees a plain inner loop; any other long loop polls
+    in each trip. A short loop does not poll, because LLVM does not unroll a loop that polls.
 
-    If the bounds differ between lanes but one bound is the same, the lanes share the index. The loop then runs from the
-    least begin to the greatest end, and masks a lane out in trips that are not the lane's own. If both bounds differ,
-    each lane counts trips from its own bound, and the loop ends after the most trips of any lane.
+    Bounds may differ between lanes. If one of the two bounds is the same in all lanes, the lanes share the index: the
+    loop runs from the least begin to the greatest end, and in each trip masks the lanes whose range does not hold the
+    index. If both bounds differ, each lane counts from its own begin, and the loop makes as many trips as the lane with
+    the most.
     """
     fn, steps, outer = b.fn, s.step != N.NO_ID, b.mask
     together = b.uniform(s.begin, s.end)
@@ -178,7 +181,7 @@ def for_(b: Body, s: N.For) -> None:
 
 
 def _most_trips(b: Body, s: N.Stmt) -> float:
-    """The most trips that a loop and its inner loops make together, as far as the ranges of their indices tell."""
+    """An upper bound for how many trips a loop and the loops inside make together, from the ranges of their bounds."""
     inner = sum(_most_trips(b, x) for block in s.blocks() for x in block)
     known = b.ranges.range(s.index.id) if isinstance(s, N.For) else None
     if isinstance(s, N.Loop):
@@ -187,8 +190,8 @@ def _most_trips(b: Body, s: N.Stmt) -> float:
 
 
 def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) -> tuple[Values, str]:
-    """A loop over a range that is not empty, with the test at the bottom. Jumps to the label ``done``; returns the
-    last carried values, and the label of the last block."""
+    """Emits a loop over a range that is not empty, with the test at the bottom; it jumps to the label ``done`` when it
+    ends. Returns the last carried values, and the label of the last block."""
     fn, t = b.fn, ty(s.index.type).text
     begin, end, sign, reverse, wraps = over.begin, over.end, over.sign, over.reverse, over.wraps
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
@@ -231,7 +234,7 @@ def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[V
 
 
 def _trips(b: Body, s: N.For) -> Range:
-    """The trips of all lanes."""
+    """The range that a loop runs over when its bounds differ between lanes."""
     t, fn = s.index.type, b.fn
     sign, v = "s" if t.kind == "i" else "u", ty(t, b.width).text
     least, most = t.limits
@@ -271,5 +274,5 @@ def _trips(b: Body, s: N.For) -> Range:
 
 
 def _carried(b: Body, params: tuple[N.Param, ...], inits: Values) -> list[tuple[str, str]]:
-    """The types and first values of what a loop carries, for `Function.cycle`."""
+    """The LLVM type and the first value of each carried parameter, for `Function.cycle`."""
     return [*zip(map(b.type_of_param, params), inits, strict=True)]

@@ -1,9 +1,10 @@
 """Values over lanes: iterations of a parallel task that run side by side in vector registers (SPMD on SIMD).
 
-A value that all lanes share is uniform, and a scalar. A divergent value is a vector. If it grows by one from lane to
-lane, it is the scalar of the first lane until the vector is needed. In a function of one lane all values are uniform.
-Where control flow diverges, a mask says which lanes take part. Loads and stores obey the mask. Arithmetic runs in all
-lanes; results in lanes that take no part may be poison and are never used.
+A value that is the same in all lanes is called uniform, and is emitted as a scalar. A value that differs between lanes
+is called divergent, and is a vector. If a divergent value grows by one from lane to lane, only the first lane's scalar
+is emitted until the vector is needed. In a function of one lane all values are uniform. Where control flow diverges, a
+mask says which lanes take part. Loads and stores obey the mask. Arithmetic runs in all lanes; its results in lanes that
+do not take part may be poison and are never used.
 
 After Pharr and Mark, "ispc: A SPMD compiler for high-performance CPU programming" (2012), and Karrenberg and Hack,
 "Whole-function vectorization" (2011).
@@ -27,10 +28,10 @@ _REDUCE: dict[str, tuple[str, str, str]] = {
 
 
 class Lanes:
-    """The values of the function ``fn``. ``values`` maps ids to the text of their value, ``types`` to their dtype.
+    """The values of the function ``fn``. ``values`` maps the id of a value to its text, ``types`` to its dtype.
 
     ``width``: the number of lanes. ``divergent``, ``per_lane``: see `Divergence`. ``mask``: a vector of u1, true in the
-    lanes that take part, of which there is always at least one. With one lane there is no mask.
+    lanes that take part; at least one lane always does. With one lane there is no mask.
     """
 
     def __init__(self, fn: Function, width: int, found: Divergence, mask: str = "") -> None:
@@ -41,11 +42,13 @@ class Lanes:
         self.mask = mask
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}
-        self.linear: set[int] = set()  # integers that count up from lane to lane; their value here is the first lane's
-        self.offsets: dict[tuple[Any, ...], str] = {}  # see `once`; most are offsets of elements
+        # ids of integers that grow by one from lane to lane; `values` has the first lane's value
+        self.linear: set[int] = set()
+        self.offsets: dict[tuple[Any, ...], str] = {}  # what `once` has emitted; mostly offsets of elements
 
     def once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
-        """The value for the key; the first call in this block, or in one around it, makes it."""
+        """The value stored under the key. The first call within this block of statements, or a block around it, emits
+        it with ``make``."""
         made = self.offsets.get(key)
         if made is None:
             made = self.offsets[key] = make()
@@ -56,16 +59,16 @@ class Lanes:
         self.types[id] = type
 
     def bind(self, params: Iterable[N.Param], values: Iterable[str]) -> None:
-        """Defines parameters or results."""
+        """Sets the values of parameters or results."""
         for p, value in zip(params, values, strict=True):
             self.define(p.id, p.type, value)
 
     def uniform(self, *ids: int) -> bool:
-        """Whether all these values are uniform."""
+        """Whether each of these values is the same in all lanes."""
         return self.divergent.isdisjoint(ids)
 
     def lanes(self, id: int) -> int:
-        """The number of elements of a value."""
+        """How many elements the text of a value has: 1 for a scalar, else the number of lanes."""
         return self.width if id in self.divergent else 1
 
     def value(self, id: int, lanes: int) -> str:
@@ -80,7 +83,7 @@ class Lanes:
         return self.values[id] if id in self.divergent else self.splat(self.values[id], t)
 
     def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
-        """Values in the form, scalar or vector, that these parameters or results have."""
+        """The values ``ids``, each as a scalar or a vector, whichever the parameter or result that takes it is."""
         return tuple(self.value(i, self.lanes(p.id)) for p, i in zip(takers, ids, strict=True))
 
     def type_of_param(self, p: N.Param) -> str:
@@ -97,11 +100,11 @@ class Lanes:
         return self.fn.let(f"add {ty(t, self.width).text} {self.splat(first, t)}, {self.numbers(t)}")
 
     def numbers(self, t: DType) -> str:
-        """0, 1, 2, ..."""
+        """The constant vector 0, 1, 2, ... with an element for each lane."""
         return "<" + ", ".join(f"{ty(t).text} {n}" for n in range(self.width)) + ">"
 
     def splat(self, value: str, t: DType) -> str:
-        """A scalar in every lane."""
+        """A vector that has the scalar in every lane."""
         if value[0] != "%":
             return f"splat ({ty(t).text} {value})"
         return self.spread(value, ty(t).text)
@@ -117,12 +120,13 @@ class Lanes:
         return self.once(("splat", value), make)
 
     def select(self, cond: str, a: str, b: str, t: DType) -> str:
-        """In each lane ``a`` where the mask ``cond`` holds, else ``b``."""
+        """A vector: in each lane ``a`` if the mask ``cond`` holds there, else ``b``."""
         v = ty(t, self.width).text
         return self.fn.let(f"select {self.truth} {cond}, {v} {a}, {v} {b}")
 
     def masked(self, mask: str, cond: str) -> str:
-        """The lanes of ``mask`` where ``cond`` holds. In other lanes ``cond`` may be poison."""
+        """The mask of those lanes of ``mask`` in which ``cond`` holds. In lanes outside ``mask``, ``cond`` may be
+        poison."""
         return self.select(mask, cond, "zeroinitializer", u1)
 
     def inverse(self, mask: str) -> str:
@@ -132,19 +136,19 @@ class Lanes:
         return self.fn.call("i1", f"llvm.vector.reduce.or.v{self.width}i1", (self.truth, mask))
 
     def first(self, mask: str) -> str:
-        """The number of the first lane of a mask that is not empty, an i64."""
+        """The index of the first lane that the mask selects, an i64. The mask must not be empty."""
         return self.lowest(self.fn.let(f"bitcast {self.truth} {mask} to i{self.width}"))
 
     def lowest(self, bits: str) -> str:
-        """The number of the lowest set bit of a mask that is an integer, as i64."""
+        """The index of the lowest set bit of a mask that was cast to an integer, an i64."""
         t = f"i{self.width}"
         n = self.fn.call(t, f"llvm.cttz.{t}", (t, bits), ("i1", "true"))
         return n if self.width == 64 else self.fn.let(f"zext {t} {n} to i64")
 
     def each_lane(self, body: Callable[..., tuple[str, ...]], *first: tuple[str, str]) -> list[str]:
-        """A loop over the lanes that take part. ``first``: types and first values of what the loop carries. ``body``
-        gets the lane's number, an i64, and the carried values, and returns the next ones. Returns the last carried
-        values."""
+        """Emits a loop over the lanes that take part. ``first``: the types and first values of what the loop carries.
+        ``body`` gets the lane's index, an i64, and the carried values, and returns the next ones. Returns the last
+        carried values."""
         fn, t = self.fn, f"i{self.width}"
         loop, done = fn.label("lane"), fn.label("done")
         (left, *carried), again = fn.cycle(loop, (t, fn.let(f"bitcast {self.truth} {self.mask} to {t}")), *first)
@@ -156,7 +160,7 @@ class Lanes:
         return [*nexts]
 
     def reduce(self, name: str, t: DType, value: str) -> str:
-        """The scalar that llvm.vector.reduce makes of a vector."""
+        """The scalar that LLVM's intrinsic ``llvm.vector.reduce.name`` makes of a vector."""
         v = ty(t, self.width)
         start = {"fadd": "-0.0", "fmul": "1.0"}.get(name)
         first = ((ty(t).text, start),) if start else ()
@@ -164,11 +168,11 @@ class Lanes:
         return self.fn.call(ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags)
 
     def combined(self, op: str, t: DType, value: str) -> str:
-        """The combination of all elements of ``value``, for ``buffer op= value``."""
+        """A scalar: all elements of the vector ``value`` combined by the operation of ``buffer op= value``."""
         return value if self.width == 1 else self.reduce(_REDUCE[op]["fiu".index(t.kind)], t, value)
 
     def taking_part(self, op: str, t: DType, value: str) -> str:
-        """``value`` in the lanes that take part; in other lanes the identity of ``buffer op= value``."""
+        """``value`` in the lanes that take part; in other lanes the identity of the operation ``op``."""
         if self.width == 1:
             return value
         rest = identity("add" if op == "sub" else op, t)

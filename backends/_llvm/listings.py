@@ -1,5 +1,5 @@
-"""Which IR statement each line of LLVM's output comes from. Statements pass through LLVM as debug locations whose line
-number is the statement's id. The IR or assembly that comes out is shown without the locations."""
+"""Which IR statement each line of LLVM's output comes from. Each instruction gets a debug location whose line number is
+the id of its statement; LLVM preserves locations. The IR or assembly that comes out is shown without the locations."""
 
 import re
 from dataclasses import dataclass
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from quadrants_lab.backends import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
-FIRST = 100_000  # the emitter uses only smaller metadata numbers
+FIRST = 100_000  # the first index of our metadata; the emitter's own indices are smaller
 _DEFINE = re.compile(r"^define .*\{$")
 
 
 def with_locations(lines: list[str], ids: list[int], emission: str = "LineTablesOnly") -> str:
-    """The text with a location on each instruction that belongs to a statement."""
+    """The text ``lines`` with a debug location on each instruction that belongs to a statement. ``ids``: a statement's
+    id for each line."""
     out: list[str] = []
     numbers: dict[tuple[int, int], int] = {}
     scope = -1
     scopes: list[str] = []
     for line, id in zip(lines, ids, strict=True):
-        if _DEFINE.match(line) and "@qd." not in line:  # code of helper functions counts as their call
+        if _DEFINE.match(line) and "@qd." not in line:  # code of helper functions gets the location of their call
             scope = FIRST + 10 + len(scopes)
             scopes.append(re.search(r"@([\w.]+)\(", line).group(1))  # type: ignore[union-attr]  # a define has one
             line = f"{line[:-1]}!dbg !{scope} {{"
@@ -83,8 +84,9 @@ _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """How to read a device's assembly. Patterns: ``instruction`` lines, ``noise`` lines that are not shown, the
-    ``comment`` in a line, and ``location`` lines, which give the statement of the lines after them."""
+    """How to read a device's assembly. Each field is a pattern for a line: ``instruction`` matches instructions,
+    ``noise`` lines that are not shown, ``comment`` the comment within a line, and ``location`` a line that names the
+    statement of the lines after it."""
 
     instruction: re.Pattern[str]
     noise: re.Pattern[str]
@@ -100,7 +102,7 @@ class Assembly:
             loc = self.location.match(line)
             if loc:
                 now = int(loc[1]) or NO_ID
-            elif line.strip() == "}":  # of a function
+            elif line.strip() == "}":  # the end of a function
                 now = NO_ID
             if not loc and not self.noise.match(line):
                 lines.append(self.comment.sub("", line))

@@ -1,4 +1,5 @@
-"""Memory accesses: of one iteration or all lanes to one element, and of lanes to neighbouring or any elements."""
+"""Emits accesses to memory: by one iteration, or by all lanes to one element, to neighbouring elements or to arbitrary
+elements."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,15 +17,16 @@ from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.ir.types import DType, i32, i64
 from quadrants_lab.ir.walk import find, of_kind
 
-_AHEAD = 1024  # the distance in bytes between what is accessed and what is prefetched
+_AHEAD = 1024  # how many bytes after the present access the prefetch goes
 _SHARED = 16  # the alignment of an array that the threads of a block share, in bytes
 
 # --- addresses --------------------------------------------------------------------------------------------------
 
 
 def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> str:
-    """The address of an element of the buffer, at uniform indices. ``base``: the address to use for element 0. Indices
-    are assumed to be in range; only checks (`passes.check_bounds`) find others."""
+    """The address of the buffer's element at ``index``, which is uniform. ``base``: the address of element 0, if it is
+    not the buffer's usual address. The index is assumed to be in range; only code that `passes.check_bounds` inserts
+    tests it."""
     base = base or b.pointer(buffer.name)
     if buffer.name in b.own:
         buffer, index = b.own[buffer.name], index[1:]
@@ -37,8 +39,9 @@ def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -
 
 
 def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
-    """Where the lanes' elements are: (the address of the first, True) if they lie in a row, else (a vector of
-    addresses, False). They are valid in the lanes that take part. ``base``: see `address`."""
+    """The addresses of the elements that the lanes access: (the first lane's address, True) if the elements are
+    neighbours, else (a vector of addresses, False). They are valid only in lanes that take part. ``base``: see
+    `address`."""
     base = base or b.pointer(buffer.name)
     if buffer.kind in ("heap", "private"):
         return _of_lanes(b, buffer, index, base)
@@ -51,8 +54,8 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
 
 
 def _of_lanes(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> tuple[str, bool]:
-    """Where the slots or elements of local arrays are that each lane has for itself: for one index they lie in a
-    row."""
+    """`addresses` for adstacks and local arrays, which have separate slots or elements for each lane. If the index is
+    the same in all lanes, the lanes' slots are neighbours."""
     if b.uniform(index[0]):
         return _slot(b, buffer, base, index), True
     t, at = places(b, buffer, index[:1])
@@ -63,26 +66,27 @@ def _of_lanes(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> t
 
 
 def _stride(b: Body, buffer: N.Buffer) -> str:
-    """Elements from one slot, or element of a local array, to the next."""
+    """How many elements lie between one slot of a lane and its next slot; for a local array, between its elements."""
     return b.stride if buffer.kind == "heap" else str(b.width)
 
 
 def each_address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
-    """A vector of the elements' addresses."""
+    """A vector with the address of each lane's element."""
     t, at = places(b, buffer, index)
     return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {ty(t, b.width).text} {at}")
 
 
 def places(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[DType, str]:
-    """A vector of the elements' numbers in the buffer, and its dtype."""
+    """A vector with the row-major index of each lane's element in the buffer, and the dtype of this vector's elements.
+    """
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
     return t, b.once(("each", _layout(buffer), index), lambda: _offset(b, buffer, index, t, b.width))
 
 
 def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
-    """The address of a slot of an adstack, or of an element of local arrays in lanes; ``base`` is the address of this
-    thread's first slot. Devices with 32-bit slot numbers keep the offset of an element below 2**31."""
+    """The address of a slot of an adstack, or of an element of a local array; ``base`` is the address of this thread's
+    first slot. If slot indices have 32 bits, the device keeps each element's offset below 2**31."""
     place, t = b.values[index[0]], b.types[index[0]]
     if len(index) > 1 or buffer.kind == "private":
         place = b.fn.let(f"mul nuw nsw {ty(t).text} {place}, {_stride(b, buffer)}")
@@ -92,19 +96,19 @@ def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
 
 
 def _in_a_row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> bool:
-    """Whether the lanes access neighbouring elements."""
+    """Whether the lanes access neighbouring elements, the first lane the first of them."""
     *outer, (_, last, by, modulo) = _digits(b, buffer, index)
     return last in b.linear and (by, modulo) == (1, 0) and b.uniform(*(i for _, i, _, _ in outer))
 
 
 def _layout(buffer: N.Buffer) -> Any:
-    """A key that buffers share if the same index means the same offset in them."""
+    """A key for the buffer's layout: two buffers with the same key have the same offset for the same index."""
     return (buffer.shape or buffer.name, buffer.order) if buffer.order else buffer.shape or buffer.name
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: int) -> str:
-    """The offset of an element, of dtype ``t``; in lanes that take no part it may wrap. In memory in an order of cells,
-    the offset is made of the digits of the indices, outermost first."""
+    """The offset of an element, in elements, of dtype ``t``. In lanes that do not take part, it may wrap around. In a
+    buffer stored in cells, the offset is composed of the digits of the indices, outermost first."""
     v, ordered = ty(t, lanes).text, not is_row_major(buffer.order)
     wraps = "" if lanes > 1 else "nuw nsw " if ordered else "nsw "
 
@@ -112,7 +116,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
         return b.fn.let(f"{op} {wraps if op in ('mul', 'shl') else ''}{v} {x}, {y if lanes == 1 else b.splat(y, t)}")
 
     def scaled(op: str, x: str, by: int) -> str:
-        """``x`` times, divided by or modulo a constant."""
+        """``x`` times a constant, divided by it, or modulo it, as ``op`` says."""
         if by & (by - 1):
             return made(op, x, str(by))
         if op == "urem":
@@ -131,13 +135,14 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: 
 
 
 def _digits(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
-    """See `lower.cells.places`. Row by row, the digits are the indices, and the extents may not be known."""
+    """The digits of which the offset is composed, as in `lower.cells.places`. In a row-major buffer the digits are the
+    indices themselves; then the extents are given as 0, since they may not be known."""
     return [(0, i, 1, 0) for i in index] if is_row_major(buffer.order) else places_of(buffer.order, index, b.splits)
 
 
 def _row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
-    """Offset of the first lane's element, an i64. If that lane takes no part, the offset may lie outside of the buffer,
-    and its last index may be negative, even an unsigned one."""
+    """The offset of the first lane's element, an i64. If the first lane does not take part, the offset may lie outside
+    of the buffer, and its last index may be negative even if its dtype is unsigned."""
     if not is_row_major(buffer.order):
         return _offset(b, buffer, index, i64, 1)
     *row, last = index
@@ -150,13 +155,13 @@ def _row(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
 
 
 def extent(b: Body, buffer: N.Buffer, axis: int) -> str:
-    """The extent of the buffer along an axis, an i64; a constant if it is known."""
+    """The number of elements of the buffer along an axis, an i64; a constant if it is known at compile time."""
     known = buffer.known_extent(axis)
     return b.extent(buffer.name, axis) if known is None else str(known)
 
 
 def widen(b: Body, id: int) -> str:
-    """A uniform integer as an i64."""
+    """The uniform integer with this id as an i64."""
     value, t = b.values[id], b.types[id]
     return value if t.bits == 64 else b.once(("wide", id), lambda: b.fn.widened(value, t))
 
@@ -176,9 +181,9 @@ def _resized(b: Body, id: int, t: DType) -> str:
 
 
 def read_lanes(b: Body, t: DType, at: str, row: bool, tag: str = "") -> str:
-    """Reads a vector in the lanes that take part, from the place that `addresses` returns. It must not use
-    llvm.masked.load: LLVM 22 may move that past a store, to a select by the same mask. llvm.vp.load stays in place and
-    becomes the same instruction."""
+    """Reads a vector, only in lanes that take part, from the addresses ``at`` (``row``: they are neighbours; see
+    `addresses`). It must not use llvm.masked.load: LLVM 22 may move that past a store, to a select by the same mask.
+    llvm.vp.load stays in place and becomes the same instruction."""
     v, where, suffix = _in_memory(b, t, row)
     args = (f"{where} align {t.nbytes}", at), (b.truth, b.mask), ("i32", str(b.width))
     value = b.fn.call(v, f"llvm.vp.{'load' if row else 'gather'}.{suffix}", *args, tag=tag)
@@ -186,7 +191,7 @@ def read_lanes(b: Body, t: DType, at: str, row: bool, tag: str = "") -> str:
 
 
 def write_lanes(b: Body, t: DType, at: str, row: bool, value: str, tag: str = "") -> None:
-    """Writes a vector in the lanes that take part."""
+    """Writes a vector, only in lanes that take part, to the addresses ``at``; see `read_lanes`."""
     v, where, suffix = _in_memory(b, t, row)
     if t.kind == "b":
         value = b.fn.let(f"zext {b.truth} {value} to {v}")
@@ -195,7 +200,8 @@ def write_lanes(b: Body, t: DType, at: str, row: bool, value: str, tag: str = ""
 
 
 def _in_memory(b: Body, t: DType, row: bool) -> tuple[str, str, str]:
-    """Types of the elements and of their addresses, and the end of an intrinsic's name."""
+    """Three texts for an intrinsic that accesses memory: the type of the elements, the type of their addresses, and the
+    suffix of the intrinsic's name."""
     w, element = b.width, "i8" if t.kind == "b" else ty(t).suffix
     where = ("ptr", "p0") if row else (f"<{w} x ptr>", f"v{w}p0")
     return f"<{w} x {memory_type(t)}>", where[0], f"v{w}{element}.{where[1]}"
@@ -208,7 +214,7 @@ def load(b: Body, s: N.Load) -> None:
         b.define(s.id, s.type, b.fn.read(s.type, at, notes, b.lanes(s.id)))
         return
     at, row = addresses(b, buffer, s.index)
-    # without a mask, and also beyond the slots: see `Device.read_beyond`
+    # slots of adstacks and local arrays are read without a mask, even beyond the last slot: see `Device.read_beyond`
     if row and buffer.kind in ("heap", "private"):
         b.define(s.id, s.type, b.fn.read(s.type, at, _slots_tag(b, buffer), b.width))
         return
@@ -218,8 +224,8 @@ def load(b: Body, s: N.Load) -> None:
 
 
 def _alignment(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
-    """The alignment of an element with a known number, in memory that the threads of a block share, if it is better
-    than the alignment of the dtype: LLVM then reads several elements at once."""
+    """The alignment of an element at a constant index, in memory that the threads of a block share; "" if it is no
+    better than the dtype's alignment. With a better alignment LLVM reads several elements at once."""
     of = b.own.get(buffer.name)
     places = [b.values[i] for i in index[1:]] if of is not None else []
     if of is None or not all(p.isdecimal() for p in places):
@@ -253,8 +259,9 @@ def store(b: Body, s: N.Store) -> None:
 
 
 def _fill_slots(b: Body, buffer: N.Buffer, at: str, value: str) -> None:
-    """Writes a row of slots without a mask: each lane has its own slots, and a masked store takes AMD's processors
-    without AVX-512 a dozen cycles. A lane that takes no part loses nothing: this slot holds none of its values."""
+    """Writes neighbouring slots of an adstack, one a lane, without a mask: on AMD's processors without AVX-512 a masked
+    store takes a dozen cycles. A lane that does not take part loses nothing, because its slot here holds no value that
+    is still needed."""
     t = buffer.dtype
     whole = partial(b.fn.write, t, at, value, _slots_tag(b, buffer), b.width)
     few = partial(write_lanes, b, t, at, True, value, b.tag(buffer))
@@ -266,9 +273,9 @@ def _slots_tag(b: Body, buffer: N.Buffer) -> str:
 
 
 def prefetch(b: Body, buffer: N.Buffer, at: str, written: bool) -> None:
-    """Prefetches what later groups read or write, one cache line at a time. Accesses under a mask do not start the
-    hardware prefetcher of every processor: Zen 5 reads four times as slowly without this. An invalid address does no
-    harm."""
+    """Emits a prefetch of what later groups of iterations read or write, one cache line at a time. On some processors
+    accesses under a mask do not start the hardware's own prefetcher: Zen 5 reads four times as slowly without this.
+    Prefetching an invalid address does no harm."""
     if buffer.kind in ("heap", "private"):
         return
     for line in range(_AHEAD, _AHEAD + b.width * buffer.dtype.nbytes, 64):
@@ -277,8 +284,8 @@ def prefetch(b: Body, buffer: N.Buffer, at: str, written: bool) -> None:
 
 
 def own_memory(kernel: N.Kernel, task: N.Offload, most: int) -> dict[str, N.Buffer]:
-    """The buffers of role "block" that only this task uses, as buffers of kind "shared" with the shape of one block's
-    part; none if they take more than ``most`` bytes. Adjoints stay in global memory, because they must be 0 before a
+    """The buffers of role "block" that only this task uses, as buffers of kind "shared" that hold one block's part;
+    none if these would take more than ``most`` bytes. Adjoints stay in global memory, because they must be 0 before a
     block begins."""
     found = {name: x for name, x in kernel.buffers.items() if x.role == "block"}
     if not found:

@@ -1,5 +1,5 @@
-"""Primitives as LLVM instructions, from their spelling in `prims.PRIMS`: the name of an instruction, a comparison, an
-``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
+"""Emits primitives as LLVM instructions. The column of `prims.PRIMS` for LLVM names each of them: an instruction, a
+comparison, an ``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
 
 from collections.abc import Callable
 
@@ -23,8 +23,8 @@ _NO_WRAP = ("add", "sub", "mul")
 
 @dataclass(slots=True)
 class Ctx:
-    """The arguments of a sequence: the function, the operands with their types and ranges, and the type of the
-    result."""
+    """The arguments of a function in `SEQUENCES`: the LLVM function under construction, the operands with their types
+    and ranges, and the type of the result."""
 
     fn: Function
     prim: str
@@ -58,12 +58,13 @@ class Ctx:
 
 def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[str, ...],
          known: tuple[Range | None, ...], flags: str) -> str:  # fmt: skip
-    """Emits ``prim`` and returns the name of its result. ``known``: the ranges of the operands that are integers;
-    ``flags``: fast-math flags, each followed by a blank."""
+    """Emits the primitive ``prim`` and returns the name of its result. ``known``: for each operand its range if it is
+    an integer whose range is known; ``flags``: fast-math flags, each followed by a blank."""
     row = PRIMS[prim]
     t = types[1] if row.rule == "select" else types[0]
     if t.dtype is f16:
-        flags = ""  # LLVM computes f16 in f32 and rounds after each operation; a fused operation would need f64
+        # LLVM computes f16 in f32 and rounds after each operation; fused operations would not round the same way
+        flags = ""
     if fn.module.own and t.dtype.is_float and prim in fn.module.own:
         return fn.module.own[prim](Ctx(fn, prim, out, types, args, known, flags))
     spelling = row.llvm[COLUMN[t.dtype.kind]]
@@ -86,8 +87,8 @@ def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[st
 
 
 def _divide(op: str) -> Callable[[Ctx], str]:
-    """Division of signed integers. Operands that are never negative are divided as unsigned integers, which is
-    cheaper."""
+    """Emits a division of signed integers. Operands that are known to be never negative are divided as unsigned
+    integers, which is cheaper."""
 
     def sequence(c: Ctx) -> str:
         natural = all(r is not None and r[0] >= 0 for r in c.ranges)
@@ -107,11 +108,12 @@ def _count(intrinsic: str, extra: tuple[tuple[str, str], ...] = ()) -> Callable[
 # --- floats -----------------------------------------------------------------------------------------------------
 
 
-_LIBRARY = {f32: "f", f64: ""}  # the endings of the names of C's and NVIDIA's functions
+_LIBRARY = {f32: "f", f64: ""}  # dtype -> the suffix of C's and NVIDIA's function names
 
 
 def library(name: str, t: DType) -> str:
-    """The name of a math library's function on ``t``. Raises TypeError for f16, for which no library has functions."""
+    """The name of the C library's function for ``name`` on ``t``. Raises TypeError for f16, for which C has no
+    functions."""
     if t not in _LIBRARY:
         raise TypeError(f"no library has {name} of {t}: `LowerMath` must run first, which computes f16 in f32")
     return name + _LIBRARY[t]
@@ -123,7 +125,7 @@ def is_library(prim: str, t: DType) -> bool:
 
 
 def _math(c: Ctx) -> str:
-    """A call of the C library's function."""
+    """Emits a call of the C library's function."""
     t = c.t
     # with the flag afn, LLVM turns a pow with an integer exponent into powi; no C library has the function __powisf2
     flags = "" if c.prim == "pow" else c.fast
@@ -142,8 +144,8 @@ def _int_to_int(c: Ctx, value: str, source: Ty, target: Ty) -> str:
 
 
 def _saturated(c: Ctx, a: str, source: Ty, target: Ty) -> str:
-    """A saturating conversion of vectors: numbers out of range become the least or greatest integer, and NaN becomes 0.
-    LLVM's intrinsic for this would take the vectors apart."""
+    """Emits a saturating conversion of vectors from float to integer: numbers out of range become the least or greatest
+    integer, and NaN becomes 0. LLVM's own intrinsic for this would take the vectors apart."""
     low, high = target.dtype.limits
     as_float = source.dtype.numpy
     most = as_float(high)
@@ -154,7 +156,8 @@ def _saturated(c: Ctx, a: str, source: Ty, target: Ty) -> str:
         return c.fn.let(f"fcmp {relation} {source.text} {x}, {y}")
 
     least, greatest = c.const(low, source), c.const(float(most), source)
-    inside = c.select(compared("ogt", a, least), a, least, source)  # for NaN: the least
+    # the comparison is false for NaN, which becomes ``least``
+    inside = c.select(compared("ogt", a, least), a, least, source)
     inside = c.select(compared("olt", inside, greatest), inside, greatest, source)
     value = c.convert("fptosi" if target.dtype.kind == "i" else "fptoui", inside, source, target)
     if int(most) < high:

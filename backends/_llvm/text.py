@@ -40,17 +40,17 @@ def ty(dtype: DType, lanes: int = 1) -> Ty:
 
 
 def memory_type(dtype: DType) -> str:
-    """The type of an element in memory: a u1 takes a byte there."""
+    """The type of an element in memory, which differs from its type in a register only for u1: a byte."""
     return "i8" if dtype.kind == "b" else ty(dtype).text
 
 
 def variable_type(t: DType, lanes: int) -> str:
-    """The type of a variable of a function, in which each lane has its own element."""
+    """The type of a local variable that holds an element for each lane."""
     return memory_type(t) if lanes == 1 else ty(t, lanes).text
 
 
 def constant(t: Ty, value: Any) -> str:
-    """The text of an operand that is this constant in every lane."""
+    """The text of the operand that is the constant ``value`` in every lane."""
     text = _scalar(t.dtype, value)
     return text if t.lanes == 1 else f"splat ({ty(t.dtype).text} {text})"
 
@@ -84,7 +84,7 @@ class Function:
         self.ids.append(self.stmt)
 
     def let(self, text: str) -> str:
-        """Appends an instruction and returns the name of its result."""
+        """Appends an instruction and returns the new name of its result."""
         self.count += 1
         name = f"%t{self.count}"
         self.lines.append(f"  {name} = {text}")
@@ -96,7 +96,7 @@ class Function:
         return f"{hint}{self.count}"
 
     def start(self, label: str) -> None:
-        """Begins the basic block ``label``. The block before it must have a terminator."""
+        """Begins the basic block ``label``. The block before it must have ended with a jump."""
         self.lines.append(f"{label}:")
         self.ids.append(NO_ID)
         self.block = label
@@ -105,7 +105,7 @@ class Function:
         self.put(f"br label %{label}")
 
     def enter(self, label: str) -> None:
-        """Continues in the basic block ``label``, which begins here."""
+        """Ends the present basic block with a jump to ``label``, and begins the block ``label``."""
         self.jump(label)
         self.start(label)
 
@@ -114,7 +114,8 @@ class Function:
 
     @contextmanager
     def when(self, cond: str, hint: str, on: str = "on") -> Iterator[None]:
-        """What is emitted inside runs if the i1 holds. ``hint`` and ``on`` name its block and the block after it."""
+        """A context manager: what is emitted within it runs only if the i1 holds. ``hint`` and ``on`` name the
+        conditional block and the block after it."""
         there, behind = self.label(hint), self.label(on)
         self.branch(cond, there, behind)
         self.start(there)
@@ -122,15 +123,15 @@ class Function:
         self.enter(behind)
 
     def phi(self, type: str, *incoming: tuple[str, str]) -> str:
-        """``incoming``: pairs of a value and the label of the block that it comes from."""
+        """Emits a phi. ``incoming``: pairs of a value and the label of the block that it comes from."""
         return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in incoming))
 
     def cycle(
         self, head: str, *first: tuple[str, str], entered: bool = False
     ) -> tuple[list[str], Callable[..., None]]:
-        """Continues in the basic block ``head``, which begins each trip of a loop, with a phi for each type and value
-        of ``first``. Returns the names of the phis, and a function for the block that jumps back, which takes the
-        values of the next trip. ``entered``: the block before jumps to ``head`` already."""
+        """Begins the basic block ``head`` of a loop, with a phi for each (type, first value) of ``first``. Returns the
+        names of the phis, and a function that emits the jump back to ``head`` and takes the phis' next values.
+        ``entered``: the block before jumps to ``head`` already."""
         if not entered:
             self.jump(head)
         before, at = self.block, len(self.lines) + 1
@@ -144,8 +145,8 @@ class Function:
         return names, again
 
     def read(self, t: DType, ptr: str, tag: str = "", lanes: int = 1) -> str:
-        """The value at an address, or the value of a variable with ``lanes``. A u1 is a byte in memory, and true if the
-        byte is not 0."""
+        """Reads the value at an address, a vector if ``lanes`` > 1. A u1 is a byte in memory, and true if the byte is
+        not 0."""
         value = self.let(f"load {variable_type(t, lanes)}, ptr {ptr}{tag}")
         return self.let(f"icmp ne i8 {value}, 0") if t.kind == "b" and lanes == 1 else value
 
@@ -154,16 +155,16 @@ class Function:
         self.put(f"store {variable_type(t, lanes)} {value}, ptr {ptr}{tag}")
 
     def stored(self, t: DType, value: str) -> str:
-        """The value as it is in memory."""
+        """The value in the form that memory holds: a u1 becomes a byte."""
         return self.let(f"zext i1 {value} to i8") if t.kind == "b" else value
 
     @contextmanager
     def loop(self, hint: str, type: str, begin: str, end: str, done: str, step: str = "1", add: str = "add",
              less: str = "slt", hoisting: bool = True) -> Iterator[str]:  # fmt: skip
-        """A loop whose index, of the given integer type, runs from ``begin`` to before ``end``, with at least one trip;
-        then it jumps to the label ``done``. The value of the `with` is the index; what is emitted inside is the body.
-        Without ``hoisting`` LLVM moves nothing out of the loop: a second entry, which is never taken, makes it
-        irreducible. """
+        """Emits a loop whose index, of the given integer type, runs from ``begin`` to before ``end``, with at least one
+        trip; then it jumps to the label ``done``. A context manager whose value is the index; what is emitted within it
+        is the body. Without ``hoisting`` LLVM moves nothing out of the loop: a second entry, which is never taken,
+        makes the loop irreducible."""
         head, before = self.label(hint), self.block
         latch, last = "", ""
         if not hoisting:
@@ -180,15 +181,15 @@ class Function:
         self.branch(self.let(f"icmp {less} {type} {after}, {end}"), head, done)
 
     def at(self, offset: int | str, base: str = "%frame") -> str:
-        """The address ``offset`` bytes after ``base``."""
+        """The address ``offset`` bytes after the address ``base``."""
         return self.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
     def word(self, offset: int, type: str = "i64", base: str = "%frame") -> str:
-        """The word at ``offset`` bytes after ``base``."""
+        """Reads the word ``offset`` bytes after the address ``base``."""
         return self.let(f"load {type}, ptr {self.at(offset, base)}")
 
     def alloca(self, type: str) -> str:
-        """The address of a local variable, as an ordinary pointer. Call it in the entry block."""
+        """Emits a local variable and returns its address, in the generic address space. Call it in the entry block."""
         space = self.module.private_space
         if not space:
             return self.let(f"alloca {type}")
@@ -196,14 +197,15 @@ class Function:
         return self.let(f"addrspacecast ptr addrspace({space}) {own} to ptr")
 
     def atomic(self, text: str, order: str = "monotonic", tag: str = "") -> str:
-        """Appends an atomic instruction that all threads of a launch see; returns the name of its result."""
+        """Appends an atomic instruction that is seen by all threads of a launch; returns the name of its result."""
         notes = self.module.atomic_notes if text.startswith("atomicrmw") else ""
         return self.let(f"{text} {self.module.atomic_scope}{order}{tag}{notes}")
 
     def call(
         self, result: str, name: str, *args: tuple[str, str], flags: str = "", attrs: str = "", tag: str = ""
     ) -> str:
-        """Calls a function, which is declared unless the module defines it. ``args`` are pairs of type and value."""
+        """Emits a call of a function, and declares the function unless the module defines it. ``args``: pairs of type
+        and value."""
         self.module.declare(name, result, tuple(t for t, _ in args), attrs)
         text = f"call {flags}{result} @{name}({', '.join(f'{t} {v}' for t, v in args)}){tag}"
         if result == "void":
@@ -212,46 +214,48 @@ class Function:
         return self.let(text)
 
     def extreme(self, which: str, a: str, b: str) -> str:
-        """The smin, smax, umin or umax of two i64."""
+        """Emits the minimum or maximum of two i64; ``which`` is smin, smax, umin or umax."""
         return self.call("i64", f"llvm.{which}.i64", ("i64", a), ("i64", b))
 
     def widened(self, value: str, t: DType) -> str:
-        """An integer of that dtype as an i64."""
+        """Extends an integer of dtype ``t`` to an i64."""
         if value in ("true", "false"):
             return str(int(value == "true"))
         op = "sext" if t.kind == "i" else "zext"
         return value if t.bits == 64 or value[0] != "%" else self.let(f"{op} {ty(t).text} {value} to i64")
 
     def narrowed(self, value: str, t: DType) -> str:
-        """An i64 as an integer of that dtype."""
+        """Truncates an i64 to an integer of dtype ``t``."""
         return value if t.bits == 64 else self.let(f"trunc i64 {value} to {ty(t).text}")
 
     def divided_up(self, n: str, by: str) -> str:
-        """The quotient, rounded up, of two i64 that are not negative."""
+        """Emits the quotient, rounded up, of two i64 that are not negative."""
         more = self.let(f"sub i64 {by}, 1")
         return self.let(f"udiv i64 {self.let(f'add i64 {n}, {more}')}, {by}")
 
     def end(self) -> None:
-        """Returns, and ends the function."""
+        """Emits a return, and closes the function."""
         self.put("ret void")
         self.close()
 
     def close(self, library: bool = False) -> None:
-        """Ends the function. Functions of the ``library`` are printed after all others, for readers."""
+        """Closes the function and adds it to the module. ``library`` functions are printed after all others, since
+        readers rarely need them."""
         self.lines.append("}")
         self.ids.append(NO_ID)
         (self.module.library if library else self.module.functions).append(self)
 
     def as_helper(self, name: str) -> None:
-        """Ends the function and adds it to the module as a helper."""
+        """Closes the function and adds it to the module as a helper."""
         self.module.helper(name, "\n".join([*self.lines, "}"]))
 
 
-_DEFINE = r"define (?:internal )?([^@\n]+ @{}\((?:[^()\n]|\([^()\n]*\))*\))"  # to the end of the parameters
+# from the result type to the end of the parameters
+_DEFINE = r"define (?:internal )?([^@\n]+ @{}\((?:[^()\n]|\([^()\n]*\))*\))"
 
 
 def _head(name: str, text: str) -> str:
-    """What a function takes and returns, from the text that defines it."""
+    """The result type and the parameter types of the function ``name``, read from the text that defines it."""
     found = re.search(_DEFINE.format(re.escape(name)), text)
     assert found, name
     return re.sub(r" %[\w.]+", "", found[1])
@@ -267,17 +271,18 @@ class Module:
         self.library: list[Function] = []
         self.declared: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
-        self.defined: dict[str, str] = {}  # by name: the text of a definition of the module, or its first line
-        self.heads: dict[str, str] = {}  # by name of a called function: what it takes and returns
+        self.defined: dict[str, str] = {}  # name of a function -> the text of its definition, or the first line of it
+        self.heads: dict[str, str] = {}  # name of a called function -> its result type and parameter types
         self.metadata: list[str] = []
-        self.private_space = 0  # LLVM's number of the address space of local variables
-        self.atomic_scope = ""  # LLVM's syncscope for atomics, followed by a blank; "" is the whole system
+        self.private_space = 0  # LLVM's index of the address space of local variables
+        self.atomic_scope = ""  # LLVM's syncscope for atomics, followed by a blank; "" means the whole system
         self.atomic_notes = ""  # metadata of each atomicrmw
-        self.own: dict[str, Callable[[Any], str]] = {}  # the target's own sequences of float primitives, see `ops`
+        # primitive -> the target's own sequence of instructions for it, instead of the row of `ops.SEQUENCES`
+        self.own: dict[str, Callable[[Any], str]] = {}
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
-        """Declares that the function takes and returns these types. Raises TypeError if another call or its definition
-        disagrees: LLVM would compile the call nevertheless."""
+        """Declares a function with its result type and argument types. Raises TypeError if they disagree with another
+        call or with its definition: LLVM itself would compile such a call without an error."""
         asked = f"{result} @{name}({', '.join(args)})"
         if name not in self.heads:
             self.heads[name] = _head(name, self.defined[name]) if name in self.defined else asked
@@ -287,7 +292,7 @@ class Module:
             self.declared[name] = f"declare {asked}{' ' + attrs if attrs else ''}"
 
     def helper(self, name: str, text: str) -> None:
-        """Adds a definition, as text, that other functions use. It is emitted once."""
+        """Adds the text of a function that other functions call, unless the module has it already."""
         self.defined[name] = self.helpers[name] = text
 
     def function(self, name: str, head: str) -> Function:

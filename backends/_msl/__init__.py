@@ -1,1 +1,1 @@
-"""Structured IR to source of the Metal Shading Language."""
+"""Emits lowered IR as source of the Metal Shading Language."""

@@ -1,5 +1,6 @@
-"""Functions for atomic operations. Metal has its own on 32 bits. On 64 bits Metal has no compare and exchange: there a
-function takes a lock of the launch and changes the element by atomic loads and stores of its halves."""
+"""Functions of MSL for atomic operations. Metal has its own on 32 bits. On 64 bits Metal has no compare and exchange,
+so a function takes a lock, of which each launch has one, and changes the element by atomic loads and stores of its
+halves."""
 
 
 from quadrants_lab.backends._msl import expr as X
@@ -20,7 +21,7 @@ def combine(b: Body, op: str, t: DType, old: Expr, value: Expr) -> Expr:
 
 
 def helper(b: Body, op: str, t: DType) -> str:
-    """Adds the function for an operation on elements of dtype ``t`` to the module; returns its name."""
+    """Adds to the module a function that performs the operation on elements of dtype ``t``; returns its name."""
     name, own = f"qd_atomic_{op}_{t}", X.name(t)
     more = f"{own} expected, " if op == "cas" else ""
     head = f"{own} {name}(device {own}* at, {more}{own} value) {{"
@@ -42,8 +43,8 @@ def helper(b: Body, op: str, t: DType) -> str:
 
 
 def _locked(name: str, own: str, more: str, new: Expr) -> str:
-    """A function that takes the lock. The thread that holds it releases it in the same trip of the loop, so that it
-    never waits for threads that run in lockstep with it."""
+    """The text of a function that takes the lock and changes an element. The thread that holds the lock releases it in
+    the same trip of the loop, so that it never waits for threads that run in lockstep with it."""
     return f"""\
 {own} {name}(device Frame& f, device {own}* at, {more}{own} value) {{
   device atomic_uint* halves = (device atomic_uint*)at;

@@ -1,4 +1,4 @@
-"""The state that the handlers of statements share while they emit MSL."""
+"""The state of a program under construction as MSL. The functions that emit statements share it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Body(body.Body):
         self.frame = frame
         self.library = library
         self.chunks = chunks(frame.kernel)
-        self.locals: dict[str, str] = {}  # by name of a buffer of kind "local": its variable
-        self.pending: list[Expr] = []  # values of a chunk that is not stored yet
+        self.locals: dict[str, str] = {}  # name of a buffer of kind "local" -> its variable
+        self.pending: list[Expr] = []  # values of a chunk (`_gpu.stacks.Chunk`) that are not stored yet
         self.loaded: dict[tuple[str, int], str] = {}  # (first buffer of a chunk, slot) -> variable with the chunk
         self.index: dict[int, str] = {}  # slot -> variable with its index in the heap
-        self.lane = "0"  # the number of this thread
+        self.lane = "0"  # the index of this thread
         self._started: set[str] = set()  # variables that `once` has declared
         self._counts: dict[str, int] = {}
 
@@ -53,7 +53,7 @@ class Body(body.Body):
         return self.once(self.frame.names.of(b.name, b.name), t, f"({t}){'&' * of.in_frame}{address}")
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
-        """A variable with an extent of an ndarray, a long."""
+        """The variable with the number of elements of an ndarray along an axis, a long."""
         shape = self.frame.shape(b)
         name = self.once(self.frame.names.of((b.name, axis), f"{b.name}.extent{axis}"), "long", f"{shape}[{axis}]")
         return X.variable(name, "long")
@@ -71,7 +71,7 @@ class Body(body.Body):
         return ops.emit(prim, out, (type,) * len(args), args)
 
     def count(self, what: str) -> int:
-        """The number of earlier calls with this argument, which makes names unique."""
+        """How often this was called before with the same argument; this makes names unique."""
         self._counts[what] = self._counts.get(what, -1) + 1
         return self._counts[what]
 

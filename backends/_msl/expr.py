@@ -1,7 +1,7 @@
-"""Expressions with their MSL types.
+"""Expressions of MSL with their types.
 
-Signed integers wrap around, but overflow of a signed sum is undefined in MSL. So sums are computed unsigned
-(``uint(a) + b``, ``a + 1u``) and converted where they are assigned or where the sign matters.
+Signed integers wrap around, but overflow of a signed sum is undefined in MSL. So sums are computed unsigned (``uint(a)
++ b``, ``a + 1u``) and converted where they are assigned or where the sign matters.
 """
 
 from dataclasses import replace
@@ -44,7 +44,8 @@ def unsigned(e: Expr) -> Expr:
 
 
 def narrow(e: Expr) -> Expr:
-    """The 32-bit operand of a conversion to 64 bits, for an expression that extends it again; else the expression."""
+    """If the expression extends a 32-bit integer to 64 bits, that integer, for a place that extends it again; else the
+    expression."""
     wide = e.type in ("long", "ulong")
     return e.source if wide and e.source is not None and e.source.type in ("int", "uint") else e
 
@@ -63,7 +64,7 @@ def literal(t: DType, value: Any) -> Expr:
     if t.bits < 32:
         return Expr(f"{spelled}({value})", PRIMARY, spelled, value)
     suffix = {"int": "", "uint": "u", "long": "l", "ulong": "ul"}[spelled]
-    # a literal has no sign, and the digits of this one exceed the type
+    # a literal has no sign, and without it this number is too large for the type
     if t.kind == "i" and value == -(1 << (t.bits - 1)):
         return Expr(f"{spelled}(1{UNSIGNED[spelled][0]}{suffix} << {t.bits - 1})", PRIMARY, spelled, value)
     return Expr(f"{value}{suffix}", PRIMARY if value >= 0 else UNARY, spelled, value)

@@ -43,10 +43,10 @@ class FrameStruct:
         self.names = Names(AVOID)
         for n in (*_HEAD_NAMES.values(), "stacks"):
             self.names.of(n, n)
-        self._members: dict[int, tuple[str, int]] = {}  # offset -> declaration, bytes
+        self._members: dict[int, tuple[str, int]] = {}  # byte offset -> (declaration, size in bytes)
 
     def need(self, offset: int) -> None:
-        """Adds a member of the frame's head."""
+        """Adds the member at ``offset`` of the frame's head."""
         self._members[offset] = _HEAD[offset]
 
     def _member(self, offset: int, type: str, key: str, count: int, nbytes: int) -> str:
@@ -59,7 +59,8 @@ class FrameStruct:
         return f"f.{_HEAD_NAMES[offset]}"
 
     def buffer(self, b: N.Buffer) -> str:
-        """The member with the address of a field or ndarray, or with the elements of a buffer in the frame."""
+        """The name of the member with the address of a field or ndarray, or with the elements of a buffer in the frame.
+        """
         at, t = self.layout.frame.buffers[b.name], stored(b)
         if at in _HEAD:
             return self.head(at)
@@ -69,7 +70,7 @@ class FrameStruct:
         return self._member(at, f"device {t} *", b.name, 0, WORD)
 
     def shape(self, b: N.Buffer) -> str:
-        """The extents of an ndarray, an array of ulong."""
+        """The name of the member with the extents of an ndarray, an array of ulong."""
         return self._member(self.layout.frame.extents[b.name], "ulong", b.name + ".shape", b.ndim, b.ndim * WORD)
 
     def arg(self, arg: str, t: DType) -> str:
@@ -77,7 +78,8 @@ class FrameStruct:
         return self._member(self.layout.frame.args[arg], kept, arg, 0, 4 if t is u1 else t.nbytes)
 
     def stack_place(self, at: int) -> int:
-        """The index in the array ``stacks`` of the adstack whose words include the offset; -1 if no adstack has it."""
+        """The index in the array ``stacks`` of the adstack whose words include the offset ``at``; -1 if there is none.
+        """
         frame = self.layout.frame
         if not frame.stacks_at <= at < frame.zero_at:
             return -1
@@ -106,15 +108,15 @@ atomic_compare_exchange_weak_explicit atomic_thread_fence ceil clz cos exp fabs 
 log max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh trunc mem_flags
 """
 _VECTORS = (f"{t}{n}" for t in X.NAMES.values() for n in (2, 3, 4))
-# the patterns at the end match the emitter's own names
+# names that a user's variable must not get; the patterns at the end match the emitter's own names
 AVOID = re.compile("|".join((*WORDS.split(), *_KEYWORDS.split(), *_VECTORS, r"qd_.*|(slots|[a-z])\d+")))
 
 
-# --- helper functions, of which a module has those that it needs in front of its kernels ------------------------
+# --- helper functions; a module begins with those that it needs --------------------------------------------------
 
 _RELAXED = "memory_order_relaxed"
 
-# the source of a helper, and the offset of the member of the frame's head that it reads
+# name of a helper -> (its source, the offset of the member of the frame's head that it reads)
 HELPERS: dict[str, tuple[str, int]] = {
     # a pointer to the thread's first slot of an adstack
     "qd_slots": ("""\
@@ -141,15 +143,16 @@ void qd_unlock(device Frame& f) {{
 
 
 class Library:
-    """The helpers of a module. ``frame`` is called with the offset of each member of the frame that a helper reads."""
+    """The helper functions of a module. ``frame`` is called with the offset of each member of the frame that a helper
+    reads."""
 
     def __init__(self, frame: Callable[[int], None]) -> None:
         self.texts: dict[str, str] = {}
         self._frame = frame
 
     def add(self, name: str, text: str = "") -> str:
-        """Adds a helper, once; returns its name. By default the helper is a row of `HELPERS`. Add the functions that it
-        calls first."""
+        """Adds a helper to the module, unless it is there; returns its name. ``text``: its source, by default a row of
+        `HELPERS`. Add the functions that it calls first."""
         if name not in self.texts:
             if not text:
                 text, offset = HELPERS[name]

@@ -1,5 +1,5 @@
-"""The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs. A table has
-the handlers of statements."""
+"""The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs. A table says
+which function emits which class of statement."""
 
 from dataclasses import dataclass, replace
 
@@ -26,8 +26,8 @@ _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_p
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """``ids``: for each line the id of its IR statement, or -1. ``instructions``: how many lines of the programs hold a
-    statement."""
+    """The source. ``ids``: for each line the id of its IR statement, or -1. ``instructions``: how many lines of the
+    programs come from a statement."""
 
     lines: tuple[str, ...]
     ids: tuple[int, ...]
@@ -43,10 +43,10 @@ def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
 
 
 def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) -> Module:
-    """MSL of an offloaded kernel without exits. ``directives``: add #line directives, which name the user's source
-    lines.
+    """The MSL of a kernel that is split into tasks and has no exits. ``directives``: add #line directives, which name
+    the user's source lines.
 
-    Raises QuadrantsTypeError where the kernel needs f64.
+    Raises QuadrantsTypeError if the kernel needs f64.
     """
     check_f64(kernel)
     kernel = lower(kernel, LOWERING, options)
@@ -149,7 +149,7 @@ _WHAT = {"field": "field", "ndarray": "ndarray", "temp": "variable", "ret": "ret
 
 
 def check_f64(kernel: N.Kernel) -> None:
-    """Raises QuadrantsTypeError for the first f64 of the kernel, with its name and line."""
+    """Raises QuadrantsTypeError if the kernel has an f64, with name and line of the first one."""
     for s in walk(kernel.body):
         what = _f64(kernel, s)
         if what:
@@ -160,7 +160,7 @@ def check_f64(kernel: N.Kernel) -> None:
 
 
 def _f64(kernel: N.Kernel, s: N.Stmt) -> str:
-    """What is f64 in the statement, in words; "" where nothing is."""
+    """What in the statement has dtype f64, in words; "" if nothing has."""
     if isinstance(s, N.Access) and kernel.buffers[s.buffer].dtype is f64:
         buffer = kernel.buffers[s.buffer]
         return f"{_WHAT[buffer.kind]} '{buffer.name}'"

@@ -1,5 +1,5 @@
-"""Scalar primitives (`ir.prims`) to MSL expressions. The passes of `lower.devices.metal` replace the primitives that
-have no spelling here.
+"""Emits scalar primitives (`ir.prims`) as MSL expressions. The passes of `lower.devices.metal` replace the primitives
+that have no spelling here.
 
 MSL computes integers of less than 32 bits as int, so their results are converted back.
 """
@@ -12,10 +12,11 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 
 _PRECISE = ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan2", "tanh", "exp", "log", "pow")
-FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "precise::fmod"}  # functions on floats
+# primitive on floats -> MSL's function, if it has another name
+FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "precise::fmod"}
 FUNCTIONS |= {name: name for name in ("floor", "ceil", "trunc", "round", "isnan", "isinf")}
 FUNCTIONS |= {name: f"precise::{name}" for name in _PRECISE}
-_MODULAR = {"add": "+", "sub": "-", "mul": "*"}  # wrap around where operands are integers
+_MODULAR = {"add": "+", "sub": "-", "mul": "*"}  # primitive -> operator that wraps around for integers
 _ORDER = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 OPERATORS = {
     "f": {**_MODULAR, "div": "/", "raw_div": "/", **_ORDER},

@@ -1,4 +1,4 @@
-"""Lowered adstacks (`lower.adstacks`): counts are variables, and slots lie in the device's heap.
+"""Emits lowered adstacks (`lower.adstacks`): counters are variables, and slots are in the device's heap.
 
 A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access moves as a vector. Stores are collected
 until the last value is known. A load reads the whole chunk into a variable such as ``q3``; ``q3.x`` is one value.
@@ -15,7 +15,7 @@ _MEMBERS = "xyzw"
 
 
 def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
-    """The buffer's chunk in the slot with this id, and its type."""
+    """The expression of the chunk that the buffer belongs to, in the slot with this id; and its type."""
     chunk = b.chunks[buffer.name]
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
     at = b.frame.stack_place(b.frame.layout.frame.buffers[chunk.first])
@@ -36,7 +36,7 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
 
 
 def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
-    """The value of a slot or of a count."""
+    """Reads a slot or a counter."""
     if buffer.kind == "local":
         name = b.locals[s.buffer]
         b.define(s, Expr(name, X.PRIMARY, X.name(s.type), None, frozenset((name,)), True))
@@ -71,12 +71,12 @@ def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
 
 
 def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
-    """Assigns to a count. The first store, at the start of an iteration, declares the count's variable."""
+    """Assigns to a counter. The first store, at the start of an iteration, declares the counter's variable."""
     value = b.values[s.value]
     if s.buffer not in b.locals:
         name = b.locals[s.buffer] = f"c{len(b.locals)}"
         before = b.out.lines[-1] if b.out.lines else ""
-        if before.lstrip().startswith("uint c") and before.endswith("= 0u;"):  # counts share one declaration
+        if before.lstrip().startswith("uint c") and before.endswith("= 0u;"):  # counters share one declaration
             b.out.lines[-1] = f"{before[:-1]}, {name} = {value.text};"
         else:
             b.out.put(f"{X.name(buffer.dtype)} {name} = {value.text};")
@@ -87,7 +87,7 @@ def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
 
 
 def argument(b: Body, s: N.ArgLoad, at: int) -> None:
-    """Reads the capacity of an adstack, or its last slot's index."""
+    """Reads the capacity of an adstack, or the index of its last slot."""
     b.once("s", "device Stack *", "f.stacks")
     n, member = b.frame.stack_place(at), "last" if s.arg.endswith(".last") else "capacity"
     text = f"s[{n}].{member}"

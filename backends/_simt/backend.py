@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class SimtBackend:
-    """``name``: the name of the backend's folder; ``driver``: the name of the folder's module with `Device`, `current`,
-    `probe`, `shown` and `stand_in`; ``device``: the kind of device in words. Modules are imported when they are
-    needed."""
+    """A backend. ``name``: the name of its folder; ``driver``: the name of the folder's module that has `Device`,
+    `current`, `probe`, `shown` and `stand_in`; ``device``: the kind of device in words. Modules are imported when they
+    are needed."""
 
     def __init__(self, name: str, driver: str, device: str) -> None:
         self._name = name
@@ -44,11 +44,11 @@ class SimtBackend:
         return "" if there else f"Nothing stands in for {self._device} here."
 
     def open_device(self, threads: int = 0, cache: DiskCache | None = None, number: int | None = None) -> SimtDevice:
-        """The device with this number; by default the one that QD_VISIBLE_DEVICE names, or the first. ``threads``: the
-        most threads in flight, 0 for as many as the device has room for. ``cache`` is unused: the driver caches machine
-        code.
+        """Opens the device with index ``number``; by default the one that QD_VISIBLE_DEVICE names, or the first.
+        ``threads``: the most threads in flight, 0 for as many as the device has room for. ``cache`` is unused: the
+        driver caches machine code.
 
-        Raises QuadrantsRuntimeError where there is no device.
+        Raises QuadrantsRuntimeError if there is no such device.
         """
         why_not = self.probe()
         if why_not and self.probe_simulation():
@@ -57,7 +57,7 @@ class SimtBackend:
         return made
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-        """The stages for the chip that the driver's `shown` names."""
+        """The stages of code generation for the chip that the driver's function `shown` names."""
         chip = self._module(self._driver).shown()
         made: dict[str, Callable[[], Stage]] = self._module("listings").stages(kernel, options, chip)
         return made
@@ -65,7 +65,8 @@ class SimtBackend:
     def load(
         self, kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
     ) -> SimtExecutable:
-        """The code of an offloaded kernel without exits, which the driver loads when a device first needs it.
+        """Compiles a kernel that is split into tasks and has no exits; the driver loads the code when a device first
+        needs it.
 
         ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
         """
@@ -74,7 +75,8 @@ class SimtBackend:
         return SimtExecutable(kernel, options, self._module(self._driver).current(), cached, keep)
 
     def key(self, also: bytes = b"") -> str:
-        """What code depends on besides kernel and options: the chip, LLVM, our own sources, and ``also``."""
+        """The part of a cache key that says what code depends on besides kernel and options: the chip, LLVM, our own
+        sources, and ``also``."""
         from quadrants_lab.backends.disk_cache import digest
         from quadrants_lab.backends.llvm_binding import version
 

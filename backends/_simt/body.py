@@ -1,8 +1,8 @@
-"""The code of a program, and the interface to what differs between the GPUs that LLVM compiles for: the signature of a
-program, a thread's number, the exchange of values in a group, and the functions of a math library.
+"""Emits the code of a program; and the interface to what differs between the GPUs that LLVM compiles for: the signature
+of a program, a thread's index, the exchange of values in a group, and the functions of a math library.
 
-The parameter %frame of a program is a read-only copy of the launch frame; what programs write lies in %state: status,
-failure, "temp" and "ret" buffers, and boxes of iterations.
+The parameter %frame of a program is a read-only copy of the launch frame. What programs write lies at the parameter
+%state: status, failure, "temp" and "ret" buffers, and boxes of iterations.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm import atomics, memory
 from quadrants_lab.backends._llvm.body import Body, Unit
-from quadrants_lab.backends._llvm.handlers import HANDLERS
 from quadrants_lab.backends._llvm.memory import own_memory
 from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.statements import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, Module, constant, memory_type, ty
 from quadrants_lab.backends._simt.shape import Shape, State
 from quadrants_lab.backends.lower.sums import identity
@@ -29,11 +29,11 @@ from quadrants_lab.ir.types import DType
 
 
 class Target(ABC):
-    """A chip, ``name``, with LLVM's ``triple`` and data ``layout`` for it.
+    """A chip as a target. ``name``: the chip; ``triple`` and ``layout``: LLVM's triple and data layout for it.
 
-    ``warp``: how many threads run in lockstep and can shuffle, 1 if none can. ``global_space``: LLVM's number of the
+    ``warp``: how many threads run in lockstep and can shuffle, 1 if none can. ``global_space``: LLVM's index of the
     address space of device memory. ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`.
-    ``prologue``: the first lines of a program whose parameters are not simply %state and %frame.
+    ``prologue``: the first lines of a program, if its parameters are not simply %state and %frame.
     """
 
     name: str
@@ -42,14 +42,15 @@ class Target(ABC):
     warp: int
     global_space: int
     private_space = 0
-    block_memory = 0  # the bytes of shared memory of a group for the arrays that the threads of a block share
+    block_memory = 0  # how many bytes of a group's shared memory the arrays may take that the threads of a block share
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
     shape: Shape
 
     def __init__(self) -> None:
-        self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
+        # primitive on floats -> the target's own instructions, see `_llvm.text.Module.own`
+        self.own: dict[str, Callable[[Ctx], str]] = {}
 
     @abstractmethod
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
@@ -62,34 +63,36 @@ class Target(ABC):
 
     @abstractmethod
     def thread(self, fn: Function) -> str:
-        """The number of this thread among all threads, an i32."""
+        """Emits the index of this thread among all threads, an i32."""
 
     @abstractmethod
     def threads(self, fn: Function) -> str:
-        """The number of threads, an i32."""
+        """Emits the number of threads, an i32."""
 
     @abstractmethod
     def place(self, fn: Function) -> str:
-        """The number of this thread in its group, an i32."""
+        """Emits the index of this thread in its group, an i32."""
 
     @abstractmethod
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
-        """The value that the i32 ``word`` has in the thread ``distance`` lanes further in this warp."""
+        """Emits the value that the i32 ``word`` has in the thread whose lane in this warp is greater by ``distance``.
+        """
 
     def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
         """Emits a statement in the target's own way; if the target has none, emits nothing and returns False."""
         return False
 
     def same(self, fn: Function, number: str) -> str:
-        """An i1: whether all threads of this warp are active here and have the same i64 ``number``."""
+        """Emits an i1: all threads of this warp are active here and have the same i64 ``number``."""
         raise NotImplementedError
 
     @abstractmethod
     def barrier(self, fn: Function, threads: int) -> None:
-        """Waits until all ``threads`` of the group are here, and the group sees their writes."""
+        """Emits a barrier: the ``threads`` of a group wait until all are here; afterwards they see each other's writes.
+        """
 
     def shared(self, mod: Module) -> str:
-        """A pointer, in address space 3, to an array with a 64-bit word for each warp of a group."""
+        """The address, in address space 3, of an array with a 64-bit word for each warp of a group."""
         mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
         return "@qd.shared"
 
@@ -99,7 +102,7 @@ class Target(ABC):
 
 
 class SimtBody(Body):
-    """Emits a program. ``thread`` is an i32; ``group``: the threads of a group."""
+    """Emits a program. ``thread``: the index of the thread, an i32; ``group``: how many threads a group has."""
 
     polls = False
 
@@ -113,10 +116,11 @@ class SimtBody(Body):
         self.group = group
         if program.task.block_dim:
             self.own = own_memory(unit.kernel, program.task, target.block_memory)
-        self.in_step: N.Block | None = None  # the block that runs several iterations at once
+        self.in_step: N.Block | None = None  # the block whose statements run for several iterations in step
         self.exit = "leave"
         self.inside: N.Block = ()  # the block that is being emitted
-        self.reduced: dict[str, str] = {}  # by value: the argument that `Target.statement` has reduced
+        # text of a sine's argument -> its text after `Target.statement` has reduced it
+        self.reduced: dict[str, str] = {}
 
     # --- blocks -------------------------------------------------------------------------------------------------
 
@@ -148,7 +152,7 @@ class SimtBody(Body):
         return self.opened((offset, type), lambda: super(SimtBody, self).word(offset, type))
 
     def in_frame(self, at: int) -> str:
-        """The address of a word of the frame that programs write; it lies in the state."""
+        """The address of a word of the frame that programs write; such words lie at %state, not in the frame."""
         return self.fn.let(f"getelementptr inbounds i8, ptr %state, i64 {self.state.at(at)}")
 
     def address_at(self, offset: int) -> str:
@@ -171,7 +175,7 @@ class SimtBody(Body):
         return self.fn.let(f"getelementptr inbounds [{b.dtype.nbytes} x i8], ptr {start}, i64 {thread}")
 
     def poll(self) -> None:
-        """A launch on a GPU cannot be cancelled."""
+        """Emits nothing, because a launch on a GPU cannot be cancelled."""
 
     def builtin(self, what: str) -> str:
         if what == "place":
@@ -188,7 +192,8 @@ class SimtBody(Body):
 # --- reductions: the threads of a warp combine values by shuffles, the warps of a group through shared memory -----
 
 def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
-    """The reduction over the group; its first thread gets the result. All threads of the group must reach this code."""
+    """Emits a reduction over the threads of a group; the first thread gets the result. All threads of the group must
+    reach this code."""
     fn, target = b.fn, b.target
     if target.warp == 1:
         return value
@@ -215,8 +220,8 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
 
 
 def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
-    """The reduction over the first ``lanes`` threads of a warp; the first thread gets the result. All threads of the
-    warp must reach this code."""
+    """Emits a reduction over the first ``lanes`` threads of a warp; the first thread gets the result. All threads of
+    the warp must reach this code."""
     distance = lanes // 2
     while distance:
         value = atomics.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
@@ -225,7 +230,7 @@ def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
 
 
 def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
-    """The value in the thread ``distance`` lanes further in this warp."""
+    """Emits the value that the thread has whose lane in this warp is greater by ``distance``."""
     fn, bits, text = b.fn, t.bits, ty(t).text
     if t.is_float:
         value = fn.let(f"bitcast {text} {value} to i{bits}")

@@ -1,4 +1,4 @@
-"""A session's device behind a driver (`cuda.driver`, `amdgpu.hip`), and memory on it."""
+"""A session's GPU, reached through a driver (`cuda.driver`, `amdgpu.hip`), and arrays in its memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
-_MOST_SPARE = 256 << 20  # bytes of unused memory that a device keeps for its next arrays
-_HEAP_SHARE = 4  # adstacks may take a quarter of the device's memory before fewer threads run at a time
+_MOST_SPARE = 256 << 20  # a device keeps so many bytes of freed memory, at most, for its next arrays
+# adstacks may take this part (a quarter) of the device's memory; if they need more, fewer threads run at a time
+_HEAP_SHARE = 4
 
 
 class MustWait(Exception):
-    """Captured code waits for a result, or its launches differ."""
+    """Raised when code cannot be captured as a graph, because it waits for a result or its launches differ from run to
+    run."""
 
 
 class SimtMemory(RemoteMemory):
@@ -30,7 +32,8 @@ class SimtMemory(RemoteMemory):
         self._describe(device, shape, dtype)
         driver = device.driver
         driver.enter()
-        nbytes = -(-self.nbytes // 8) * 8  # atomics on bytes touch the whole word
+        # atomics on bytes access a whole word, so the memory ends at a multiple of 8 bytes
+        nbytes = -(-self.nbytes // 8) * 8
         spare = device.spare.get(nbytes)
         self.address = spare.pop() if spare else driver.allocate(nbytes)
         forks.finalize(self, _release, ref(device), driver, nbytes, self.address)
@@ -40,7 +43,7 @@ class SimtMemory(RemoteMemory):
 
     @classmethod
     def over(cls, device: SimtDevice, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> SimtMemory:
-        """Memory that another library owns; ``keep`` keeps it alive."""
+        """An array over memory that another library owns; ``keep``: an object that keeps the memory alive."""
         made = cls.__new__(cls)
         made._describe(device, shape, dtype)
         made.imported = True
@@ -51,7 +54,7 @@ class SimtMemory(RemoteMemory):
     def _describe(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
         super()._describe(device, shape, dtype)
         self.keep: Any = None
-        self.stream: int | None = None  # the owner's stream, if another library owns the memory
+        self.stream: int | None = None  # if another library owns the memory, the stream that it uses
 
     def _use(self, storage: int) -> None:
         self.address = storage
@@ -69,7 +72,7 @@ class SimtMemory(RemoteMemory):
 
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
         driver = self.device.driver
-        self.device.finish()  # this wait, unlike the driver's copy, can be interrupted by Ctrl-C
+        self.device.finish()  # wait here, because Ctrl-C can interrupt this wait, but not the driver's copy
         driver.enter()
         driver.download(host, self.address + offset, nbytes)
 
@@ -87,8 +90,8 @@ class SimtMemory(RemoteMemory):
 
 
 def _release(device: Callable[[], SimtDevice | None], driver: Any, nbytes: int, address: int) -> None:
-    """Leaves the memory to the next array of its size, which uses it in launch order. Allocation by the driver takes
-    longer than most kernels. Memory beyond `_MOST_SPARE` goes back to the driver."""
+    """Keeps freed memory for the next array of the same size, which will use it in launch order, because allocation by
+    the driver takes longer than most kernels. Beyond `_MOST_SPARE` bytes, memory goes back to the driver."""
     known = device()
     if known is not None and nbytes + sum(n * len(them) for n, them in list(known.spare.items())) <= _MOST_SPARE:
         known.spare.setdefault(nbytes, []).append(address)
@@ -103,10 +106,10 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 
 
 class SimtDevice(RemoteDevice, GpuDevice):
-    """``memory``: the class of arrays on it. ``running``: some work may not be done yet; `ALONE` if that is only one
-    launch that sets the flag ``done`` at its end. ``unchecked``: frames whose last launches may have failed; each has
-    `fetch_status`, and `check_overflow` to call after the next wait. ``few_threads``: the most threads with adstacks,
-    if these take more than ``large_heap`` bytes."""
+    """A GPU of a session. ``memory``: the class of its arrays. ``running``: whether some work may not be done yet;
+    `ALONE` if only one launch may be running, and it sets the flag ``done`` at its end. ``unchecked``: frames whose
+    last launches may have failed; each has `fetch_status`, and `check_overflow` to call after the next wait.
+    ``few_threads``: the most threads with adstacks, if these take more than ``large_heap`` bytes."""
 
     memory: type[SimtMemory] = SimtMemory
 
@@ -121,11 +124,12 @@ class SimtDevice(RemoteDevice, GpuDevice):
         self.running: int = False
         self.flight = Flight(driver)
         self.unchecked: list[Any] = []
-        self.captured: list[Any] | None = None  # during a `capture`: the frames whose launches are captured
+        # during a `capture`: the frames whose launches have been captured so far
+        self.captured: list[Any] | None = None
         forks.finalize(self, _free, self.driver, self.spare)
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
-        """Zeroed memory of a C-contiguous array, or MemoryError."""
+        """Allocates zeroed memory for a C-contiguous array; raises MemoryError if there is too little."""
         return self.without_spare(lambda: self.memory(self, shape, dtype))
 
     def allocate_storage(self, nbytes: int) -> int:
@@ -153,8 +157,8 @@ class SimtDevice(RemoteDevice, GpuDevice):
         return False
 
     def begin(self, signals: bool, cost: Cost) -> None:
-        """Prepares a launch, and waits if too many are in flight. ``signals``: the launch sets the flag `done`;
-        ``cost``: the cost of its frame."""
+        """Prepares a launch, and waits if too many are in flight. ``signals``: the launch will set the flag `done`;
+        ``cost``: the estimate of its frame's time."""
         flight = self.flight
         if self.running:
             if flight.load >= PART:
@@ -169,7 +173,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         flight.costs.append(cost)
 
     def finish(self) -> None:
-        """Waits until no launch runs, and raises the overflows of earlier launches that nobody waited for."""
+        """Waits until no launch runs, and raises the overflows of earlier launches that no caller waited for."""
         if self.captured is not None:
             raise MustWait
         if self.running == ALONE and not self.unchecked and self.done.signaled():
@@ -183,14 +187,15 @@ class SimtDevice(RemoteDevice, GpuDevice):
             self.running = False
             while self.unchecked:
                 frame = self.unchecked[-1]
-                frame.unchecked = False  # first: after Ctrl-C its next launch puts it into the list again
+                # set first: if Ctrl-C interrupts the check, the frame's next launch puts it into the list again
+                frame.unchecked = False
                 self.unchecked.pop()
                 frame.check_overflow()
 
     def capture(self, run: Callable[[], None]) -> Captured | None:
-        """Captures all launches and copies of ``run`` as one graph, without executing them; one call of the driver
-        starts the graph. None if the driver has no graphs or ``run`` waits for a result. Call it with the session
-        locked. """
+        """Captures all launches and copies that ``run`` makes as one graph, without executing them. Then one call of
+        the driver starts all of them. None if the driver has no graphs or ``run`` waits for a result. The session must
+        be locked."""
         make = getattr(self.driver, "graph", None)
         if make is None:
             return None
@@ -218,7 +223,7 @@ class Captured:
         self.count = len(frames)
 
     def holds(self) -> bool:
-        """Whether the adstack heap and the group counts are unchanged since the capture."""
+        """Whether the adstack heap and the group counts are still as they were when the graph was captured."""
         same = all(f._launches is launches and not f._grid_is_old for f, launches in self.frames)
         return same and self.device.heap_address == self.heap
 

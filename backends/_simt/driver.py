@@ -1,7 +1,7 @@
-"""A GPU driver's C interface through ctypes: one device of the process, its memory, and launches on it.
+"""The C interface of a GPU's driver through ctypes: one device, its memory, and launches on it.
 
-NVIDIA's driver and AMD's HIP have the same functions under different names. `CALLS` has their argument types; a
-subclass has their names, and the functions that the other driver lacks.
+NVIDIA's driver and AMD's HIP have the same functions under different names. `CALLS` has the functions' argument types;
+a subclass for each driver has the names, and the functions that the other driver lacks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from quadrants_lab.ir.options import CompileOptions
 
 OUT_OF_MEMORY = 2
 NOT_READY = 600
-_REGISTERS = 4  # an attribute of a function
-_NO_TIMING = 2  # a flag of an event
-_LONGEST_PAUSE = 5e-4  # seconds between two polls
-_SPINS = 500  # polls without a pause, about 200 us
+_REGISTERS = 4  # the driver's code for an attribute of a function: how many registers a thread uses
+_NO_TIMING = 2  # the driver's flag for an event without time stamps, which is cheaper
+_LONGEST_PAUSE = 5e-4  # the longest pause between two polls, in seconds
+_SPINS = 500  # so many polls are made without a pause; they take about 200 us
 
 _p, _u, _z, _i = C.c_void_p, C.c_uint, C.c_size_t, C.c_int
-CALLS: dict[str, tuple[Any, ...]] = {  # argument types, by the function's name without its prefix
+CALLS: dict[str, tuple[Any, ...]] = {  # function name without prefix -> argument types
     "Init": (_u,),
     "DriverGetVersion": (_p,),
     "DeviceGetCount": (_p,),
@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[Any, ...]] = {  # argument types, by the function's name 
 
 
 class DriverError(QuadrantsRuntimeError):
-    """A failed call of the driver; ``number``: its error code."""
+    """A call of the driver failed; ``number``: the driver's error code."""
 
     def __init__(self, *args: Any, number: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -68,7 +68,7 @@ class DriverError(QuadrantsRuntimeError):
 
 
 def first_library(names: Iterable[str]) -> Any:
-    """The first of these libraries that can be loaded, or OSError."""
+    """Loads the first of these libraries that can be loaded. Raises OSError if none can."""
     why = "no candidates"
     for name in names:
         try:
@@ -85,17 +85,18 @@ class _Here(threading.local):
 
 
 class Driver(ABC):
-    """The device with number ``ordinal``; a process has one driver object for it. ``version``: the API's version.
+    """The device with index ``ordinal``; a process has one driver object for it. ``version``: the version of the API.
 
-    Raises QuadrantsRuntimeError where there is no such device, AttributeError where the library lacks a function.
+    Raises QuadrantsRuntimeError if there is no such device, AttributeError if the library lacks a function.
     """
 
-    api: ClassVar[str]  # its name in messages
+    api: ClassVar[str]  # the name of the API in messages
     prefix: ClassVar[str]
-    names: ClassVar[dict[str, str]]  # rows of `CALLS` whose names differ from prefix and key
-    more: ClassVar[dict[str, tuple[Any, ...]]]  # argument types of this driver's own functions, by their full names
-    lost: ClassVar[tuple[int, ...]]  # errors after which the process cannot use the device any more
-    # numbers of two device attributes: how many multiprocessors, and how many threads each of them has
+    names: ClassVar[dict[str, str]]  # key of `CALLS` -> the driver's name for it, where that is not prefix + key
+    more: ClassVar[dict[str, tuple[Any, ...]]]  # full name of a function that only this driver has -> argument types
+    lost: ClassVar[tuple[int, ...]]  # codes of errors after which the process cannot use the device any more
+    # the driver's codes for two attributes of a device: how many multiprocessors it has, and how many threads each of
+    # them holds
     attributes: ClassVar[tuple[int, int]]
     shape: ClassVar[Shape]
     here: ClassVar[_Here]
@@ -109,9 +110,10 @@ class Driver(ABC):
             self._take(name, self.names.get(name, self.prefix + name), types)
         for name, types in self.more.items():
             self._take(name, name, types)
-        # without argument types: all arguments are ctypes objects already, and checking them takes time
+        # ctypes is not told the argument types: all arguments are ctypes objects already, and checking them takes time
         self.launch_call = getattr(C.CDLL(library._name), self.names.get("LaunchKernel", f"{self.prefix}LaunchKernel"))
-        # through PyDLL, which keeps the GIL: releasing and taking it would take longer than the call
+        # called through PyDLL, which does not release the GIL: releasing it and taking it again would take longer than
+        # the call
         self._poll = getattr(C.PyDLL(library._name), f"{self.prefix}StreamQuery")
         self.check(self.Init(0), f"starting {self.api}")
         self.version = self.given(_i, self.DriverGetVersion, "asking the driver")
@@ -140,8 +142,8 @@ class Driver(ABC):
         raise AttributeError(name)  # the driver's calls are set in __init__
 
     def given(self, kind: Any, call: Any, what: str, *args: Any) -> int:
-        """The value that a call writes through its first argument, a pointer to the ctypes type ``kind``. ``what``: see
-        `check`."""
+        """Calls ``call`` with a pointer to a new object of the ctypes type ``kind`` and then ``args``; returns the
+        value that the call wrote there. ``what``: see `check`."""
         made = kind()
         self.check(call(C.byref(made), *args), what)
         return int(made.value or 0)
@@ -161,25 +163,26 @@ class Driver(ABC):
 
     @abstractmethod
     def words(self, result: int) -> tuple[str, str]:
-        """The name and the description of an error."""
+        """The name and the description of the error with code ``result``."""
 
     @property
     @abstractmethod
     def code_name(self) -> str:
-        """The chip that `build` makes code for."""
+        """The name of the chip that `build` makes code for."""
 
     @abstractmethod
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
-        """The code for this device, in the form that `load` takes."""
+        """Compiles a kernel to code for this device, in the form that `load` takes."""
 
     @abstractmethod
     def load(self, code: bytes, what: str) -> Any:
-        """Loads code as a module. ``what``: its name in messages."""
+        """Loads code as a module of the driver. ``what``: the name of the code in messages."""
 
     # --- errors -------------------------------------------------------------------------------------------------
 
     def check(self, result: int, what: str) -> None:
-        """Raises DriverError, or MemoryError if memory is lacking, unless ``result`` is 0."""
+        """Raises DriverError, or MemoryError if there is too little memory, unless ``result`` is 0. ``what``: the
+        operation, in words."""
         if not result:
             return
         title, text = self.words(result)
@@ -203,8 +206,8 @@ class Driver(ABC):
             self.here.driver = self
 
     def release(self, call: Any, what: Any) -> None:
-        """Calls a function that frees something. The garbage collector may run this at any time, so the current device
-        is restored."""
+        """Calls a function of the driver that frees something. The garbage collector may run this at any time, so the
+        thread's current device is restored afterwards."""
         before = self.here.driver
         self.enter()
         call(what)
@@ -217,14 +220,14 @@ class Driver(ABC):
         return free.value
 
     def allocate(self, nbytes: int) -> int:
-        """The address of new device memory, or MemoryError."""
+        """Allocates device memory and returns its address. Raises MemoryError if there is too little."""
         return self.given(_p, self.MemAlloc, f"allocating {nbytes} bytes", max(nbytes, 1))
 
     def free(self, address: int) -> None:
         self.release(self.MemFree, address)  # waits for running kernels; may fail harmlessly when the process ends
 
     def pinned(self, nbytes: int) -> int:
-        """The address of new pinned host memory."""
+        """Allocates pinned host memory and returns its address."""
         return self.given(_p, self.MemHostAlloc, f"allocating {nbytes} bytes of host memory", nbytes, 0)
 
     def free_pinned(self, address: int) -> None:
@@ -234,12 +237,13 @@ class Driver(ABC):
         self.check(self.MemsetD8Async(address, 0, nbytes, self.stream), "clearing memory")
 
     def fill(self, address: int, pattern: bytes, count: int) -> None:
-        """Repeats the 1, 2 or 4 bytes of ``pattern`` ``count`` times."""
+        """Fills device memory with ``count`` repetitions of ``pattern``, which has 1, 2 or 4 bytes."""
         call = {1: self.MemsetD8Async, 2: self.MemsetD16Async, 4: self.MemsetD32Async}[len(pattern)]
         self.check(call(address, int.from_bytes(pattern, sys.byteorder), count, self.stream), "filling memory")
 
     def upload(self, address: int, host: int, nbytes: int) -> None:
-        """Copies from the host, after all earlier launches; the caller may overwrite its memory when this returns."""
+        """Copies from the host, after all earlier launches. The caller may overwrite the host's memory when this
+        returns."""
         what = f"copying {nbytes} bytes to the device"
         self.check(self.MemcpyHtoDAsync(address, host, nbytes, self.stream), what)
         self.check(self.StreamSynchronize(self.stream), what)
@@ -276,7 +280,7 @@ class Driver(ABC):
             self.check(result, what)
 
     def new_event(self) -> Any:
-        """An event, which `free_event` frees."""
+        """Makes an event; `free_event` frees it."""
         return _p(self.given(_p, self.EventCreate, "making an event", _NO_TIMING))
 
     def free_event(self, event: Any) -> None:
@@ -301,7 +305,8 @@ class Driver(ABC):
 
 
 def _poll_with_pauses(query: Callable[[Any], int], of: Any) -> int:
-    """The result of ``query`` when the work is done; the pauses between two polls get longer."""
+    """Calls ``query`` until it no longer says that work is running, and returns its result; the pauses between two
+    calls get longer."""
     pause = 0.0
     while (result := query(of)) == NOT_READY:
         pause = min(pause * 2 + 1e-5, _LONGEST_PAUSE)
@@ -310,7 +315,8 @@ def _poll_with_pauses(query: Callable[[Any], int], of: Any) -> int:
 
 
 class Function:
-    """A loaded program. ``registers``: registers of one thread; ``blocks_at_once``: how many groups run at a time."""
+    """A loaded program. ``registers``: how many registers a thread uses; ``blocks_at_once``: how many groups the device
+    runs at a time."""
 
     def __init__(self, driver: Driver, module: Any, name: str, block: int) -> None:
         self.handle = _p(driver.given(_p, driver.ModuleGetFunction, f"finding {name}", module, name.encode()))
@@ -323,10 +329,10 @@ class Function:
 
 
 class Launch:
-    """A prepared launch of one program, which ``run(*args)`` starts with the current content of its frame.
+    """A prepared launch of one program; ``run(*args)`` starts it with the present content of the frame.
 
-    ``frame``: the host address of the frame's bytes, which each launch reads (``by_value``), or the device address of a
-    copy of these bytes.
+    ``frame``: if ``by_value``, the host address of the frame's bytes, which each launch reads; otherwise the device
+    address of a copy of these bytes.
     """
 
     __slots__ = ("_keep", "args", "run")

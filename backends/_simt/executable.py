@@ -1,8 +1,8 @@
-"""A kernel loaded on a device behind a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
+"""A kernel that is loaded through a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
 
-The frame's words are a parameter of each launch; a frame that is too long for a parameter is copied to the device
-first. What programs write lies in separate memory (`_simt.state`). It is copied back only if a kernel returns something
-or can fail. Other launches are asynchronous: reading memory waits for them.
+Each launch takes the frame's words as a parameter; a frame that is too long for a parameter is copied to the device
+first. What programs write lies in separate memory (`_simt.shape.State`), which is copied to the host only if the kernel
+returns something or can fail. Launches of other kernels are asynchronous: reading memory waits for them.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-# equal launches in a row before a graph is made; making it takes the time that about a hundred launches save
+# after so many equal launches in a row a graph is made; this takes the time that about a hundred launches by graph save
 AFTER = 32
 
 
 class GraphCache:
-    """The graph of a frame, which ``make`` captures. ``always``: launch by graph from the first launch on
-    (`qd.kernel(graph=True)`). ``made`` counts the graphs that were made."""
+    """The graph of a frame, captured by ``make``. ``always``: launch by graph from the first launch on
+    (`qd.kernel(graph=True)`). ``made`` counts how many graphs were captured."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self.always = False
         self.made = 0
         self._graph: Any = None
-        self._held = b""  # the words in the graph
-        self._last = b""  # the words of the last launch
+        self._held = b""  # the frame's words with which the graph was captured
+        self._last = b""  # the frame's words in the last launch
         self._equal = 0
 
     def drop(self) -> None:
-        """Drops the graph, because the programs or their group counts have changed."""
+        """Forgets the graph, because the programs or their group counts have changed."""
         self._graph = None
         self._held = self._last = b""
         self._equal = 0
@@ -63,7 +63,7 @@ class GraphCache:
         self._equal += 1
         if not self.always and self._equal <= AFTER:
             return None
-        self._held = b""  # Ctrl-C may come before the graph's words are known
+        self._held = b""  # emptied first: Ctrl-C may come during the capture
         if self._graph is None:
             self._graph = self._make()
             self.made += 1
@@ -73,15 +73,15 @@ class GraphCache:
         return self._graph
 
 
-# the oversubscription factor of a reducing task with long iterations. With a factor of 1 all groups would run the same
-# code at the same time, and wait for the same function unit.
+# How many times more groups than fit at once are started, for a reducing task with long iterations. With a factor of 1
+# all groups would run the same code at the same time, and wait for the same function unit.
 REDUCING_WAVES = 4
 
 
 class SimtExecutable(GpuExecutable):
-    """``object``: the code that the driver loads. ``synchronous``: the host waits for a launch, because it returns
-    something or can fail; ``overflow_only``: it waits only because an adstack may be too small. ``signals``: the kernel
-    sets the flag of `_simt.host_flag`."""
+    """``object``: the code that the driver loads. ``synchronous``: the host waits for each launch, because it returns
+    something or can fail; ``overflow_only``: it can fail only because an adstack may be too small. ``signals``: the
+    kernel sets the flag of `_simt.host_flag`."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: bytes | None, keep: Keep
@@ -115,12 +115,12 @@ class SimtExecutable(GpuExecutable):
         return [driver.function(module, p.name, self.group(p)) for p in self.programs]
 
     def group(self, program: Program) -> int:
-        """The threads of a group of the program."""
+        """How many threads a group of the program has."""
         return self.shape.group_of(program, self.stacked[program.number])
 
 
 class SimtFrame(GpuFrame):
-    """A frame whose words, ``view``, are host memory; results of the device are copied into them."""
+    """A launch frame whose words, ``view``, are in host memory; results of the device are copied into them."""
 
     device: SimtDevice
     exe: SimtExecutable
@@ -156,13 +156,15 @@ class SimtFrame(GpuFrame):
         self._graphs = GraphCache(partial(graph, self._start)) if graph else None
         self._waits = exe.synchronous
         self._report: Callable[[], BaseException] | None = None
-        self._cleared = self._state, exe.state.zeroed  # address and size of what is zeroed before each launch
+        # the memory that is zeroed before each launch: its address and size in bytes
+        self._cleared = self._state, exe.state.zeroed
         self._failed = False
         self.unchecked = False
         varies = exe.synchronous or self._has_stacks or exe.draws
         takes = exe.kernel.args or any(b.kind == "ndarray" for b in exe.kernel.buffers.values())
-        self._constant = self._by_value and not varies and not takes  # all launches are alike
-        self._again: Callable[[], int] | None = None  # a short form of `launch`, for a constant frame with a graph
+        self._constant = self._by_value and not varies and not takes  # whether all launches get the same parameters
+        # for a constant frame with a graph: a function that launches with fewer tests
+        self._again: Callable[[], int] | None = None
 
     # --- a launch -----------------------------------------------------------------------------------------------
 
@@ -198,13 +200,13 @@ class SimtFrame(GpuFrame):
         return 0
 
     def defer_check(self) -> None:
-        """Leaves the check for overflows to the device's next wait."""
+        """Puts off the check for overflows to the device's next wait."""
         if self._report is not None and not self.unchecked:
             self.unchecked = True
             self.device.unchecked.append(self)
 
     def _capture(self, frames: list[SimtFrame]) -> int:
-        """Adds a launch to the graph that `capture` makes."""
+        """Adds a launch to the graph that is being captured. ``frames``: the frames captured so far."""
         if self._waits or self.exe.draws or not self._by_value or self._failed or self._grid_is_old:
             raise MustWait
         if self._has_stacks:
@@ -214,7 +216,8 @@ class SimtFrame(GpuFrame):
         return 0
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
-        """A function that launches again without a test whether the frame has changed; it cannot have changed."""
+        """A function that launches again without testing whether the frame has changed, for frames that cannot change.
+        """
         device, signals, cost, driver = self.device, self.exe.signals, self.cost, self._driver
 
         def again() -> int:
@@ -230,7 +233,7 @@ class SimtFrame(GpuFrame):
         return again
 
     def _start(self) -> None:
-        """Starts the programs one by one."""
+        """Starts the programs one by one, without a graph."""
         if self._zeroes:
             self._driver.clear(*self._cleared)
         for launch in self._launches:
@@ -241,8 +244,8 @@ class SimtFrame(GpuFrame):
             self.fetch_status()
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
-        """See `quadrants_lab.backends.launch.Frame`. Later launches then leave earlier launches' status in the
-        state."""
+        """See `quadrants_lab.backends.launch.Frame`. From then on, a launch does not clear the status that earlier
+        launches have left."""
         if self.exe.overflow_only:
             self._waits, self._report = False, report
             if self._graphs:
@@ -255,7 +258,7 @@ class SimtFrame(GpuFrame):
         self._driver.start_download(self._back_at, self._state, self.exe.state.zeroed)
 
     def check_overflow(self) -> None:
-        """Raises if a launch found an adstack too small. Call it after `fetch_status` and a wait."""
+        """Raises an error if a launch found an adstack too small. Call this after `fetch_status` and a wait."""
         self.unchecked = False
         self._take_back()
         if self.status:
@@ -275,7 +278,7 @@ class SimtFrame(GpuFrame):
         self._graphs.always = True
 
     def _fetch(self) -> int:
-        """Waits for the launch and copies its results to the view."""
+        """Waits for the launch and copies its results into ``view``; returns the status."""
         self._driver.wait(f"running kernel {self.exe.kernel.name}")
         self.device.running = False
         self._take_back()
@@ -288,7 +291,8 @@ class SimtFrame(GpuFrame):
         self._failed = self.status != 0
 
     def _set_grid(self) -> None:
-        """Prepares the launches. Their group counts follow from the tasks' bounds and from the device's size."""
+        """Prepares the launches of the programs. Group counts follow from the tasks' bounds and from the device's size.
+        """
         exe, driver = self.exe, self._driver
         self._launches = []
         if self._graphs:
@@ -302,8 +306,8 @@ class SimtFrame(GpuFrame):
 
     def _heap_plan(self, caps: Sequence[int], budget: int, pushing: Mapping[int, int]) -> HeapPlan:
         plan = super()._heap_plan(caps, budget, pushing)
-        # Steady threads wait for the arithmetic of f64, so more threads help. Threads with different depths, or with
-        # f32, wait for memory.
+        # With steady stacks of f64, threads wait for arithmetic, so more threads help. With different depths, or f32,
+        # they wait for memory.
         few = self.device.few_threads * (1 + self.exe.steady)
         if plan.heap_bytes <= self.device.large_heap or plan.threads <= few:
             return plan
@@ -318,7 +322,7 @@ class SimtFrame(GpuFrame):
         return int(function.blocks_at_once) * self._waves(program.number)
 
     def _waves(self, number: int) -> int:
-        """The oversubscription factor of a task."""
+        """How many times more groups than fit at once are started for task ``number``."""
         exe = self.exe
         if not exe.reducing[number]:
             return exe.shape.waves
@@ -347,7 +351,7 @@ class SimtFrame(GpuFrame):
         self._again = None
 
     def bind_temp(self, name: str, array: Any) -> Callable[[], None] | None:
-        """See `GpuFrame.bind_temp`. A launch by graph does not take arrays of the host."""
+        """See `GpuFrame.bind_temp`. A launch by graph refuses arrays of the host."""
         on_host = not isinstance(array, RemoteMemory)
         if on_host and self._graphs and self._graphs.always:
             raise QuadrantsRuntimeError(

@@ -17,13 +17,15 @@ from quadrants_lab.ir.walk import find
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
-AT = L.PRINTS  # the frame's word for the flag's address; kernels that print, which use this word too, set no flag
-ALONE = 2  # the value of `SimtDevice.running` while one such launch and nothing else runs
-_SPINS = 300  # about 15 us
+# the word of the frame that holds the flag's address; kernels that print use this word for the print block, and set no
+# flag
+AT = L.PRINTS
+ALONE = 2  # the value of `SimtDevice.running` while a single launch runs, which will set the flag
+_SPINS = 300  # polls of the flag before the driver is asked; they take about 15 us
 
 
 def signals(kernel: N.Kernel) -> bool:
-    """Whether the kernel sets the flag."""
+    """Whether the kernel sets the flag at its end."""
     made = programs(kernel)
     stacks = any(find(kernel.body, N.AdStackAlloca))
     return bool(made) and made[-1].kind == "serial" and not stacks and not returns_or_fails(kernel)
@@ -38,7 +40,7 @@ def signal(body: SimtBody) -> None:
 
 
 class HostFlag:
-    """The flag, at an address that is the same for the host and for programs."""
+    """The flag, in memory that host and device access at the same address."""
 
     def __init__(self, address: int) -> None:
         self.address = address

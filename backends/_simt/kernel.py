@@ -13,7 +13,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
-    """The module of an offloaded kernel without exits."""
+    """Makes the module of a kernel that is split into tasks and has no exits."""
     signals = target.shape.signals and host_flag.signals(kernel)
     kernel = lower(kernel, target.lowering(options), options)
     mod = Module(target.triple, target.layout)

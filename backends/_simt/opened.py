@@ -1,5 +1,5 @@
-"""The drivers of a kind of GPU, one for each device, opened on first use. If there is no device, registered stand-ins
-take their place."""
+"""Opens the drivers of a kind of GPU, one for each device, on first use. If there is no device, a stand-in that tests
+register takes its place."""
 
 import os
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 class Opened:
-    """``open`` makes the driver of the device with a number. It may raise OSError, AttributeError (the library lacks a
-    function), QuadrantsRuntimeError or MemoryError."""
+    """``open(number)`` makes the driver of the device with this index. It may raise OSError, AttributeError (the
+    library lacks a function), QuadrantsRuntimeError or MemoryError."""
 
     def __init__(self, open: Callable[[int], Any]) -> None:
         self._open = open
@@ -21,10 +21,11 @@ class Opened:
         self._stand_ins: dict[int, Any] = {}
 
     def current(self, number: int | None = None) -> Any:
-        """The device's driver for this number; by default the device that QD_VISIBLE_DEVICE names, or the first.
+        """The driver of the device with index ``number``; by default of the device that QD_VISIBLE_DEVICE names, or the
+        first.
 
-        Raises OSError or QuadrantsRuntimeError where there is neither a device nor a stand-in, or where the device was
-        opened before this process was forked.
+        Raises OSError or QuadrantsRuntimeError if there is neither a device nor a stand-in, or if the device was opened
+        before this process was forked.
         """
         with self._lock:
             try:
@@ -53,7 +54,8 @@ class Opened:
         return driver
 
     def register(self, stand_in: Any) -> None:
-        """Registers an object with a driver's methods and attributes, for use where the device is missing."""
+        """Registers a stand-in: an object with a driver's methods and attributes, which is used if there is no device.
+        """
         self._stand_ins[stand_in.ordinal] = stand_in
 
     def stand_in(self) -> Any:
@@ -61,7 +63,7 @@ class Opened:
         return next(iter(self._stand_ins.values()), None)
 
     def probe(self) -> Exception | None:
-        """The error why there is no device, else None."""
+        """Opens the first device; returns the error if there is none, else None."""
         with self._lock:
             try:
                 self._opened(None)

@@ -1,4 +1,5 @@
-"""How programs are launched on a kind of device: threads of a group, number of groups, and how the frame is passed."""
+"""How programs are launched on a kind of device: how many threads a group has, how many groups start, and how the frame
+is passed."""
 
 from dataclasses import dataclass
 
@@ -15,14 +16,14 @@ from quadrants_lab.ir.options import CompileOptions
 
 @dataclass(slots=True)
 class Shape:
-    """``group``: the threads of a group; ``block``: the most and the fewest threads of a group that runs a block of
-    threads, powers of two; ``stacked_group``: the threads of a group with adstacks, equal to `_gpu.programs.GROUP`,
-    since the heap has room for whole groups. ``waves``: the oversubscription factor: how many groups start for each
-    that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
-    (`_simt.host_flag`). ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer one is
-    copied to the device first. ``barriers``: the device has them. ``warp``: how many neighbouring threads are sure to
-    form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors with indices that are known
-    only at run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
+    """``group``: how many threads a group has; ``block``: the most and the fewest threads of a group that runs a block
+    of threads, powers of two; ``stacked_group``: how many threads a group with adstacks has, equal to
+    `_gpu.programs.GROUP`, since the heap has room for whole groups. ``waves``: how many groups start for each one that
+    fits on the device at a time (oversubscription). ``signals``: kernels may set a flag in the host's memory when they
+    are done (`_simt.host_flag`). ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer
+    one is copied to the device first. ``barriers``: the device has barriers. ``warp``: how many neighbouring threads
+    are sure to form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors that are indexed
+    at run time are kept in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
 
     group: int
     block: tuple[int, int]
@@ -47,7 +48,7 @@ class Shape:
         return devices.simt(self.first(options), self.local_arrays, math, lower_failures, self.warp)
 
     def group_of(self, program: Program, stacked: bool) -> int:
-        """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""
+        """How many threads a group of the program has; ``stacked``: whether its task stores values on adstacks."""
         if program.kind != "range":
             return 1
         if program.task.block_dim:
@@ -59,10 +60,11 @@ class Shape:
 
 
 class State:
-    """The layout of what programs write: status and failure, then "temp" and "ret" buffers, then the boxes of tasks.
-    ``zeroed``: how many bytes, from the start, are zero when a launch begins; ``size``: all bytes."""
+    """Where things lie in the memory that programs write: status and failure, then "temp" and "ret" buffers, then the
+    boxes of tasks. ``zeroed``: how many bytes, from the start, are set to zero before a launch; ``size``: how many
+    bytes it has."""
 
-    head = L.SEED  # the bytes of status and failure
+    head = L.SEED  # how many bytes status and failure take
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.layout = L.gpu_layout(kernel)
@@ -77,7 +79,7 @@ class State:
         self.size = at
 
     def at(self, offset: int) -> int:
-        """The offset in the state of the word with ``offset`` in the frame."""
+        """The offset in this memory of the word that has ``offset`` in the frame."""
         frame = self.layout.frame
         if offset < self.head:
             return offset

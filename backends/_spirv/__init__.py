@@ -1,1 +1,1 @@
-"""Structured IR to SPIR-V words, for Vulkan."""
+"""Emits lowered IR as SPIR-V, for Vulkan."""

@@ -1,4 +1,4 @@
-"""Building a SPIR-V module: types, constants and globals without duplicates, functions, and the words of the result."""
+"""Builds a SPIR-V module: types, constants and globals without duplicates, functions, and the binary."""
 
 import struct
 from collections import Counter
@@ -22,7 +22,8 @@ Method = Callable[Concatenate[Any, Args], int]
 
 
 def once(make: Method[Args]) -> Method[Args]:
-    """Wraps a method that makes something: the object keeps the result (``kept``) for each list of arguments."""
+    """A decorator for methods that make something: the object caches the result (``kept``) for each list of arguments.
+    """
 
     def call(self: Any, /, *args: Args.args, **named: Args.kwargs) -> int:
         known: int = self.kept((make.__name__, *args), lambda: make(self, *args, **named))
@@ -39,10 +40,10 @@ def text_words(text: str) -> list[int]:
 
 
 class Module:
-    """A module whose ids count from 1. Integer types are unsigned; signedness is in the instructions.
+    """A module; its ids count from 1. Integer types are unsigned; signedness is in the instructions.
 
-    ``functions``: the functions of the kernel that statements call. ``lines``: emit OpLine, so that instructions name
-    the line of the user's source.
+    ``functions``: the kernel's functions that statements call. ``lines``: emit OpLine, so that instructions name the
+    line of the user's source.
     """
 
     def __init__(self, functions: Mapping[str, N.Function], target: Target, lines: bool = False) -> None:
@@ -59,8 +60,8 @@ class Module:
         self.globals: list[Instruction] = []
         self.strings: list[Instruction] = []
         self.functions: list[Function] = []
-        self.calls = Counter[str]()  # how many statements call each function of the kernel
-        self.helpers: dict[Any, int] = {}  # helper functions for calls, by what they compute
+        self.calls = Counter[str]()  # name of a function of the kernel -> how many statements call it
+        self.helpers: dict[Any, int] = {}  # what a helper computes -> its id
         self.interface: list[int] = []
         self._made: dict[Any, int] = {}
         self.glsl = self.fresh()
@@ -80,7 +81,7 @@ class Module:
     # --- types -------------------------------------------------------------------------------------------------
 
     def kept(self, key: Any, make: Callable[[], int]) -> int:
-        """The result of the first call with this key."""
+        """The result of ``make`` in the first call with this key."""
         known = self._made.get(key)
         if known is None:
             known = self._made[key] = make()
@@ -115,14 +116,15 @@ class Module:
         return self.type(t) if width == 1 else self.vector(self.type(t), width)
 
     def memory_pointer(self, t: DType, width: int = 1, stride: int = 1) -> int:
-        """The type of a pointer to elements of ``width`` values in device memory; ``stride`` is in elements."""
+        """The type of a pointer to elements of ``width`` values in device memory; neighbouring elements are ``stride``
+        elements apart."""
         if t.bits < 32:
             self.need(f"StorageBuffer{t.bits}BitAccess")
         return self._memory_pointer(t if t.is_float else UNSIGNED[t.bits], width, stride)
 
     @once
     def _memory_pointer(self, t: DType, width: int, stride: int) -> int:
-        id = self.fresh()  # not `pointer`: each stride decorates a type, so it needs a separate one
+        id = self.fresh()  # not `pointer`: a stride decorates the type, so each stride needs a type of its own
         self.globals.append([C.OPS["TypePointer"][0], id, C.STORAGE["PhysicalStorageBuffer"], self.wide(t, width)])
         self.decorate(id, "ArrayStride", t.nbytes * width * stride)
         return id
@@ -186,7 +188,7 @@ class Module:
         self.entries.append([function, *text_words(name)])
         self.modes.append([C.OPS["ExecutionMode"][0], function, C.MODES["LocalSize"], group, 1, 1])
 
-    # --- output ------------------------------------------------------------------------------------------------
+    # --- the result -------------------------------------------------------------------------------------------
 
     def instructions(self) -> tuple[list[Instruction], list[int]]:
         """All instructions in the order of the binary, and for each the id of its IR statement."""
@@ -201,7 +203,7 @@ class Module:
         return [*head, *(ins for ins, _ in rest)], [*[NO_ID] * len(head), *(id for _, id in rest)]
 
     def words(self) -> bytes:
-        """The binary."""
+        """The binary of the module."""
         out = [C.MAGIC, C.VERSION, C.GENERATOR, self.bound, 0]
         for ins in self.instructions()[0]:
             out.append((len(ins) << 16) | ins[0])
@@ -216,8 +218,8 @@ class Part(list[tuple[Instruction, int]]):
 
 
 class Function:
-    """One function: local variables, code that runs once at its start (``head``), and its body. The instructions of a
-    helper function belong to ``stmt``, the IR statement that called it first. ``control``: 0 or `DONT_INLINE`."""
+    """One function: local variables, code that runs once at its start (``head``), and its body. If it is a helper, its
+    instructions belong to ``stmt``, the IR statement that called it first. ``control``: 0 or `DONT_INLINE`."""
 
     def __init__(
         self, module: Module, result: int, args: tuple[int, ...], name: str, stmt: int = NO_ID,
@@ -230,7 +232,7 @@ class Function:
         self.stmt = stmt  # the statement whose code is being emitted
         self.span = span
         self._owner = stmt
-        self.cut = 0  # the variable of `note_cut`, 0 for none
+        self.cut = 0  # the variable that `note_cut` sets, 0 if there is none
         m = module
         module.name(self.id, name)
         start = [[C.OPS["Function"][0], result, self.id, control, m._type("TypeFunction", result, *args)]]
@@ -241,7 +243,7 @@ class Function:
         self.declaration += [(ins, stmt) for ins in start]
 
     def put(self, op: str, *operands: int) -> Instruction:
-        """Appends an instruction and returns it, so that operands can be added later."""
+        """Appends an instruction and returns it, so that operands can be added to it later."""
         out = self.out
         if self.module.lines and self.span is not out.span and self.span is not None:
             out.span = span = self.span
@@ -260,7 +262,7 @@ class Function:
         return self.let("ExtInst", type, self.module.glsl, C.GLSL[name], *args)
 
     def local(self, type: int) -> int:
-        """A variable of the function."""
+        """Makes a local variable of the function, of the given type."""
         id = self.module.fresh()
         pointer = self.module.pointer("Function", type)
         self.variables.append(([C.OPS["Variable"][0], pointer, id, C.STORAGE["Function"]], NO_ID))
@@ -268,7 +270,7 @@ class Function:
 
     @contextmanager
     def at_start(self) -> Iterator[None]:
-        """Moves what is emitted inside to the start of the function."""
+        """A context manager: what is emitted within it goes to the start of the function."""
         outer, self.out = self.out, self.head
         try:
             yield
@@ -276,7 +278,7 @@ class Function:
             self.out = outer
 
     def note_cut(self, again: int) -> None:
-        """Records at run time that a loop ended although its condition ``again`` still held."""
+        """Emits code that records that a loop ended although its condition ``again`` still held."""
         m = self.module
         if not self.cut:
             self.cut = self.local(m.bool)
@@ -291,7 +293,7 @@ class Function:
         return self.module.fresh()
 
     def start(self, label: int) -> None:
-        """Opens the basic block ``label``. The previous block must have ended in a branch."""
+        """Begins the basic block ``label``. The previous block must have ended in a branch."""
         self.out.append(([C.OPS["Label"][0], label], self.stmt))
         self.out.span = None
         self.block = label
@@ -300,13 +302,13 @@ class Function:
         self.put("Branch", label)
 
     def enter(self, label: int) -> None:
-        """Continues in the basic block ``label``, which begins here."""
+        """Ends the present basic block with a jump to ``label``, and begins the block ``label``."""
         self.jump(label)
         self.start(label)
 
     def branch(self, cond: int, then: int, orelse: int, merge: int = 0) -> None:
-        """Ends the block by a branch. ``merge``: the block where both arms meet again, 0 for a branch that leaves a
-        loop."""
+        """Ends the block with a conditional branch. ``merge``: the block where both arms meet again, 0 if the branch
+        leaves a loop."""
         if merge:
             self.put("SelectionMerge", merge, 0)
         self.put("BranchConditional", cond, then, orelse)
@@ -315,7 +317,7 @@ class Function:
         return self.let("Phi", type, *(x for pair in incoming for x in pair))
 
     def end(self, value: int = 0) -> int:
-        """Returns the value, or none, and ends the function."""
+        """Ends the function; it returns ``value``, or nothing if that is 0."""
         self.put(*(("ReturnValue", value) if value else ("Return",)))
         self.body.append(([C.OPS["FunctionEnd"][0]], self._owner))
         self.module.functions.append(self)

@@ -1,4 +1,4 @@
-"""The state that the handlers of statements share while they emit instructions."""
+"""The state of a function under construction as SPIR-V. The functions that emit statements share it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
@@ -15,10 +15,10 @@ from quadrants_lab.ir.walk import end_of, find
 class Body:
     """Emits blocks into ``fn``.
 
-    ``frame`` reads the launch frame; it is None in a function of the kernel that only computes. ``chunks``: see
-    `_gpu.stacks.chunks`. ``exact``: products and sums are not contracted. ``parallel``: other iterations of
-    the task may run at the same time. ``values``, ``types`` and ``known`` map the ids of the IR to SPIR-V ids, dtypes
-    and constant values.
+    ``frame`` reads the launch frame; it is None in a function of the kernel, which does not access it. ``chunks``: see
+    `_gpu.stacks.chunks`. ``exact``: products and sums are not contracted. ``parallel``: other iterations of the task
+    may run at the same time. ``values``, ``types`` and ``known`` map ids of the IR to SPIR-V ids, dtypes and constant
+    values.
     """
 
     handlers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {}
@@ -34,12 +34,12 @@ class Body:
         self.values: dict[int, int] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[int, Any] = {}
-        self.offsets: dict[tuple[Any, ...], int] = {}  # pointers to elements that dominate the current block
+        self.offsets: dict[tuple[Any, ...], int] = {}  # what is addressed -> a pointer that dominates the current block
         self.chunks = chunks
-        self.pending: list[int] = []  # values of a chunk that is not stored yet
+        self.pending: list[int] = []  # values of a chunk (`_gpu.stacks.Chunk`) that are not stored yet
         self.loaded: dict[tuple[str, int], int] = {}  # (first buffer of a chunk, slot) -> the chunk, in this block
-        self.counts: dict[str, int] = {}  # the current values of locals, where they are known
-        self.locals: dict[str, int] = {}  # the variables of locals
+        self.counts: dict[str, int] = {}  # name of a buffer of kind "local" -> the id of its present value, if known
+        self.locals: dict[str, int] = {}  # name of a buffer of kind "local" -> its variable
 
     @property
     def frame(self) -> FrameReader:
@@ -48,7 +48,7 @@ class Body:
 
     @property
     def lane(self) -> int:
-        """The number of the thread, a u32; 0 if the program has one thread."""
+        """The index of the thread, a u32; 0 if the program has one thread."""
         return self.frame.builtin("GlobalInvocationId") if self.parallel else self.m.const(u32, 0)
 
     def define(self, id: int, type: DType, value: int) -> None:
@@ -56,7 +56,7 @@ class Body:
         self.types[id] = type
 
     def bind(self, params: Iterable[N.Param], values: Iterable[int]) -> None:
-        """Defines parameters or results."""
+        """Sets the values of parameters or results."""
         for p, value in zip(params, values, strict=True):
             self.define(p.id, p.type, value)
 
@@ -78,7 +78,7 @@ class Body:
         self.offsets, self.counts, self.loaded = dict(self.offsets), dict(self.counts), {}
         owner, span = fn.stmt, fn.span
         for stmt in block[:-1]:
-            if self._frame is not None:  # the code of a kernel's function belongs to the statement that calls it
+            if self._frame is not None:  # the code of a function belongs to the statement that calls it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
             stored = self._stored(stmt) if self.counts and stmt.blocks() else []
             if isinstance(stmt, N.Loop):
@@ -90,7 +90,7 @@ class Body:
         return tuple(self.values[i] for i in end_of(block).values)
 
     def _stored(self, s: N.Stmt) -> list[str]:
-        """The locals to which the blocks of a statement store."""
+        """The names of the local buffers that the blocks of a statement store to."""
         return [x.buffer for x in find((s,), N.Write) if x.buffer in self.counts]
 
     def _forget(self, names: list[str]) -> None:

@@ -31,7 +31,7 @@ def if_(b: Body, s: N.If) -> None:
         b.define(r.id, r.type, fn.phi(b.m.type(r.type), (v0[k], from0), (v1[k], from1)))
 
 
-Carried = list[tuple[DType, int]]  # dtype and initial value
+Carried = list[tuple[DType, int]]  # (dtype, initial value) of each carried value
 Values = tuple[int, ...]
 
 
@@ -42,8 +42,8 @@ def loop(
     """Emits a loop: while ``test`` of the carried values holds, ``body`` computes the next values. Returns the last
     values.
 
-    ``unfinished`` decides from the last values whether the driver ended the loop too early. It must differ from
-    ``test``, because Mesa knows that ``test`` is false after the loop.
+    ``unfinished`` computes from the last values whether the driver has ended the loop too early. It must be written
+    differently from ``test``, because Mesa assumes that ``test`` is false after the loop.
     """
     header, into, more, after = fn.label(), fn.label(), fn.label(), fn.label()
     before = fn.block
@@ -58,7 +58,7 @@ def loop(
     nexts = body(values)
     fn.enter(more)
     for phi, value in zip(phis, nexts, strict=True):
-        phi += [value, more]  # these two are known only now
+        phi += [value, more]  # the operands that come from the end of the loop
     fn.jump(header)
     fn.start(after)
     if fn.module.target.cuts_loops and unfinished is not None:
@@ -76,15 +76,15 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def _bind(b: Body, s: N.While, values: Values) -> int:
-    """Emits the condition for these carried values."""
+    """Sets the carried values to ``values`` and emits the loop's condition."""
     b.bind(s.carried, values)
     (cond,) = b.block(s.cond)
     return cond
 
 
 def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
-    """A While for drivers that cut loops. The condition's result is a carried value, so after it fails the loop takes
-    one more trip."""
+    """Emits a While for drivers that cut loops. The result of the condition is a carried value, so the loop takes one
+    more trip after the condition fails."""
     fn, m, zero = b.fn, b.m, b.m.const(i32, 0)
 
     def body(values: Values) -> Values:
@@ -109,7 +109,8 @@ def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
 
 
 def for_(b: Body, s: N.For) -> None:
-    """The carried counter is the index; in a reversed loop it is the index plus one, so that it never underflows."""
+    """Emits a loop. The carried counter is the index; in a reversed loop it is the index plus one, so that it never
+    underflows."""
     fn, t = b.fn, s.index.type
     begin, end = b.values[s.begin], b.values[s.end]
     one = b.m.const(t, 1) if s.step == N.NO_ID else b.values[s.step]
@@ -131,7 +132,7 @@ def for_(b: Body, s: N.For) -> None:
     some = fn.let(less, b.m.bool, begin, end) if b.m.target.cuts_loops else 0
 
     def unfinished(values: Values) -> int:
-        less = fn.let("ISub", b.m.type(t), *sides(values))  # this must differ from the test: see `loop`
+        less = fn.let("ISub", b.m.type(t), *sides(values))  # written differently from the test: see `loop`
         return fn.let("LogicalAnd", b.m.bool, some, fn.let("SLessThan", b.m.bool, less, b.m.const(t, 0)))
 
     last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)

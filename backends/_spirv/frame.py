@@ -1,4 +1,4 @@
-"""Reading the launch frame. Whatever a function needs from it is loaded once, at the function's start."""
+"""Emits reads of the launch frame. Whatever a function needs from it is loaded once, at the function's start."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from quadrants_lab.ir.types import DType, u1, u32, u64
 
 
 class FrameReader:
-    """Values and pointers from the frame whose address is the push constant, each computed once in a function."""
+    """Values and pointers from the frame, whose address is the push constant; each is computed once in a function."""
 
     def __init__(self, fn: Function, kernel: N.Kernel, layout: L.GpuLayout) -> None:
         self.fn = fn
@@ -21,7 +21,7 @@ class FrameReader:
         self._made: dict[object, int] = {}
 
     def kept(self, key: object, make: Callable[[], int]) -> int:
-        """The result of the first call with this key; its code goes to the start of the function."""
+        """The result of ``make`` in the first call with this key; its code goes to the start of the function."""
         known = self._made.get(key)
         if known is None:
             with self.fn.at_start():
@@ -76,7 +76,7 @@ class FrameReader:
         return self.fn.let("INotEqual", self.m.bool, self.word(at, u32), self.m.const(u32, 0))
 
     def extent(self, buffer: str, axis: int) -> int:
-        """The extent of an ndarray along an axis, a u64."""
+        """The number of elements of an ndarray along an axis, a u64."""
         return self.word(self.layout.frame.extents[buffer] + axis * WORD)
 
     def buffer(self, name: str) -> int:

@@ -1,8 +1,9 @@
-"""The slots of adstacks in the heap, laid out as [block of threads][slot][chunk][thread of the block].
+"""Accesses to the slots of adstacks in the heap, which has the order [block of threads][slot][chunk][thread of the
+block].
 
-The threads of a block touch adjacent addresses at the same time, and one thread touches nearby addresses in sequence.
-A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector access moves. Stores are collected until
-the last value is known, and a load reads all values.
+The threads of a block access neighbouring addresses at the same time, and one thread accesses nearby addresses one
+after the other. A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector access moves. Stores
+are collected until the last value is known, and a load reads all values.
 """
 
 from quadrants_lab.backends._gpu import layout as L
@@ -37,7 +38,7 @@ def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
 
 
 def _element(b: Body, s: N.Access, chunk: Chunk, t: DType) -> int:
-    """A pointer to this thread's chunk of the slot."""
+    """A pointer to this thread's chunk in the slot that ``s`` accesses."""
     key = (chunk.buffers, s.index[0])
     if key not in b.offsets:
         b.offsets[key] = b.fn.let("PtrAccessChain", pointer(b, chunk, t), first(b, chunk, t), b.values[s.index[0]])

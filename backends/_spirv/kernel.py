@@ -1,5 +1,5 @@
-"""The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`). A table has
-the handlers of statements."""
+"""The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`). A table says which
+function emits which class of statement."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,12 +19,13 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import u32
 from quadrants_lab.ir.walk import find
 
-NOTHING = "nothing"  # the only entry point of a kernel without programs
-_MOST_INLINE = 32  # if a function has more calls, drivers must not inline it: their time grows faster than the code
+NOTHING = "nothing"  # the name of the only entry point of a kernel without programs
+_MOST_INLINE = 32  # drivers must not inline a function with more calls: their time would grow faster than the code
 
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: bool = False) -> Module:
-    """The module of an offloaded kernel. ``lines``: instructions name the line of the user's source."""
+    """The module of a kernel that is split into tasks and has no exits. ``lines``: instructions name the line of the
+    user's source."""
     kernel = lower(kernel, target.lowering(options), options)
     m = Module(kernel.functions, target, lines)
     m.calls.update(s.function for s in find(kernel.body, N.Call))
@@ -64,7 +65,7 @@ def _emit(b: Body, program: Program) -> None:
 
 @contextmanager
 def _only_if(fn: Function, cond: int) -> Iterator[None]:
-    """The code that the with emits runs only if the condition holds."""
+    """A context manager: the code emitted within it runs only if the condition holds."""
     do, join = fn.label(), fn.label()
     fn.branch(cond, do, join, join)
     fn.start(do)

@@ -1,4 +1,4 @@
-"""Loads, stores and atomic operations, and the pointers that they take."""
+"""Emits loads, stores and atomic operations, and the pointers to elements."""
 
 
 from quadrants_lab.backends._gpu.layout import stored
@@ -56,7 +56,7 @@ def load(b: Body, s: N.Load) -> None:
 
 
 def _own(b: Body, buffer: N.Buffer, index: int) -> int:
-    """A pointer to an element of an array that belongs to the iteration."""
+    """A pointer to an element of an array that is private to the iteration."""
     pointer = b.m.pointer("Function", b.m.type(buffer.dtype))
     return b.fn.let("AccessChain", pointer, b.local(buffer), b.values[index])
 
@@ -76,7 +76,7 @@ def store(b: Body, s: N.Store) -> None:
 
 # --- atomics --------------------------------------------------------------------------------------------------
 
-# instructions for (signed, unsigned); `lower.atomics` replaces every other operation by a loop
+# operation -> its instructions for (signed, unsigned); `lower.atomics` replaces every other operation by a loop
 _NATIVE: dict[str, tuple[str, str]] = {
     "add": ("AtomicIAdd", "AtomicIAdd"), "sub": ("AtomicISub", "AtomicISub"),
     "min": ("AtomicSMin", "AtomicUMin"), "max": ("AtomicSMax", "AtomicUMax"),

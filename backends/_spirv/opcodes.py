@@ -6,7 +6,7 @@ of `ENUMERANTS`. The last letter also stands for all further operands.
 
 MAGIC, VERSION, GENERATOR = 0x07230203, 0x00010500, 0
 
-_VALUES = {  # instructions of ids alone: result type, result, operands
+_VALUES = {  # instructions whose operands are all ids: result type, result, operands
     "FunctionCall": 57, "AccessChain": 65, "PtrAccessChain": 67, "CompositeConstruct": 80, "ConvertFToU": 109,
     "ConvertFToS": 110, "ConvertSToF": 111, "ConvertUToF": 112, "UConvert": 113, "SConvert": 114,
     "FConvert": 115, "ConvertUToPtr": 120, "Bitcast": 124, "SNegate": 126, "FNegate": 127, "IAdd": 128,

@@ -1,7 +1,7 @@
-"""Scalar primitives (`ir.prims`) to SPIR-V instructions.
+"""Emits scalar primitives (`ir.prims`) as SPIR-V instructions.
 
-`SPELLINGS` gives for each kind of dtype and primitive an instruction, ``glsl Name`` for an instruction of GLSL.std.450,
-or ``@name`` for a row of `SEQUENCES`. The passes of `lowering` replace every other primitive.
+`SPELLINGS`: kind of dtype -> primitive -> an instruction, ``glsl Name`` for an instruction of GLSL.std.450, or
+``@name`` for a row of `SEQUENCES`. The passes of `lowering` replace every other primitive.
 """
 
 import math
@@ -17,14 +17,14 @@ _ANY = {name: f"@{name}" for name in ("cast", "select", "bitcast")}
 _INTEGERS = _ANY | {
     "add": "IAdd", "sub": "ISub", "mul": "IMul", "neg": "SNegate", "and": "BitwiseAnd", "or": "BitwiseOr",
     "xor": "BitwiseXor", "not": "Not", "shl": "ShiftLeftLogical", "lshr": "ShiftRightLogical", "eq": "IEqual",
-    # for operands that are not negative: otherwise SRem and SMod have no defined result
+    # only for operands that are not negative: for others the results of SRem and SMod are undefined
     "ne": "INotEqual", "rem": "UMod",
 }  # fmt: skip
-SPELLINGS: dict[str, dict[str, str]] = {  # by the kind of the dtype
+SPELLINGS: dict[str, dict[str, str]] = {  # kind of dtype -> primitive -> spelling
     "f": _ANY | {
         "add": "FAdd", "sub": "FSub", "mul": "FMul", "div": "FDiv", "raw_div": "FDiv", "neg": "FNegate",
         "abs": "glsl FAbs", "min": "glsl NMin", "max": "glsl NMax", "sqrt": "glsl Sqrt", "rsqrt": "glsl InverseSqrt",
-        # on devices whose own sine is accurate for these arguments
+        # only emitted for devices whose own sine is accurate for these arguments
         "sin": "glsl Sin", "cos": "glsl Cos", "unit_sin": "glsl Sin", "unit_cos": "glsl Cos",
         "floor": "glsl Floor", "ceil": "glsl Ceil", "trunc": "glsl Trunc", "lt": "FOrdLessThan",
         "le": "FOrdLessThanEqual", "gt": "FOrdGreaterThan", "ge": "FOrdGreaterThanEqual", "eq": "FOrdEqual",
@@ -48,8 +48,9 @@ _EXACT = ("FAdd", "FSub", "FMul", "FDiv", "FNegate")
 
 @dataclass(slots=True)
 class Ctx:
-    """The arguments of a row of `SEQUENCES`: the function, the operands' dtypes, ids and constant values (None if not
-    constant), and the result's dtype. ``exact``: products and sums are not contracted."""
+    """The arguments of a function in `SEQUENCES`: the function under construction; for each operand its dtype, id and
+    constant value (None if it is not constant); and the result's dtype. ``exact``: products and sums are not
+    contracted."""
 
     fn: Function
     out: DType
@@ -81,7 +82,7 @@ class Ctx:
 
 def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tuple[int, ...],
          known: tuple[Any, ...], exact: bool) -> int:  # fmt: skip
-    """Emits ``prim`` and returns the id of its result; for the arguments see `Ctx`."""
+    """Emits the primitive ``prim`` and returns the id of its result; for the arguments see `Ctx`."""
     t = types[1] if PRIMS[prim].rule == "select" else types[0]
     spelling = SPELLINGS[t.kind][prim]
     c = Ctx(fn, out, types, args, known, exact)
@@ -98,10 +99,10 @@ def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tu
 
 
 def _of_zero(c: Ctx, op: str, args: tuple[int, ...], known: tuple[Any, ...]) -> int:
-    """A product or quotient of a number and a constant zero.
+    """Emits a product with a constant zero, or a quotient with one.
 
-    Mesa 22.3 folds both to zero even if the number is NaN or infinite, or is divided by the zero. To hide the constant
-    from Mesa, the zero takes the number's sign and the operation takes the number's absolute value: the result is the
+    Mesa 22.3 folds both to zero even if the other operand is NaN or infinite, or is divided by the zero. To hide the
+    constant from Mesa, the zero gets the other operand's sign, and the operation its absolute value: the result is the
     same.
     """
     at = next(n for n, k in enumerate(known) if k == 0)

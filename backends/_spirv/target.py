@@ -13,7 +13,7 @@ from quadrants_lab.ir.types import f32, f64
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A device's capabilities. Without a device, code is shown for the defaults.
+    """What a device can do. Without a device, code is shown for the defaults.
 
     - ``preserve``, ``nearest``, ``flush``: the float widths for which the execution modes exist that keep NaN and
       infinity, round to nearest even, and flush denormals.
@@ -67,7 +67,7 @@ class Target:
 
 GENERIC = Target()
 
-# a capability of a module -> the field of Target that says whether the device has it, and in words what needs it
+# capability of a module -> (the field of Target that says whether the device has it, what needs it in words)
 NEEDS: dict[str, tuple[str, str]] = {
     "Float64": ("f64", "values of dtype f64"),
     "Float16": ("f16", "values of dtype f16"),
@@ -80,6 +80,6 @@ NEEDS: dict[str, tuple[str, str]] = {
 
 
 def missing(capabilities: list[str], target: Target) -> str:
-    """What a module needs and the device lacks, in words; "" if nothing is missing."""
+    """In words, what a module needs and the device lacks; "" if nothing is missing."""
     lacking = [NEEDS[c] for c in capabilities if c in NEEDS and not getattr(target, NEEDS[c][0])]
     return ", ".join(dict.fromkeys(words for _, words in lacking))

@@ -1,7 +1,7 @@
 """AMDGPU: kernels are compiled to code objects for AMD's GPUs, which the HIP runtime launches.
 
-Assembly can be made on any machine with LLVM alone; a code object needs LLVM's linker. Elementary functions are our own
-(`lower.functions`). No kernel has run on a real AMD GPU yet; everything that can be tested without one is.
+Assembly can be made on any machine that has LLVM; a code object also needs LLVM's linker. Elementary functions are our
+own (`lower.functions`). No kernel has run on a real AMD GPU yet; everything that can be tested without one is tested.
 """
 
 import os
@@ -16,14 +16,14 @@ from quadrants_lab.ir.importing import lazily
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
 CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True, blocks=True)
 
-# chip -> threads of a wave. Tests check the code of the first three.
+# chip -> how many threads a wave has. Tests check the code for the first three chips.
 WAVES = {
     "gfx90a": 64, "gfx942": 64, "gfx1100": 32,
     "gfx906": 64, "gfx908": 64, "gfx950": 64, "gfx1030": 32, "gfx1101": 32, "gfx1102": 32, "gfx1200": 32, "gfx1201": 32,
 }  # fmt: skip
 DEFAULT_CHIP = "gfx942"
-# A group has four waves, or eight. Kernels set no flags in host memory: whether the host sees a flag before the launch
-# ends depends on the kind of the memory.
+# A group has four waves, or eight if waves have 32 threads. Kernels set no flags in host memory: whether the host sees
+# a flag before the launch ends depends on the kind of the memory.
 SHAPE = Shape(group=256, block=(256, 64), waves=4, signals=False)
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
@@ -41,9 +41,9 @@ def devices() -> list[str]:
 
 
 def known_chip(chip: str) -> str:
-    """The key of `WAVES` for a chip or a device's full name: "gfx90a" for "gfx90a:sramecc+:xnack-".
+    """The key of `WAVES` for a chip's name with or without features: "gfx90a" for "gfx90a:sramecc+:xnack-".
 
-    Raises QuadrantsRuntimeError where no code can be made for it.
+    Raises QuadrantsRuntimeError if no code can be made for it.
     """
     base = chip.partition(":")[0]
     if base not in WAVES:
@@ -53,7 +53,7 @@ def known_chip(chip: str) -> str:
 
 
 def asked_chip() -> str:
-    """The chip that QL_AMDGPU_CHIP names, "" where it names none."""
+    """The chip that QL_AMDGPU_CHIP names; "" if it is not set."""
     name = os.environ.get("QL_AMDGPU_CHIP")
     return known_chip(name) if name else ""
 

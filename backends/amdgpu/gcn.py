@@ -17,10 +17,10 @@ from quadrants_lab.ir.options import CompileOptions
 
 TRIPLE = "amdgcn-amd-amdhsa"
 OBJECT_VERSION = 5
-_ROW = 16  # lanes of a row, within which DPP instructions shuffle
-_GRID_SIZE_AT = 12  # the offset in the dispatch packet of the number of threads along x, a u32
-_NOTE = 900_000  # the first number of our metadata
-# our atomics access the device's own memory alone, and may flush denormals
+_ROW = 16  # how many lanes a row has; DPP instructions shuffle within a row
+_GRID_SIZE_AT = 12  # the offset, in the dispatch packet, of a u32: how many threads the grid has along x
+_NOTE = 900_000  # the first index of our metadata in the module
+# what LLVM may assume: atomics access only the device's own memory, and may flush denormals
 _NATIVE = ("amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory", "amdgpu.ignore.denormal.mode")
 _lock = forks.lock()
 
@@ -126,7 +126,7 @@ def optimised(text: str, chip: str) -> Compiled:
         return made
 
 
-# emission changes a module, so each function emits from a clone
+# generating code changes a module, so each of these functions works on a clone
 
 
 def assembly(made: Compiled, chip: str) -> str:
@@ -135,12 +135,12 @@ def assembly(made: Compiled, chip: str) -> str:
 
 
 def object_code(made: Compiled, chip: str) -> bytes:
-    """A relocatable ELF object."""
+    """Compiles a module to a relocatable ELF object."""
     with _lock:
         return machine(chip).object_code(made.clone())
 
 
 @binding.remembered
 def compiled(text: str, chip: str) -> bytes:
-    """The relocatable object of a module's text."""
+    """Compiles a module's text to a relocatable ELF object."""
     return object_code(optimised(text, chip), chip)

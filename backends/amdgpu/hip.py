@@ -15,17 +15,18 @@ from quadrants_lab.backends.amdgpu import SHAPE, toolkit
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-_PROPERTIES = 16384  # bytes, more than hipDeviceProp_t has in any version
+_PROPERTIES = 16384  # the size in bytes of the buffer for hipDeviceProp_t, more than any version needs
 
 
 @cache
 def _library() -> Any:
-    """Raises OSError where there is no runtime."""
+    """Loads the HIP runtime. Raises OSError if there is none."""
     return first_library(toolkit.runtimes())
 
 
 class Driver(simt.Driver):
-    """``chip``: a key of `amdgpu.WAVES`. ``version``: of HIP. Raises OSError where there is no runtime."""
+    """A device behind the HIP runtime. ``chip``: a key of `amdgpu.WAVES`. ``version``: the version of HIP. Raises
+    OSError if there is no runtime."""
 
     api = "HIP"
     prefix = "hip"
@@ -78,7 +79,7 @@ class Driver(simt.Driver):
         return self.chip
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
-        """A code object for this device."""
+        """Compiles a kernel to a code object for this device."""
         from quadrants_lab.backends.amdgpu.listings import code_of
 
         return code_of(kernel, options, self.chip)
@@ -94,7 +95,7 @@ current, register, stand_in = _driver.current, _driver.register, _driver.stand_i
 
 
 def shown() -> str:
-    """The chip whose code is shown: the one that QL_AMDGPU_CHIP names, the device's, or the default one."""
+    """The chip whose code is shown: the chip that QL_AMDGPU_CHIP names, else the device's, else the default one."""
     return amdgpu.asked_chip() or (amdgpu.DEFAULT_CHIP if probe() else str(current().chip))
 
 

@@ -1,4 +1,4 @@
-"""Code objects (HSACO), the ELF files that AMD's runtime loads: linking, reading, disassembly.
+"""Code objects (HSACO), the ELF files that AMD's runtime loads: links, reads and disassembles them.
 
 Their metadata is described in LLVM's "User Guide for AMDGPU Backend".
 """
@@ -14,14 +14,14 @@ from quadrants_lab.backends.linker import FUNCTION, SYMBOL, SYMBOLS, sections
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _METADATA_NOTE = 32
-_NOTE = 7  # a section's kind
+_NOTE = 7  # the type of a note section (SHT_NOTE)
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a program uses: registers of a thread (``vgprs``, ``agprs``) and of a wave (``sgprs``); spilled registers of
-    a thread (to scratch memory) and of a wave (to lanes of a VGPR); bytes of a thread's scratch memory, of a group's
-    LDS, and of arguments; threads of a wave; ``code``: bytes of instructions."""
+    """What a program uses. ``vgprs``, ``agprs``: registers of a thread; ``sgprs``: registers of a wave; the spilled
+    registers of a thread (to scratch memory) and of a wave (to lanes of a VGPR); bytes of a thread's scratch memory, of
+    a group's LDS, and of arguments; threads in a wave; ``code``: bytes of instructions."""
 
     name: str
     vgprs: int
@@ -55,8 +55,8 @@ class Symbol(NamedTuple):
 
 
 class CodeObject:
-    """A code object, or a relocatable object to link into one. ``chip_flags``: the ELF header's flags; ``metadata``:
-    the content of its note; ``programs``: the resources of each program."""
+    """A code object, or a relocatable object to link into one. ``chip_flags``: the flags of the ELF header;
+    ``metadata``: the content of the note section; ``programs``: what each program uses."""
 
     def __init__(self, data: bytes) -> None:
         if data[:6] != b"\x7fELF\x02\x01":
@@ -121,7 +121,7 @@ def linked(obj: bytes) -> bytes:
 
 
 def disassembled(code: bytes, chip: str) -> str:
-    """The disassembly by llvm-objdump, "" where there is none that knows the chip."""
+    """The disassembly by llvm-objdump; "" if there is no llvm-objdump that knows the chip."""
     objdump = toolkit.disassembler()
     if not objdump:
         return ""

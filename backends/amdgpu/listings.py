@@ -1,5 +1,5 @@
-"""AMDGPU's stages as text: LLVM IR, assembly, and the code object where LLVM's linker is found; each line with its IR
-statement."""
+"""The stages of code generation for AMDGPU as text: LLVM IR, assembly, and the code object if LLVM's linker is found;
+each line with its IR statement."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,18 +14,18 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def object_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
-    """The relocatable object for a chip, a key of `amdgpu.WAVES`."""
+    """Compiles a kernel to a relocatable object for a chip, a key of `amdgpu.WAVES`."""
     return gcn.compiled("\n".join(gcn.emitted(kernel, options, chip).lines()[0]), chip)
 
 
 def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
-    """The code object for a chip; QuadrantsRuntimeError where it cannot be linked."""
+    """Compiles a kernel to a code object for a chip. Raises QuadrantsRuntimeError if it cannot be linked."""
     return hsaco.linked(object_of(kernel, options, chip))
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Callable[[], Stage]]:
-    """ "llvm": as emitted; "llvm-opt": optimised; "isa": assembly; "hsaco": the code object, where LLVM's linker is
-    found. The last two begin with each program's use of registers and memory."""
+    """The stages. "llvm": LLVM IR as emitted; "llvm-opt": optimised LLVM IR; "isa": assembly; "hsaco": the code object,
+    only if LLVM's linker is found. The last two begin with each program's use of registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:
         return gcn.emitted(kernel, options, chip).lines()
@@ -58,7 +58,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
         lines = from_disassembly(hsaco.disassembled(made, chip))
         count = ISA.count(lines) or isa().instructions
         ids = statements(lines, *instructions())
-        if not lines:  # without a disassembler, the metadata of the code object
+        if not lines:  # without a disassembler, the metadata of the code object are shown
             lines = outline(about.metadata)
             ids = [NO_ID] * len(lines)
         lines, ids = [f"// {len(made)} bytes for {chip}", *lines], [NO_ID, *ids]
@@ -70,7 +70,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
 def _headed(
     name: str, comment: str, programs: tuple[hsaco.Resources, ...], lines: list[str], ids: list[int], count: int
 ) -> Stage:
-    """A stage that begins with the resources of its programs."""
+    """Makes a stage that begins with what its programs use of registers and memory."""
     head = [f"{comment} {p.words()}" for p in programs]
     return Stage(name, "\n".join([*head, *lines]), (*[NO_ID] * len(head), *ids), count,
                  code_bytes=sum(p.code for p in programs), registers=_registers(programs))  # fmt: skip
@@ -102,7 +102,8 @@ _PADDING = re.compile(r"^\ts_(nop 0|code_end)\b")
 
 
 def from_disassembly(text: str) -> list[str]:
-    """The names of programs, and their instructions with addresses and encodings."""
+    """The lines to show of a disassembly: the names of programs, and their instructions with addresses and encodings.
+    """
     lines: list[str] = []
     ended = False  # padding follows the last instruction of a program
     for line in text.splitlines():
@@ -117,8 +118,8 @@ def from_disassembly(text: str) -> list[str]:
 
 
 def statements(lines: list[str], assembly: list[str], ids: list[int]) -> list[int]:
-    """The statement id of each line of a disassembly. It has the instructions of the assembly in the same order, and
-    also s_nop, by which the assembler aligns loops."""
+    """The statement id of each line of a disassembly, found from the ``assembly`` and its ``ids``. The disassembly has
+    the instructions of the assembly in the same order, and also s_nop, by which the assembler aligns loops."""
     pairs = iter([(line.split()[0], i) for line, i in zip(assembly, ids, strict=True) if _counts(line)])
     out = []
     for line in lines:

@@ -12,11 +12,11 @@ from quadrants_lab.backends import tools
 
 _RUNTIMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
 _OLDEST_LINKER = 15  # the first version of LLVM that supports code object version 5
-_PACKAGES = ("torch", "_rocm_sdk_core")  # packages that may have parts of ROCm
+_PACKAGES = ("torch", "_rocm_sdk_core")  # Python packages that may contain parts of ROCm
 
 
 def _installations() -> Iterator[Path]:
-    """Candidates for the root of a ROCm installation; those that environment variables name come first."""
+    """Folders that may be the root of a ROCm installation; those that environment variables name come first."""
     for name in ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"):
         if os.environ.get(name):
             yield Path(os.environ[name])
@@ -26,7 +26,8 @@ def _installations() -> Iterator[Path]:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """The paths of one of LLVM's programs (ld.lld, llvm-objdump): first ROCm's, then the others, newest first."""
+    """Paths at which one of LLVM's programs (ld.lld, llvm-objdump) may be: first ROCm's, then the others, newest first.
+    """
     for root in _installations():
         for folder in ("llvm/bin", "lib/llvm/bin"):
             if os.access(root / folder / name, os.X_OK):
@@ -62,7 +63,7 @@ def disassembler() -> str:
 
 
 def missing_linker() -> str:
-    """What to do if the linker is missing, "" if it is there."""
+    """A sentence that says how to get the linker; "" if it is there."""
     if linker():
         return ""
     return (
@@ -73,6 +74,6 @@ def missing_linker() -> str:
 
 @cache
 def runtimes() -> tuple[str, ...]:
-    """The names by which to load the HIP runtime, best first."""
+    """The names under which to look for the HIP runtime, best first."""
     found = [str(p) for root in _installations() for n in _RUNTIMES if (p := root / "lib" / n).exists()]
     return (*found, *_RUNTIMES)

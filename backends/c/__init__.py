@@ -1,7 +1,7 @@
 """C: kernels become readable C11, which the system's compiler compiles and the calling thread runs.
 
-Memory, launches, prints and failures are the CPU backend's. `quadrants_lab.runtime.backend.Backend` documents the
-functions here.
+Memory, launches, prints and failures are handled by the CPU backend. `quadrants_lab.runtime.backend.Backend` documents
+the functions here.
 """
 
 import platform
@@ -42,7 +42,8 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
 def load(
     kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
 ) -> Executable:
-    """Raises QuadrantsRuntimeError where the compiler is missing, rejects the source or takes too long."""
+    """Compiles and loads a kernel. Raises QuadrantsRuntimeError if the compiler is missing, rejects the source or takes
+    too long."""
     from quadrants_lab.backends.cpu.executable import load as make
 
     def compiled() -> bytes:

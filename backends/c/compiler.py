@@ -1,4 +1,4 @@
-"""The system's C compiler."""
+"""Calls the system's C compiler."""
 
 import shutil
 import subprocess
@@ -10,8 +10,9 @@ from pathlib import Path
 from quadrants_lab.backends import tools
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-# Integers wrap, floats are rounded after each operation, memory may be accessed as any dtype, nothing is unwound.
-# GCC's library has functions for what a processor lacks, such as f16; the object contains those that it uses.
+# These flags mean: integers wrap, floats are rounded after each operation, memory may be accessed as any dtype, and no
+# code is emitted for unwinding. Functions of GCC's library for what a processor lacks, such as f16, are linked into the
+# object.
 _FLAGS = (
     "-std=c11", "-O2", "-fPIC", "-w", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing",
     "-fno-asynchronous-unwind-tables", *(("-c",) if sys.platform == "darwin" else ("-r", "-nostdlib")),
@@ -38,7 +39,7 @@ def version() -> str:
 
 
 def compiled(text: str) -> bytes:
-    """The object of a C source."""
+    """Compiles a C source to object code."""
     with tempfile.TemporaryDirectory(prefix="quadrants-c-") as folder:
         path = Path(folder, "kernel.o")
         _run(*_FLAGS, "-x", "c", "-o", str(path), "-", *_LIBRARIES, given=text)
@@ -46,7 +47,7 @@ def compiled(text: str) -> bytes:
 
 
 def _run(*options: str, given: str = "") -> str:
-    """Runs the compiler; returns its output."""
+    """Runs the compiler with ``given`` as its input; returns its output."""
     if probe():
         raise QuadrantsRuntimeError(probe(), code="QL3030")
     try:

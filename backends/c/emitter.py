@@ -44,14 +44,15 @@ AVOID = re.compile("|".join((*WORDS.split(), *_WORDS.split(), *TYPES.values(), _
 
 
 def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
-    """The source. A comment with the user's source line stands before the lines made from it."""
+    """The source as a stage. Before the lines made from a line of the user's source there is a comment with that line.
+    """
     lines = commented(emitted(kernel, options), {s.id: s.span for s in walk(kernel.body)})
     count = sum(id != N.NO_ID and line.endswith((";", "{")) for line, id in lines)
     return Stage("c", "\n".join(line for line, _ in lines), tuple(id for _, id in lines), count)
 
 
 def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
-    """The lines, each with the statement that it came from."""
+    """The lines of the source, each with the id of the statement that it came from."""
     kernel = lower(kernel, LOWERING, options)
     unit, out = Unit(kernel), Source()
     names = [unit.names.of(n, f"{kernel.name}_{n}") for n in range(len(kernel.body))]
@@ -105,9 +106,9 @@ def memory_type(t: DType) -> str:
 
 
 class Unit:
-    """What the functions of one source share. ``members``: members of the frame, by the name of a buffer or
-    ``argument()``. ``functions``: the texts of functions; each stands after the functions that it calls. ``frame``:
-    the structs, with the members that kernels use, at the offsets of the CPU's runtime."""
+    """What the functions of one source share. ``members``: name of a buffer, or ``argument()``, -> member of the frame.
+    ``functions``: the texts of functions, each after the functions that it calls. ``frame``: the structs with the
+    members that the kernel uses, at the offsets of the CPU's runtime."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -144,7 +145,8 @@ class Unit:
 
 
 class Body(body.Body):
-    """Emits one function of a ``unit``. ``task``: whether it is the function of a task, which has a frame."""
+    """Emits one function. ``unit``: what it shares with others; ``task``: whether it is the function of a task, which
+    has a frame."""
 
     type_names = TYPES
     named = True
@@ -187,7 +189,7 @@ class Body(body.Body):
         return self.once(b.name, t, f"{f'(*{{}}){rows}' if rows else '*{}'} = {member}")
 
     def element(self, name: str, index: tuple[int, ...]) -> Expr:
-        """An element of a buffer, of its `memory_type`. Indices are assumed to be in range."""
+        """The expression of an element of a buffer, of its `memory_type`. The index is assumed to be in range."""
         b = self.unit.kernel.buffers[name]
         if b.kind in ("temp", "ret"):
             return X.variable(self.unit.members[name], "")
@@ -202,7 +204,7 @@ class Body(body.Body):
         return Expr(e.text, e.level, TYPES[t.name], None, e.reads, True)
 
     def raw(self, ids: tuple[int, ...]) -> str:
-        """The arguments of a report: the number of values, and the values as words."""
+        """The arguments of a report as text: how many values there are, and the values as words."""
         words = [f"{{.{self.types[i] if self.types[i].is_float else 'i64'} = {self.values[i].text}}}" for i in ids]
         return f"{len(ids)}, " + (f"(Word[]){{{', '.join(words)}}}" if ids else "0")
 

@@ -24,9 +24,10 @@ OPERATORS = {
 }  # fmt: skip
 _ON_TRUTH = {**OPERATORS, "and": "&&", "or": "||", "xor": "!="}
 _SAME = "sqrt sin cos tan asin acos atan2 tanh exp log log1p pow floor ceil trunc round"
-# functions of the C library; the name for floats ends in f
+# primitive -> function of the C library; for f32 its name ends in f
 FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "fmod", **{name: name for name in _SAME.split()}}
-_WRAP = ("add", "sub", "mul", "neg", "not", "shl")  # operations whose results may not fit a short dtype
+# operations whose results may not fit in a dtype shorter than an int
+_WRAP = ("add", "sub", "mul", "neg", "not", "shl")
 _EXACT = ("cast", "bitcast", "select")
 
 
@@ -36,7 +37,7 @@ def literal(t: DType, value: Any) -> Expr:
     if t.is_float:
         x = t.numpy(value) if t is f64 else np.float32(t.numpy(value))
         text = X.digits(x, "f" * (t is not f64))
-    # C has no negative literals, and the digits alone exceed the type
+    # C has no negative literals, and without its sign this number is too large for the type
     elif t.kind == "i" and t.bits >= 32 and value == -(1 << (t.bits - 1)):
         text = f"INT{t.bits}_MIN"
     else:

@@ -14,7 +14,8 @@ from quadrants_lab.ir.importing import importing, lazily
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.device import CpuDevice
 
-STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the machine code, with its size
+# LLVM IR as emitted; LLVM IR after optimisation; assembly, with the size of the machine code
+STAGES = ("llvm", "llvm-opt", "asm")
 CAPABILITIES = Capabilities(on_host=True, suspects_races=True, pages=True)
 stages, lowering = lazily("backends.cpu.listings", "stages"), lazily("backends.cpu.tasks", "lowering")
 load = lazily("backends.cpu.executable", "load")
@@ -32,14 +33,15 @@ def probe() -> str:
 
 
 def devices() -> list[str]:
-    """The processors that this process may use, as one device."""
+    """A list with one name: the processor of this machine stands for all processors that this process may use."""
     from quadrants_lab.backends.cpu.device import processors
 
     return [f"{platform.machine()}, {processors()} threads"]
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> CpuDevice:
-    """This process's processors. ``threads``: most threads of a launch, 0 for all. ``cache``: the runtime's code."""
+    """Opens the CPU. ``threads``: the most threads of a launch, 0 for one a processor. ``cache``: where the C runtime's
+    object code is looked up and stored."""
     with importing():
         from quadrants_lab.backends.cpu.device import CpuDevice
 

@@ -3,7 +3,7 @@
 from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body, Unit
-from quadrants_lab.backends._llvm.handlers import HANDLERS
+from quadrants_lab.backends._llvm.statements import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
@@ -11,8 +11,8 @@ from quadrants_lab.ir.walk import find
 
 
 class CpuBody(Body):
-    """The code of a task. ``device`` is the address of the device block, ``worker`` the number of the worker thread, an
-    i64."""
+    """Emits the code of a task. ``device``: the address of the device block; ``worker``: the index of the worker
+    thread, an i64."""
 
     handlers = HANDLERS
 
@@ -24,12 +24,12 @@ class CpuBody(Body):
         self.device = "%device"
         self.worker = "0"
         self.exclusive = ""  # an i1: no other thread runs iterations of the task at the same time
-        # the results of `sums` for buffers that workers may have copies of
+        # name of a buffer that has a copy for each worker -> what `sums` returns for it
         self.copies: dict[str, tuple[str, str]] = {}
         self.indices: tuple[N.Param, ...] = ()  # the indices of a parallel task
-        self.bounds_at = 0  # where the task's bounds are in the frame
-        self.scratch = ""  # room for the values that an assert or a print reports
-        self.lane = "0"  # the lane whose values are reported
+        self.bounds_at = 0  # the byte offset in the frame of the task's bounds
+        self.scratch = ""  # an alloca with room for the values that an assert or a print reports
+        self.lane = "0"  # the index of the lane whose values are reported
 
     def open(self, *blocks: N.Block) -> None:
         super().open(*blocks)
@@ -38,13 +38,13 @@ class CpuBody(Body):
         if words:
             self.scratch = self.fn.let(f"alloca [{words} x i64]")
 
-    # --- what Body asks for -------------------------------------------------------------------------------------
+    # --- what Body requires of a device -----------------------------------------------------------------------------
 
     def address_at(self, offset: int) -> str:
         return self.word(offset, "ptr")
 
     def first_slot(self, b: N.Buffer, at: int) -> str:
-        place = self.word(at)  # the place within the slab of one iteration
+        place = self.word(at)  # the offset of the stack in one iteration's part of the heap
         if self.width > 1:
             place = self.fn.let(f"mul i64 {place}, {self.stride}")
         return self.fn.at(place, self.opened("slab", self._slab))
@@ -71,7 +71,7 @@ class CpuBody(Body):
     # --- reports to the host ------------------------------------------------------------------------------------
 
     def check(self, stmt: N.Assert) -> None:
-        """Records that an assert failed, in the first lane where it fails, and leaves the task."""
+        """Emits a check of an assert: if it fails in any lane, the first such lane is recorded, and the task ends."""
         fn, outer = self.fn, self.offsets
         bad, good = fn.label("fail"), fn.label("ok")
         fails = self.masked(self.mask, self.inverse(self.vector(stmt.cond))) if self.mask else ""
@@ -93,7 +93,8 @@ class CpuBody(Body):
         self.fn.call("void", function, ("ptr", "%frame"), *counts, ("ptr", values))
 
     def overflow(self, stmt: N.Overflow) -> None:
-        """Records that a stack, named by its number in the kernel, exceeded its capacity, in the first such lane."""
+        """Emits the report that a stack exceeded its capacity. It holds the stack's index in the kernel, and the first
+        lane in which this happened."""
         if not self.uniform(stmt.stack, stmt.depth):
             self.lane = self.first(self.mask)
         both = (self.fn.widened(self.reported(i), self.types[i]) for i in (stmt.stack, stmt.depth))
@@ -107,7 +108,7 @@ class CpuBody(Body):
         return self.word(L.LAUNCH) if what == "launch" else self.iteration()
 
     def iteration(self) -> str:
-        """The row-major number of the parallel iteration within its task; in lanes, the number of the first lane."""
+        """The row-major index of this iteration in the task's box; with lanes, that of the first lane."""
         number = "0"
         for n, p in enumerate(self.indices):
             at = self.bounds_at + 2 * n * L.WORD
@@ -117,14 +118,14 @@ class CpuBody(Body):
         return number
 
     def reported(self, id: int) -> str:
-        """A value in the iteration that an assert, print or overflow reports."""
+        """The value with this id in the lane that an assert, print or overflow reports."""
         if self.uniform(id):
             return self.values[id]
         v = ty(self.types[id], self.width).text
         return self.fn.let(f"extractelement {v} {self.vector(id)}, i64 {self.lane}")
 
     def _raw_values(self, ids: tuple[int, ...]) -> str:
-        """Address of words that hold the values."""
+        """The address of an array of words that hold the values."""
         for n, i in enumerate(ids):
             at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
             t, value = self.types[i], self.reported(i)

@@ -1,10 +1,12 @@
-"""Sums at places from data without atomics: each worker thread except the first adds to its own zeroed copy.
+"""Sums at indices read from data, without atomics: each worker thread except the first adds to its own zeroed copy of
+the array.
 
-If only the data decides to which element an addition goes (particles to a grid, the adjoint of a gather), additions
-must be atomic if several threads run them. A plain addition is several times cheaper, and enough if one thread runs the
-launch. If several threads do, the entry asks for copies of the elements that the sums can touch, provided that these
-are few compared to the sums. The launching thread adds to the elements themselves. In the end the copies are added to
-the elements, and zeroed. (Array privatization, as in Tu and Padua 1993, with the choice made at each launch.)
+If the element that an addition goes to is known only from data (particles to a grid, the adjoint of a gather),
+additions by several threads must be atomic. Plain additions are several times cheaper, and are enough if one thread
+runs the launch. If several do, the kernel's entry requests copies of the elements that the sums can touch, provided
+that the elements are few compared to the sums. The launching thread adds to the elements themselves. At the end the
+copies are added to the elements, and zeroed. (Array privatization, as in Tu and Padua 1993, with the choice made at
+each launch.)
 """
 
 from quadrants_lab.backends._llvm import memory
@@ -15,17 +17,21 @@ from quadrants_lab.backends.lower import sums
 from quadrants_lab.backends.lower.sums import Target
 from quadrants_lab.ir import nodes as N
 
-# by dtype: the number of the runtime's function that adds copies up (runtime/copies.c)
+# dtype -> the code by which runtime/copies.c knows how to add copies up
 _KINDS = {"f32": 0, "f64": 1, "i32": 2, "u32": 2, "i64": 3, "u64": 3}
-_BYTES_A_SUM = 16  # bytes of copies for each sum: they are added up and zeroed in the time of one atomic step
-_MOST = 1 << 28  # bytes of copies
+# at most so many bytes of copies for each sum: adding them up and zeroing them then takes as long as one atomic
+# addition
+_BYTES_A_SUM = 16
+_MOST = 1 << 28  # the most bytes of copies
 
-# a target, the address of the first element that its sums may touch, its place in a copy, and the number of elements
+# an array that is summed into, the address of the first element that the sums may touch, its byte offset in a copy, and
+# the number of elements
 Reached = tuple[Target, str, str, str]
 
 
 def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
-    """Emits into the entry, before the task: a request for copies."""
+    """Emits into the kernel's entry, before the task: a request for copies. ``total``: the number of iterations, an
+    i64."""
     fn, shared, found = body.fn, sums.uniform(task), sums.copied(body.kernel, task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
@@ -63,8 +69,8 @@ def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
 
 
 def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
-    """Emits into the entry, after the task: the sum of the copies of the ``helpers``, which are the workers that took
-    part besides the launching thread (an i64)."""
+    """Emits into the kernel's entry, after the task: the addition of the copies to the elements. ``helpers``: how many
+    workers besides the launching thread took part, an i64."""
     fn = body.fn
     base = body.word(L.COPIES_AT, "ptr")
     none = fn.let(f"icmp eq ptr {base}, null")
@@ -79,8 +85,9 @@ def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
 
 
 def choose(fn: Function, number: int) -> None:
-    """Emits a chunk function that calls the function with plain sums or the one with atomic sums. In a short loop this
-    saves a quarter of the time that a choice at each sum would take."""
+    """Emits the chunk function of task ``number``, which only calls one of two others: the function with plain sums, or
+    the function with atomic sums. In a short loop this saves a quarter of the time that a choice at each sum would
+    take."""
     none = fn.let(f"icmp eq ptr {fn.word(L.COPIES_AT, 'ptr')}, null")
     together = fn.let("icmp sge i64 %worker, 0")
     fn.branch(fn.let(f"select i1 {none}, i1 {together}, i1 false"), "atomic", "plain")
@@ -93,9 +100,9 @@ def choose(fn: Function, number: int) -> None:
 
 
 def open(body: CpuBody, names: tuple[str, ...], known: str = "") -> None:
-    """Emits into a chunk function, once its buffers are open: tells `CpuBody.sums` where the worker adds, and whether
-    by plain additions. ``names``: the names of the buffers. ``known``: "plain" or "atomic" in a function that `choose`
-    calls, "serial" if one thread runs the whole task, else ""."""
+    """Emits the start of a chunk function, after the reads of its buffers: from here on `CpuBody.sums` knows where the
+    worker adds, and whether by plain additions. ``names``: the buffers. ``known``: "plain" or "atomic" in one of the
+    two functions that `choose` calls, "serial" if one thread runs the whole task, else ""."""
     if known == "atomic":
         body.exclusive = ""
     if known == "serial":

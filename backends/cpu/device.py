@@ -30,7 +30,9 @@ class _Runtime:
     """The functions of the C runtime, and the threads that they start."""
 
     def __init__(self, cache: DiskCache | None) -> None:
-        self.code = jit.runtime(cache)  # devices and threads need this code, even while the process ends
+        # the code stays loaded as long as the process lives, since devices and threads run it even while the process
+        # ends
+        self.code = jit.runtime(cache)
         address = self.code.address
         self.launch = _launch_type(address["qd_launch"])
         self._reset = _reset_type(address["qd_reset"])
@@ -39,14 +41,16 @@ class _Runtime:
         self.add_device = _add_type(address["qd_add_device"])
         self.drop_copies = _add_type(address["qd_drop_copies"])
         self.call = address["qd_call"]
-        self.blocks: list[Block] = []  # blocks of all devices; they are never freed, because the monitor reads them
-        self.free: list[Block] = []  # blocks of devices that are gone
+        # the device blocks of all devices; they are never freed, because the monitor thread reads them
+        self.blocks: list[Block] = []
+        self.free: list[Block] = []  # the blocks of closed devices, to be used again
         self.workers = 0
         self.reset()
         forks.in_child(self._forked)
         atexit.register(self.stop)
 
-    def __del__(self) -> None:  # stops the threads of a runtime that was made after atexit had begun
+    # a runtime that was made after atexit had begun has no exit handler, so its threads are stopped here
+    def __del__(self) -> None:
         if hasattr(self, "workers"):
             self.stop()
 
@@ -60,7 +64,7 @@ class _Runtime:
             self.want(wanted)
 
     def want(self, workers: int) -> None:
-        """Starts threads until there are at least this many workers, as far as the system allows."""
+        """Starts worker threads until there are ``workers`` of them, or as many as the system allows."""
         self.workers = max(self.workers, workers)
         self.start(min(self.workers, MOST_THREADS))
 
@@ -86,10 +90,11 @@ def processors() -> int:
 
 
 class CpuDevice(Device):
-    """``threads``: how many threads a launch uses, including the launching thread; 0 for as many as there are
-    processors. ``cache``: see `jit.runtime`."""
+    """Opens the CPU. ``threads``: how many threads a launch uses, including the launching thread; 0 for as many as
+    there are processors. ``cache``: see `jit.runtime`."""
 
-    read_beyond = 64 * 8  # lanes read whole vectors of slots, so they may read beyond the last slot
+    # in lanes, whole vectors of slots are read, so a read may extend so many bytes beyond the last slot
+    read_beyond = 64 * 8
 
     def __init__(self, threads: int = 0, cache: DiskCache | None = None) -> None:
         super().__init__()
@@ -115,7 +120,7 @@ class CpuDevice(Device):
             self.runtime.free.append(self._block)
 
     def finish(self) -> None:
-        """A launch returns only when it is done."""
+        """Nothing to wait for: a launch returns only when it is done."""
 
     def forked(self) -> bool:
         return True
@@ -138,7 +143,7 @@ class CpuDevice(Device):
             self._block.set_word(L.HEAP, self.heap_address)
 
     def take_prints(self) -> tuple[bytes, int]:
-        """The records of prints since the last call, and how many prints did not fit."""
+        """The records of prints since the last call, and how many prints were lost because the buffer was full."""
         b = self._block
         size, lost = b.word(L.PRINT_BYTES), b.word(L.PRINT_LOST)
         data = ctypes.string_at(b.word(L.PRINT_DATA), size) if size else b""

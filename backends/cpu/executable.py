@@ -1,4 +1,4 @@
-"""A loaded kernel on the CPU and its launch frames. On the CPU this holds besides what `backends.launch` says:
+"""A loaded kernel on the CPU, and its launch frames. The CPU adds to the contract of `backends.launch`:
 
 - field memory should be 64-byte aligned (`host.zeros`);
 - a launch releases the GIL, unless the kernel is known to take a few microseconds at most;
@@ -8,13 +8,14 @@
 - denormals are flushed during a launch, in workers too, and the caller's floating-point environment is restored;
 - launches on several devices may overlap: one of them gets the worker threads, the others run on their own thread.
 
-The fast entry (`Frame.entry`) is a builtin; a call of it takes about 0.1 us more than the kernel. For a float dtype it
-takes a Python int or float, for an integer dtype an int in range, for u1 a bool, and for a buffer a numpy array with
-exactly its dtype and ndim, C-contiguous, aligned, and writable if the kernel writes it. Its code is the runtime's
-`qd_call`, with a plan of its arguments: a block of words (runtime/entry.c) with frame, number of parameters, number of
-arrays that must not overlap, kind and offset of the returned value, seven words for each parameter, and the numbers of
-these arrays. Arrays are read through the fixed head of numpy's PyArrayObject. Every extension module compiled against
-numpy relies on that head; `_numpy_head_is_known` checks it once against a real array.
+The fast entry (`Frame.entry`) is a Python builtin; calling it takes about 0.1 us longer than the kernel itself. It
+takes for a float dtype a Python int or float, for an integer dtype an int in range, for u1 a bool, and for a buffer a
+numpy array with exactly its dtype and ndim, C-contiguous, aligned, and writable if the kernel writes it. Its code is
+the C runtime's `qd_call`, which reads a plan of the arguments: a block of words (runtime/entry.c) with the frame, the
+number of parameters, the number of arrays that must not overlap, the kind and offset of the returned value, seven words
+for each parameter, and the indices of the arrays that must not overlap. Arrays are read through the fixed head of
+numpy's PyArrayObject. Every extension module compiled against numpy relies on that head; `_numpy_head_is_known` checks
+it once against a real array.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import of_kind
 
-_KEPT = struct.Struct("=q?")  # lanes, releases_gil
+# the fields `lanes` and `releases_gil` of an executable, in front of its object code in the disk cache
+_KEPT = struct.Struct("=q?")
 LINE = 64  # bytes of a cache line; stacks begin at multiples of it
 _LAUNCH = L.LAUNCH >> 3
-_MOST_IN_LANES = 1 << 26  # if adstacks need more bytes, workers run fewer iterations side by side
+# the most bytes of adstacks that workers use; with larger stacks they run fewer iterations side by side
+_MOST_IN_LANES = 1 << 26
 _PARAM_WORDS = 7
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
 _RETURNS = {
@@ -52,8 +55,8 @@ _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 
 class CpuExecutable(Executable):
-    """A kernel's machine code. ``object``: what it was linked from; ``layout``: the layout of a frame; ``lanes``: the
-    most iterations that a worker runs side by side in tasks that have adstacks."""
+    """A kernel's machine code. ``object``: the object code that it was linked from; ``layout``: the byte offsets in a
+    frame; ``lanes``: how many iterations a worker runs side by side, at most, in tasks that have adstacks."""
 
     def __init__(
         self, kernel: N.Kernel, layout: L.FrameLayout, lanes: int, releases_gil: bool, obj: bytes, code: jit.Code
@@ -74,8 +77,9 @@ def load(
     kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget,
     compiled: Callable[[], bytes] | None = None,
 ) -> CpuExecutable:  # fmt: skip
-    """``compiled``: makes the object instead of LLVM; such code runs one iteration at a time. The cached bytes begin
-    with the executable's ``lanes`` and ``releases_gil``, so that loading does not import the emitter."""
+    """Loads a kernel, from the bytes ``cached`` if there are any. These begin with the executable's ``lanes`` and
+    ``releases_gil``, so that loading does not import the emitter. ``compiled``: makes the object code instead of LLVM;
+    such code runs one iteration at a time."""
     layout = L.frame_layout(kernel)
     if cached is not None:
         obj = cached[_KEPT.size :]
@@ -127,17 +131,17 @@ class CpuFrame(Frame):
         struct.pack_into(f"={len(shape)}q", self.view, self.words.extents[name], *shape)
 
     def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> None:
-        """The kernel uses the memory of the array itself."""
+        """Binds the array's memory itself: nothing is copied."""
         self.set_buffer(name, array.ctypes.data)
         self.set_extents(name, array.shape)
 
     def set_stacks(self, caps: list[int], budget: int = 0, pushing: Mapping[int, int] | None = None) -> None:
-        """A worker has as many iterations in flight as the code has lanes; it has half, a quarter, ... as many if the
-        heap would otherwise exceed ``budget`` or `_MOST_IN_LANES`. ``pushing`` is ignored."""
+        """Sizes the adstacks. A worker has as many iterations in flight as the code has lanes. It has half, a quarter,
+        ... as many if the heap would otherwise exceed ``budget`` bytes or `_MOST_IN_LANES`. ``pushing`` is ignored."""
         key = (budget, *caps)
         if key != self._caps:
             places, slab = self.words.slab(caps, LINE)
-            if slab >> 62:  # the size would overflow a word of the frame
+            if slab >> 62:  # the size in bytes would overflow a word of the frame
                 raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
             self.place_stacks(caps, places)
             lanes = self._lanes(slab, budget)
@@ -147,7 +151,8 @@ class CpuFrame(Frame):
         self.device.need_heap(self._block.word(L.SLAB_BYTES) * self.device.threads, budget)
 
     def _lanes(self, lane: int, budget: int) -> int:
-        """How many iterations a worker has room for, if each takes ``lane`` bytes of adstacks."""
+        """How many iterations a worker runs side by side, if each takes ``lane`` bytes of adstacks and the heap may
+        take ``budget`` bytes."""
         most = min(budget or _MOST_IN_LANES, _MOST_IN_LANES)
         lanes = self.exe.lanes
         while lanes > 1 and lane * lanes * self.device.threads > most:
@@ -184,7 +189,7 @@ class CpuFrame(Frame):
         return int(self._launch(self.address))
 
     def entry(self, params: list[Param], returns: str = "") -> Any:
-        """The fast entry. It keeps the frame alive."""
+        """Makes the fast entry, which keeps this frame alive."""
         return make_entry(self, params, returns)
 
 
@@ -202,7 +207,8 @@ _METH_FASTCALL = 0x80
 
 @cache
 def _method(function: int) -> _MethodDef:
-    """The method definition. The cache keeps it alive, because CPython keeps its address."""
+    """The method definition of a builtin that calls the C function at this address. The cache keeps the definition
+    alive, because CPython holds its address."""
     return _MethodDef(b"launch", function, _METH_FASTCALL, None)
 
 
@@ -223,7 +229,7 @@ def _numpy_head_is_known() -> bool:
 
 
 def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
-    """The builtin; it takes as many positional arguments as there are params."""
+    """Makes the builtin; it takes as many positional arguments as there are ``params``."""
     if any(b.wide for b in frame.exe.kernel.buffers.values()):
         return lambda *args: NotImplemented
     arrays = [n for n, p in enumerate(params) if isinstance(p, ArrayParam) and not frame.exe.kernel.aliased]
@@ -246,9 +252,10 @@ def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
 
 
 def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
-    """The words of a parameter: kind and offset of its value in the frame. Then follow, for a float, its bytes; for an
-    integer, the least and greatest value; for an array, ndim (and in the high half the bytes of an element), the flags
-    that it must have, the addresses of its dtype and of its type, and the offset of its extents."""
+    """The seven words of a parameter in the plan of `qd_call`. First kind and offset of its value in the frame. Then
+    follow, for a float, its size in bytes; for an integer, the least and greatest value; for an array, ndim (and in the
+    high half the size of an element in bytes), the flags that it must have, the addresses of its dtype and of its type,
+    and the offset of its extents."""
     layout = frame.exe.layout
     if isinstance(p, ConstParam):
         return (_CONST,)

@@ -1,7 +1,7 @@
 """Machine code for this process: LLVM's target machine, optimisation, object code, linking, each made on first use.
 
-LLVM is loaded only if something has to be compiled. If all code comes from the disk cache, the description of the
-processor and the runtime's object come from there, too.
+LLVM is loaded only if something has to be compiled. If all code comes from the disk cache, so do the description of the
+processor and the runtime's object code.
 """
 
 import ast
@@ -20,12 +20,12 @@ from quadrants_lab.backends.llvm_binding import Machine, Module, llvm, text_of
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.importing import importing
 
-# With the default limits of three searches LLVM's time is quadratic: in the ifs of a kernel, for the number of blocks
-# considered at a time when a register is chosen (10,000) and when equal ends of blocks are merged (150); and in the
-# memory accesses of a block, for the number of accesses ordered by pairs when instructions are scheduled (1,000).
+# LLVM's time on these is quadratic, up to a default limit: in a kernel's ifs, in the number of blocks considered when a
+# register is chosen (10,000) and when equal ends of blocks are merged (150); and in the accesses of a basic block, in
+# the number of accesses ordered by pairs when instructions are scheduled (1,000). The limits here keep the time linear.
 _LINEAR = (b"-grow-region-complexity-budget=100", b"-tail-merge-threshold=20", b"-dag-maps-huge-region=200")
 _IMPROVING = ("AlwaysInliner", "SROA", "InstCombine", "SimplifyCFG")
-ENTRY_NAME = "entry"  # the name of the symbol of a kernel's code
+ENTRY_NAME = "entry"  # the exported symbol of a kernel's code
 _names = itertools.count()
 _lock = forks.lock()  # one thread at a time uses LLVM's JIT and the start-up code
 
@@ -44,7 +44,7 @@ _target: list[Target] = []  # empty until the target is known
 
 
 def target(cache: DiskCache | None = None) -> Target:
-    """The target as LLVM describes it, or described it to another process since this boot of the system."""
+    """LLVM's description of this machine, from the cache if a process has stored it there since the system booted."""
     with _lock:
         if not _target:
             name = _system() if cache is not None else None
@@ -65,8 +65,8 @@ def _ask_llvm() -> Target:
 
 
 def _system() -> str | None:
-    """A key for LLVM and for this boot of the system, during which the processor stays the same; None if the system
-    does not identify its boots."""
+    """A cache key for LLVM and for this boot of the system, during which the processor stays the same; None if the
+    system does not identify its boots."""
     with suppress(OSError):
         start = _text("/proc/sys/kernel/random/boot_id")
         found = find_spec("llvmlite")
@@ -89,21 +89,23 @@ def target_machine() -> Machine:
 
 @cache
 def _machine_without_gathers() -> Machine:
-    """A machine for which LLVM's own vectoriser does not gather: on many processors a gather takes longer than one load
-    after the other."""
+    """A target machine for which LLVM's own vectoriser emits no gathers: on many processors a gather takes longer than
+    single loads."""
     target_machine()
     return _machine(target().processor, f"{target().features},+prefer-no-gather")
 
 
 def _machine_for(module: Module) -> Machine:
-    """The machine for a module. If lanes ask for gathers, it is the one that does not take gathers apart."""
+    """The target machine for a module: if the module's lanes use gathers, one that emits them as gather instructions.
+    """
     asked = "@llvm.vp.gather" in str(module.source)
     return target_machine() if asked or not vector_bytes() else _machine_without_gathers()
 
 
 @cache
 def _machine(processor: str, features: str, level: int = 2) -> Machine:
-    """A machine with position independent code, because the code may lie far from the functions that it calls."""
+    """LLVM's target machine with position-independent code, which is needed because the code may lie far from the
+    functions that it calls."""
     return Machine("", processor, features, level, "pic", "small", jit=True)
 
 
@@ -113,13 +115,13 @@ def triple_and_layout() -> tuple[str, str]:
 
 @cache
 def vector_bytes() -> int:
-    """Bytes of a vector register; 0 if the processor cannot gather and mask."""
+    """The number of bytes of a vector register; 0 if the processor has no gathers and masks."""
     features = target().features.split(",")
     return 64 if {"+avx512f", "+avx512dq", "+avx512vl"} <= set(features) else 32 if "+avx2" in features else 0
 
 
 def target_key() -> str:
-    """What object code depends on besides the kernel and its options, as part of a key of the disk cache."""
+    """Everything besides the kernel and its options that object code depends on, as part of a key of the disk cache."""
     known = target()
     return f"{known.triple}/{known.processor}/{known.features}/llvm{known.version}"
 
@@ -131,8 +133,8 @@ def parse(text: str) -> Module:
 
 
 def optimise(module: Module, vectorise: bool, unroll: bool) -> None:
-    """Optimises in place. With ``vectorise`` or ``unroll``, LLVM's pipeline at -O2 runs with these loop passes;
-    otherwise only the passes that improve the emitter's code, in a quarter of the time."""
+    """Optimises the module in place. With ``vectorise`` or ``unroll``, LLVM's pipeline at -O2 runs with these loop
+    passes; otherwise only the passes that improve the emitter's code, which takes a quarter of the time."""
     with _lock:
         binding.optimise(
             module, _machine_for(module), () if vectorise or unroll else _IMPROVING, loop_vectorization=vectorise,
@@ -147,7 +149,7 @@ def object_code(module: Module) -> bytes:
 
 @binding.remembered
 def compiled(text: str, vectorise: bool, unroll: bool) -> bytes:
-    """The object code of a module's text."""
+    """Compiles the text of a module to object code."""
     module = parse(text)
     optimise(module, vectorise, unroll)
     return object_code(module)
@@ -159,7 +161,7 @@ def assembly(module: Module) -> str:
 
 
 class Code:
-    """Linked machine code, which is freed with this object. ``address``: the address of each exported symbol."""
+    """Linked machine code; it is unloaded when this object is deleted. ``address``: exported symbol -> address."""
 
     def __init__(self, memory: Any, address: dict[str, int]) -> None:
         self._memory = memory
@@ -168,8 +170,8 @@ class Code:
 
 @cache
 def _linker() -> tuple[Any, Any]:
-    """llvmlite's module, and LLVM's JITLink, which puts the sections of an object side by side. LLVM's older linker may
-    put the sections too far apart, for instance if CUDA has taken address space, and then it ends the process."""
+    """llvmlite's module, and LLVM's JITLink, which places the sections of an object next to each other. LLVM's older
+    linker may place them too far apart, for instance if CUDA has taken address space, and then it ends the process."""
     with importing():
         import llvmlite.binding as llvmlite
 
@@ -182,7 +184,7 @@ def _linker() -> tuple[Any, Any]:
 
 
 def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
-    """Links an object against ``imports`` and the libraries of the process."""
+    """Links an object against ``imports`` (symbol -> address) and the libraries of the process."""
     if linker.usable(architecture()):
         with suppress(ValueError, LookupError, struct.error):
             return Code(*linker.linked(obj, exports, imports))
@@ -201,7 +203,7 @@ def relink(obj: bytes, export: str, imports: dict[str, int]) -> Code | None:
     """Like `link`, for an object from the disk cache; None if the object is not for this machine."""
     try:
         return link(obj, (export,), imports)
-    except RuntimeError:  # LLVM raises it
+    except RuntimeError:  # LLVM raises this if the object is for another machine
         return None
 
 
@@ -229,8 +231,8 @@ _runtime: list[Code] = []  # empty until the runtime is linked
 
 
 def runtime(cache: DiskCache | None = None) -> Code:
-    """The runtime's code, which stays for the life of the process. ``cache``: may have the runtime's object and LLVM's
-    description of the processor; only the first call uses it."""
+    """The C runtime's code, loaded for the life of the process. ``cache``: may hold the runtime's object code and
+    LLVM's description of the processor; only the first call uses it."""
     with _lock:
         if not _runtime:
             target(cache)
@@ -241,9 +243,9 @@ def runtime(cache: DiskCache | None = None) -> Code:
 
 
 def _runtime_object(cache: DiskCache) -> bytes:
-    """The object of the runtime. It changes only if this package changes, so it is kept beside the package's bytecode
-    if that folder is writable, else in ``cache``. Instruction selection at level 0 takes a quarter of the time and
-    costs 0.01 us a launch."""
+    """The object code of the C runtime. It changes only if this package changes, so it is stored beside the package's
+    bytecode if that folder is writable, else in ``cache``. Instruction selection at level 0 takes a quarter of the time
+    and costs 0.01 us a launch."""
     texts = _runtime_texts(architecture())
     name = disk_cache.key("runtime", target_key(), _text(__file__), *texts)
     cache = disk_cache.beside_bytecode(__file__) or cache

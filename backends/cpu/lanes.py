@@ -1,4 +1,5 @@
-"""Decides which tasks run in lanes, and in how many, for `backends.cpu.schedule`; and the functions on lanes."""
+"""Decides for `backends.cpu.schedule` which tasks run in lanes, and in how many; and lowers elementary functions for
+lanes."""
 
 from collections.abc import Callable, Collection
 from functools import cache
@@ -21,22 +22,26 @@ from quadrants_lab.ir.walk import constants, find, types_of, uses, walk
 _by_trips = lazily("backends.lower.adstacks.loops", "by_trips")  # a task without adstacks does not load it
 _QUOTIENTS = ("div", "sqrt", "rsqrt")
 _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
-_STATEMENTS = {4: 160, 2: 320}  # how many vectors make one value -> the most statements of a task
-_GROUPS = 16  # the fewest groups of iterations that a task should have
-_MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
-_AGGREGATED = 4  # how many vectors make a group of sums into one element
-_GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
-_LEAST = 1000  # cycles that lanes must save in a launch: LLVM's 15 ms more would pay after 50,000 launches
-_HORNER = 4  # vectors that make a value in loops over sines of f32 and f64: they take 4 % less time than with 2
+# how many vectors hold one value -> a task with more statements does not use so many vectors
+_STATEMENTS = {4: 160, 2: 320}
+_GROUPS = 16  # a task should have at least so many groups of iterations
+_MOST_ARRAYS = 4096  # the most bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
+_AGGREGATED = 4  # how many vectors a group of iterations takes that sums into one element
+_GAIN = 1.5  # lanes must be so many times cheaper, by the rough prices of this file
+# cycles that lanes must save in a launch: for fewer, LLVM's extra 15 ms would pay only after 50,000 launches
+_LEAST = 1000
+# how many vectors hold one value in loops over sines of f32 and f64: such loops take 4 % less time than with 2
+_HORNER = 4
 
 
 def lanes_of(
     kernel: N.Kernel, task: N.Offload, reduced: Collection[str], copied: Collection[str], vector_bytes: int
 ) -> tuple[int, str]:
-    """In how many lanes the task's iterations run on a processor with vectors of ``vector_bytes``, and the reason; 0:
-    one iteration at a time. ``reduced``, ``copied``: buffers that the task reduces into, or only adds to at places from
-    data. LLVM's own vectoriser gets rows of cells of a sparse layout, the threads of blocks, and straight code without
-    elementary functions and draws, except sums into neighbours' elements, which LLVM does not vectorise."""
+    """In how many lanes the task's iterations run on a processor with vectors of ``vector_bytes`` bytes, and the
+    reason; 0 means one iteration at a time. ``reduced``: buffers that the task reduces into; ``copied``: buffers that
+    it only adds to, at indices read from data. Tasks without lanes are left to LLVM's own vectoriser: rows of cells of
+    a sparse layout, threads of blocks, and straight code without elementary functions and random draws. Sums into
+    neighbours' elements do get lanes, since LLVM does not vectorise them."""
     if not vector_bytes or hindrance(task) or with_local_array(kernel, task):
         return 0, ""
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
@@ -44,7 +49,7 @@ def lanes_of(
     if not any((isinstance(s, N.Loop) and not in_rows) or _pays(s) for s in walk(task.body)):
         return 0, ""
     lanes = width(task, vector_bytes)
-    if lanes < 2 or _shortest_row(task) < lanes // 2:  # a vector of one value has no lanes
+    if lanes < 2 or _shortest_row(task) < lanes // 2:  # one value in a vector makes no lanes
         return 0, ""
     found = divergence(task.body, [task.indices[-1].id], (), local_arrays(kernel))
     one, all_ = _Prices(task, found, reduced, copied, lanes).of(task.body, constants(task.bounds))
@@ -55,19 +60,19 @@ def lanes_of(
         return 0, ""
     why = _reason(task)
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
-        return lanes, why  # several vectors would need too many cache lines
+        return lanes, why  # several vectors would touch too many cache lines at once
     return lanes * _vectors(task, lanes, vector_bytes), why
 
 
 def local_arrays(kernel: N.Kernel) -> set[str]:
-    """The names of the arrays in memory that each iteration, and so each lane, has for itself."""
+    """The names of the arrays in memory that each iteration, and so each lane, has a private copy of."""
     return {b.name for b in kernel.buffers.values() if b.kind == "private"}
 
 
 def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> str:
-    """Why a task with local arrays has no lanes. "" if it has no such arrays, or if lanes pay nevertheless: the task
-    computes elementary functions, which LLVM's own vectoriser does not take, and the arrays are small. ``asked``: the
-    user asks for lanes."""
+    """Why a task with local arrays does not run in lanes. "" if it has no such arrays, or if lanes pay nevertheless:
+    the arrays are small, and the task computes elementary functions, which LLVM's own vectoriser does not handle.
+    ``asked``: the user asks for lanes."""
     used = local_arrays(kernel) & {s.buffer for s in find(task.body, N.Access)}
     size = sum(prod(b.shape or ()) * b.dtype.nbytes for b in map(kernel.buffers.__getitem__, used))
     scalar = size > _MOST_ARRAYS or not (asked or any(map(is_math, walk(task.body))))
@@ -75,9 +80,9 @@ def with_local_array(kernel: N.Kernel, task: N.Offload, asked: bool = False) -> 
 
 
 def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
-    """The ``wait`` of `ir.traits.Scheduled`, for a task that runs in so many lanes; 0 if all its groups run in lanes.
-    Elementary functions round differently in lanes, and without lanes they take too long, so such a task has no
-    choice."""
+    """The field ``wait`` of `ir.traits.Scheduled`, for a task in ``lanes`` lanes; 0 if all its groups run in lanes. A
+    task with elementary functions always runs in lanes: the functions would be slow without lanes, and would round
+    differently."""
     found = loop_of(task)
     if found is None or any(find(task.body, N.AdStackAlloca)) or any(map(is_math, walk(task.body))):
         return 0
@@ -88,8 +93,8 @@ def wait_threshold(task: N.Offload, lanes: int, vector_bytes: int) -> int:
 
 
 def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
-    """The only loop of the task's body, and the block before it, which computes its bounds. None if there is no such
-    loop, if its bounds depend on what the task writes, or if they are the same for all iterations."""
+    """The only loop of the task's body, with the statements before it, which compute its bounds. None if the task has
+    several loops or none, if its bounds depend on what the task writes, or if they are the same for all iterations."""
     loops = [*find(task.body, N.Loop)]
     if len(loops) != 1 or not isinstance(loops[0], N.For) or len(task.indices) != 1:
         return None
@@ -108,8 +113,8 @@ def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
 
 
 def _reason(task: N.Offload) -> str:
-    """The parts of the task that LLVM's vectoriser does not take: elementary functions, draws, loops, sums into
-    neighbours. """
+    """Which parts of the task LLVM's vectoriser cannot handle: elementary functions, random draws, loops, sums into
+    neighbours."""
     names = dict.fromkeys(s.prim for s in find(task.body, N.Op) if is_math(s))
     kinds = {"random draws": N.Random, "a loop": N.Loop}
     held = [name for name, kind in kinds.items() if any(find(task.body, kind))]
@@ -117,8 +122,9 @@ def _reason(task: N.Offload) -> str:
 
 
 def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
-    """How many vectors make one value. With several, the processor computes one while the result of another is on its
-    way. This does not pay for few iterations or much code. There are 32 registers of 64 bytes, but 16 shorter ones."""
+    """How many vectors hold one value of all lanes. With several vectors, the processor computes one while the result
+    of another is on its way. This does not pay for few iterations or much code. There are 32 registers of 64 bytes, but
+    only 16 shorter ones."""
     size = sum(1 for _ in walk(task.body)) * (64 // vector_bytes)
     found = next((n for n, most in _STATEMENTS.items() if size <= most), 1)
     total = fixed_total(task)
@@ -129,19 +135,20 @@ def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
 
 
 def width(task: N.Offload, vector_bytes: int) -> int:
-    """How many values of the widest float in the task make a vector."""
+    """How many values of the task's widest float dtype fit in a vector."""
     return vector_bytes // (8 if any(t is f64 for t in types_of(task.body).values()) else 4)
 
 
 def _shortest_row(task: N.Offload) -> int:
-    """The number of iterations along the box's last axis if it is known, else many. A group's lanes lie in one row."""
+    """The number of iterations along the box's last axis if it is known, else a large number. The lanes of a group all
+    lie in one row along this axis."""
     known = constants(task.bounds)
     *outer, (_, begin, end) = task.box()
     return known[end] - known[begin] if outer and begin in known and end in known else 1 << 30
 
 
 def is_math(s: N.Stmt) -> bool:
-    """Whether the statement is an elementary function of real numbers."""
+    """Whether the statement computes an elementary function (sin, exp, ...)."""
     return isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm and s.type.is_float
 
 
@@ -150,7 +157,7 @@ def _has_distance(s: N.Stmt) -> bool:
 
 
 def _pays(s: N.Stmt) -> bool:
-    """Whether lanes may pay for this statement, since LLVM's vectoriser takes no block that contains it."""
+    """Whether this statement is a reason for lanes, because LLVM's vectoriser skips every block that contains one."""
     return is_math(s) or _has_distance(s) or isinstance(s, N.Random)
 
 
@@ -161,8 +168,8 @@ def hindrance(task: N.Offload) -> str:
     block = task.body
     keeps = any(not s.count_only for s in find(block, N.AdStackAlloca))
     if keeps and any(_has_distance(s) for s in walk(block)):
-        # its stacks have room for fewer lanes if there are more threads, so its sums would depend on the number of
-        # threads
+        # With more threads, adstacks have room for fewer lanes. Then the order of the task's sums would depend on the
+        # number of threads.
         return "the order of sums into neighbours would depend on the number of threads, since the loop has adstacks"
     used, types = uses(block), types_of(block)
     for s in walk(block):
@@ -176,8 +183,8 @@ def hindrance(task: N.Offload) -> str:
 
 
 def _divergent_stacks(task: N.Offload, found: Divergence) -> set[int | str]:
-    """The stacks whose slots differ between lanes at the same time. If trips of loops number the slots, these are the
-    stacks whose lanes begin at different trips."""
+    """The stacks whose slots differ between lanes at the same time. If the trips of loops number the slots, these are
+    the stacks of loops that begin at different trips in different lanes."""
     if not found.per_lane:
         return set()
     levels = {i: (*t.there, *t.back) for i, t in _by_trips(task.body).items()}
@@ -187,12 +194,12 @@ def _divergent_stacks(task: N.Offload, found: Divergence) -> set[int | str]:
 
 def lanes_to_aggregate(task: N.Offload, copied: Collection[str], vector_bytes: int) -> int:
     """How many iterations make a group whose sums into one element are added at once (`rows.aggregated`); 0 unless the
-    task only adds at places from data. ``copied``: see `lanes_of`."""
+    task does nothing but add at indices read from data. ``copied``: see `lanes_of`."""
     index = task.indices[-1].id
     if not vector_bytes or hindrance(task):
         return 0
     divergent = divergence(task.body, [index]).divergent
-    up = counting(task.body, index, divergent)  # any two iterations differ in each of these values
+    up = counting(task.body, index, divergent)  # values of which any two iterations have different ones
     places = set()
     for s in walk(task.body):
         if isinstance(s, N.Atomic):
@@ -208,7 +215,8 @@ def lanes_to_aggregate(task: N.Offload, copied: Collection[str], vector_bytes: i
 
 
 class _Prices:
-    """The cycles of a block by `cost.PRICES`: for one iteration, and for one iteration in each lane together."""
+    """Estimates the cycles of a block by `cost.PRICES`, of two kinds: for one iteration, and for one iteration in each
+    lane together."""
 
     def __init__(
         self, task: N.Offload, found: Divergence, reduced: Collection[str], copied: Collection[str], lanes: int
@@ -237,7 +245,8 @@ class _Prices:
         return one, together
 
     def _kind(self, s: N.Stmt, known: Collection[int]) -> str:
-        """The row of `PRICES` for the statement without its blocks, "" if it costs nothing."""
+        """The row of `PRICES` for the statement, not counting the blocks inside it; "" if the statement costs nothing.
+        """
         rule = _KINDS.get(type(s), "")
         return rule if isinstance(rule, str) else rule(self, s, known)
 
@@ -269,8 +278,9 @@ class _Prices:
         return "stack of a lane" if s.stack in self.divergent_stacks else "stack in step"
 
     def _repeats(self, s: N.Stmt, known: dict[int, int]) -> tuple[float, float]:
-        """How often the blocks of a statement run: for one iteration, where LLVM's vectoriser may make several trips at
-        once; and for one iteration in each lane, where all lanes wait for the longest."""
+        """How often the blocks inside a statement run. The first number is for one iteration, where LLVM's vectoriser
+        may make several trips at once; the second is for one iteration in each lane, where all lanes wait for the
+        longest."""
         if isinstance(s, N.While):
             parts = s.cond[-1].operands()[0] in self.found.divergent
             return TRIPS, TRIPS * LONGEST["break" if parts else "known"][0]
@@ -284,12 +294,12 @@ class _Prices:
         return trips / at_once, trips * LONGEST["known" if alike else "data"][0]
 
     def _in_a_row(self, index: tuple[int, ...]) -> bool:
-        """Whether the last index is the task's own index. A sum with it would lie in a row too, but is not
-        recognised."""
+        """Whether the last index is the task's own index, so that lanes access neighbouring elements. An index that is
+        the task's index plus a constant would do so too, but is not recognised."""
         return index[-1:] == (self.index,) and self.found.divergent.isdisjoint(index[:-1])
 
 
-# by class of a statement: its row of `cost.PRICES`, or a function that finds the row
+# class of a statement -> its row of `cost.PRICES`, or a function that finds the row
 _KINDS: dict[type, str | Callable[[_Prices, Any, Collection[int]], str]] = {
     N.Op: _Prices._operation, N.Load: _Prices._access, N.Store: _Prices._access, N.Atomic: _Prices._atomic,
     N.AdStackPush: _Prices._slot, N.AdStackLoadTop: _Prices._slot, N.Random: "draw",
@@ -301,8 +311,8 @@ _KINDS: dict[type, str | Callable[[_Prices, Any, Collection[int]], str]] = {
 
 
 def lower_lanes(kernel: N.Kernel) -> N.Kernel:
-    """Turns elementary functions of values that differ between lanes into calls of functions of the kernel, which are
-    emitted on vectors. Other elementary functions remain for the C library."""
+    """Replaces elementary functions of values that differ between lanes by calls of functions of the kernel, which are
+    emitted on vectors. Elementary functions of uniform values remain calls of the C library."""
     divergent: set[int] = set()
     for task in kernel.tasks:
         if task.lanes:
@@ -320,7 +330,8 @@ def _own(s: Site, *args: X) -> X | None:
 
 @cache
 def _function(prim: str, t: DType) -> N.Function:
-    """The function of all devices, but for circular functions the C library takes large arguments."""
+    """The function of `lower.functions` that computes the primitive. Unlike on other devices, sines and cosines of
+    large arguments are left to the C library."""
     from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
 
     if prim not in CIRCULAR:

@@ -1,4 +1,5 @@
-"""The stages of the CPU as text: LLVM IR as emitted and optimised, and assembly, with the IR statement of each line."""
+"""The compilation stages of the CPU as text: LLVM IR as emitted and after optimisation, and assembly, with the IR
+statement of each line."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +23,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         return tasks.module(lowered(), options, *jit.triple_and_layout()).lines()
 
     def optimised() -> Module:
-        """A new module for each call, because making code from a module changes it."""
+        """Makes a new optimised module at each call, because generating machine code from a module changes it."""
         module = jit.parse(with_locations(*emitted()))
         jit.optimise(module, *tasks.loop_passes(lowered()))
         return module
@@ -53,7 +54,7 @@ ASSEMBLY = Assembly(
 
 
 def of_code(text: str) -> str:
-    """The assembly without debug sections and notes."""
+    """The part of the assembly that is code: without debug sections and notes."""
     lines, outside = [], True
     for line in text.splitlines():
         if ".section" in line or line.lstrip().startswith(".text"):
@@ -63,7 +64,7 @@ def of_code(text: str) -> str:
 
 
 def text_bytes(obj: bytes) -> int:
-    """Size of the machine code in an object."""
+    """The size in bytes of the machine code in an object file."""
     from llvmlite.binding import ObjectFileRef
 
     return sum(s.size() for s in ObjectFileRef.from_data(obj).sections() if s.is_text())

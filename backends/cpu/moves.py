@@ -1,7 +1,7 @@
 """Tasks that only copy the elements of a box: the runtime moves the bytes of each row (runtime/moves.c).
 
-A kernel that overwrites values that its gradient reads has such a task for each array that it keeps (`autodiff.keeps`);
-its gradient has three. LLVM needs a hundred times as long for a loop as for a call.
+A kernel whose gradient reads values that the kernel overwrites has such a task for each array that it saves
+(`autodiff.keeps`), and its gradient has three. LLVM takes a hundred times as long to compile a loop as a call.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
 
-_ARRAYS = ("field", "ndarray", "scratch")  # kinds of memory that have an address and that all threads share
-_PLACES = ("add", "sub", "mul", "min", "max", "cast")  # the operations that may compute places in a box
+_ARRAYS = ("field", "ndarray", "scratch")  # kinds of buffers that have an address and are shared by all threads
+_PLACES = ("add", "sub", "mul", "min", "max", "cast")  # the operations that the indices may be computed with
 _OTHERS = (N.Access, N.Uniform, N.Yield)
 
 
@@ -42,15 +42,16 @@ def moves(kernel: N.Kernel, task: N.Offload) -> bool:
 
 
 def reserve(fn: Function, tasks: Sequence[N.Offload]) -> str:
-    """Emits into the entry: memory for the strides of the boxes that the tasks move, two for each axis except the
-    last."""
+    """Emits into the kernel's entry: memory for the strides of the boxes that the tasks move, two strides (source and
+    target) for each axis except the last."""
     words = max((2 * len(task.indices) - 2 for task in tasks if task.moves), default=0)
     return fn.alloca(f"[{words} x i64]") if words else "null"
 
 
 def call(entry: CpuBody, task: N.Offload, box: int, strides: str) -> None:
-    """Emits into the entry, after the bounds of a task that `moves`: moves the box whose begins and extents are at
-    ``box`` in the frame. ``strides``: the result of `reserve`."""
+    """Emits into the kernel's entry, after the bounds of a task for which `moves` is true: a call of the runtime that
+    moves the box. The box's begins and extents are in the frame at byte ``box``. ``strides``: the result of `reserve`.
+    """
     fn = entry.fn
     entry.open(task.body)
     for p, (_, begin, _) in zip(task.indices, task.box(), strict=True):

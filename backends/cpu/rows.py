@@ -11,18 +11,19 @@ from quadrants_lab.backends.cpu.lanes import loop_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32
 
-Row = Callable[[CpuBody, N.Offload, str, str, str], None]  # emits a run of the last index, then a jump to a label
+# a function that emits a run of iterations along the last axis (begin, end), and then a jump to a label (done)
+Row = Callable[[CpuBody, N.Offload, str, str, str], None]
 
 
 def saturated_product(fn: Function, a: str, b: str) -> str:
-    """The product of two i64 that are not negative, or the greatest i64: a loop that would take centuries must not wrap
-    around to a loop that runs nothing."""
+    """Emits the product of two i64 that are not negative; if it exceeds an i64, the greatest i64. Otherwise a loop that
+    would take centuries could wrap around to a loop of no iterations."""
     return fn.call("i64", "llvm.smul.fix.sat.i64", ("i64", a), ("i64", b), ("i32", "0"))
 
 
 def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done: str) -> None:
-    """The innermost parallel loop, over a range of i64 that is never empty. With lanes, a trip runs a group of
-    iterations side by side; in the last trip, only as many lanes take part as iterations are left."""
+    """Emits the innermost parallel loop, over a range of i64 that is never empty. With lanes, a trip runs a group of
+    iterations side by side; in the last trip, only as many lanes take part as there are iterations left."""
     fn, t, signed = body.fn, ty(p.type).text, p.type.kind == "i"
     if body.width > 1:
         with fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(block)) as at:
@@ -36,7 +37,8 @@ def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, 
 
 
 def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
-    """The iterations of a group: from last index ``at`` on, as far as they lie before ``end``."""
+    """Emits one group of iterations: those with last index ``at`` and after, one a lane, as far as they lie before
+    ``end``."""
     fn, outer = body.fn, body.offsets
     body.offsets = dict(outer)
     left = fn.let(f"sub i64 {end}, {at}")
@@ -52,11 +54,11 @@ def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
 def aggregated(
     wide: CpuBody, pause: int, body: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
-    """Like `iterations`, for a task that only adds, maybe to several arrays, at a place from data. Many iterations
-    often have the same place: a hot cell, or data in order. Additions to one element, one after the other, each wait
-    for a round trip to the cache. So ``wide`` first looks at a group of iterations. If all have the same place, their
-    sums are added at once. Otherwise ``body`` runs them one by one, and so the next groups, ``pause`` iterations in
-    all."""
+    """Emits what `iterations` does, for a task that does nothing but add, perhaps to several arrays, at an index read
+    from data. Successive iterations often have the same index: a hot cell, or sorted data. Such additions are slow one
+    by one, since each waits for a round trip to the cache. So ``wide`` first looks at a group of iterations. If all
+    have the same index, their sum is added at once. Otherwise ``body`` runs them and the groups after them one by one,
+    ``pause`` iterations in all."""
     fn = body.fn
     for p in task.indices[:-1]:
         wide.define(p.id, p.type, body.values[p.id])
@@ -80,10 +82,10 @@ def aggregated(
 def adaptive(
     narrow: CpuBody, wide: CpuBody, task: N.Offload, begin: str, end: str, done: str
 ) -> None:
-    """Like `iterations`, for a task whose trips depend on data. A group in lanes waits for its longest iteration. So
-    each group runs either in lanes, by ``wide``, or one iteration after the other, by ``narrow``.
-    `ir.traits.Scheduled.wait` decides from the trips that the group's iterations will make, so the choice depends only
-    on the data."""
+    """Emits what `iterations` does, for a task whose inner loop makes a number of trips that depends on data. In lanes,
+    a group waits for its longest iteration. So each group runs either in lanes, by ``wide``, or one iteration after the
+    other, by ``narrow``. `ir.traits.Scheduled.wait` decides from the trips that the group's iterations will make, so
+    the choice depends only on the data."""
     found = loop_of(task)
     assert found is not None
     (block, loop), p, fn = found, task.indices[0], wide.fn

@@ -20,19 +20,21 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
 from quadrants_lab.ir.walk import find, map_blocks, of_kind, rewrite_in, rules, walk
 
-CHUNK_CYCLES = 20000  # work that is worth a separate chunk
-BLOCK = 8192  # iterations of a block whose rows run as several loops, and so in vectors
-SHORT = 200  # a task with more lowered statements does not get two functions, one for plain and one for atomic sums
-OF_STACK = 10  # a push or a pop becomes about so many statements
-FISSION_WORK = 2  # after fission, the loops together may do so many times the work of the body
+CHUNK_CYCLES = 20000  # cycles of work that are worth a separate chunk
+BLOCK = 8192  # how many iterations a block has whose rows run as several loops, which LLVM can vectorise
+# a task with more lowered statements has one function for its sums; smaller tasks have two, with plain and atomic sums
+SHORT = 200
+OF_STACK = 10  # a push or a pop of an adstack counts as so many lowered statements
+FISSION_WORK = 2  # the loops that fission makes may together do so many times the work of the original loop
 COPIED = ("f32", "f64", "i32", "u32", "i64", "u64")  # the runtime adds up copies of these dtypes
 
 
 @dataclass(frozen=True, slots=True)
 class CpuSchedule(Parametrised):
-    """Decides what the CPU does with each task, and writes it on the task. Sums into neighbours' elements become
-    private, because colours keep them apart. ``width``: how many 32-bit values a vector of the processor holds, 0 if it
-    cannot gather and mask. ``reproducible``: all kernels that compute a value get the same bits."""
+    """Decides what the CPU does with each task, and writes it on the task. Sums into neighbours' elements become plain
+    additions, because colours keep apart the iterations that touch the same element. ``width``: how many 32-bit values
+    a vector of the processor holds, 0 if it has no gathers and masks. ``reproducible``: all kernels that compute a
+    value must get the same bits."""
 
     width: int = 0
     reproducible: bool = False
@@ -79,8 +81,9 @@ class CpuSchedule(Parametrised):
     def _lanes(
         self, kernel: N.Kernel, task: N.Offload, reduced: Collection[str], copied: Collection[str]
     ) -> tuple[int, str]:
-        """In how many lanes the task runs, and the reason. If lanes are possible, `qd.loop_config` decides."""
-        # elementary functions round differently in lanes, and a task of another kernel may have no lanes
+        """In how many lanes the task runs, and the reason. `qd.loop_config` can override the choice if lanes are
+        possible at all."""
+        # in lanes, elementary functions round differently, and another kernel may compute the same value without lanes
         alike = self.reproducible and any(map(choose.is_math, walk(task.body)))
         if not task.lanes:
             if task.fission or alike:
@@ -114,10 +117,10 @@ def brief(kernel: N.Kernel) -> bool:
 
 
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
-    """The task with private sums into neighbours' elements, with the colours and steps that this needs, and the
-    reason."""
+    """The task with plain instead of atomic sums into neighbours' elements, and with the colours and steps that this
+    requires; and the reason."""
     distances = [s.distance for s in find(task.body, N.Atomic) if s.distance >= 0]
-    # no other iteration adds to the elements of this one
+    # each iteration adds only to its own element
     disjoint = bool(distances) and max(distances) == 0 and len(task.indices) == 1
     one_colour = task.colours == 1 and not disjoint
 
@@ -139,8 +142,8 @@ def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
 
 
 def _fission(body: N.Block) -> int:
-    """Into how many loops over a row the body is split. 0 if LLVM cannot vectorise the body, or if the loops would
-    repeat too much of its work."""
+    """Into how many loops the body is split along a row (loop fission); 0 if LLVM cannot vectorise the body, or if the
+    loops would repeat too much of its work."""
     if any("@math" in PRIMS[s.prim].llvm for s in find(body, N.Op)):
         return 0
     found = parts(body)
@@ -149,14 +152,15 @@ def _fission(body: N.Block) -> int:
 
 
 def parts(body: N.Block) -> tuple[N.Block, ...]:
-    """The bodies of the loops that loop fission makes: those of the numbered atomics, and last the rest."""
+    """The bodies of the loops that loop fission makes: one for each group of atomics with the same number, and a last
+    one for everything else."""
     numbers = sorted({s.fission for s in find(body, N.Atomic)} - {0})
     return tuple(_slice(body, n, set()) for n in (*numbers, 0))
 
 
 def _slice(block: N.Block, number: int, live: set[int]) -> N.Block:
-    """The atomics with this number of fission, or for 0 the stores, with the statements that they need. ``live``: ids
-    that are read after the block."""
+    """The atomics of ``block`` with this fission number (for 0: the stores), and the statements that they need.
+    ``live``: ids of values that are read after the block."""
     out: list[N.Stmt] = []
     for s in reversed(block):
         if isinstance(s, N.If):
@@ -173,7 +177,8 @@ def _slice(block: N.Block, number: int, live: set[int]) -> N.Block:
 
 
 def _sums(task: N.Offload, lanes: int, grain: int, exact: bool) -> str:
-    """See `ir.traits.Scheduled`. A task that is not worth waking another thread runs on one thread."""
+    """The field ``sums`` of `ir.traits.Scheduled`: how the task adds at indices read from data. A task too small to
+    wake a second thread for runs on one thread."""
     size = sum(OF_STACK if isinstance(s, N.StackUse) else 1 for s in walk(task.body))
     if lanes or size > SHORT:
         return ""
@@ -185,8 +190,8 @@ def _sums(task: N.Offload, lanes: int, grain: int, exact: bool) -> str:
 
 
 def _vectorisable(task: N.Offload) -> bool:
-    """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
-    index, or reduces, and holds nothing that forbids vectors."""
+    """Whether LLVM's loop vectoriser may gain from an innermost loop of the task: the loop accesses successive elements
+    or reduces, and contains nothing that forbids vectors."""
     return not (task.lanes or task.moves) and vector_loops.vectorisable(task.body, task.kind != "serial")
 
 

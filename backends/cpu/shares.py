@@ -1,12 +1,12 @@
 """Sums and products of parallel iterations into one element, with the same bits in each run and for any number of
 threads.
 
-A sum of floats depends on the order of its terms, and it is chance which thread runs which iterations. So a task's
-iterations are cut into shares, by their number alone. Each share has its own partial result, an f64. After the task,
-the partial results are combined in order, rounded once, and added to the element. Reductions that do not depend on the
-order (integers, minima, maxima) go into the element share by share.
+A sum of floats depends on the order of its terms, and which thread runs which iterations is left to chance. So a task's
+iterations are cut into shares, whose size depends only on the number of iterations. Each share has its own partial
+result, an f64. After the task, the partial results are combined in order, rounded once, and added to the element.
+Reductions that do not depend on the order (integers, minima, maxima) go into the element share by share.
 
-Sums at places from data have no such order: see `copies`.
+Sums at indices read from data are not reproducible in this way: see `copies`.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f32, f64
 
 MOST = 128  # the most shares of a task
-GRAINS = 4  # the fewest chunks of a share, since combining the lanes of a vector takes time
+GRAINS = 4  # a share has at least so many chunks, since combining the lanes of a vector at its end takes time
 _NARROWER = {f64: (), f32: (f32,), f16: (f32, f16)}  # not every system can convert an f64 to f16 in one step
 
-_modify = lazily("backends._llvm.atomics", "modify")  # most tasks reduce nothing
+_modify = lazily("backends._llvm.atomics", "modify")  # loaded late, because most tasks reduce nothing
 
-Ordered = Mapping[str, str]  # buffers that a task reduces into in order -> add or mul
+Ordered = Mapping[str, str]  # name of a buffer that a task reduces into in a fixed order -> add or mul
 
 
 def ordered(kernel: N.Kernel, task: N.Offload) -> Ordered:
@@ -38,22 +38,24 @@ def ordered(kernel: N.Kernel, task: N.Offload) -> Ordered:
 
 
 def reserve(fn: Function, tasks: list[Ordered]) -> str:
-    """Memory for the shares of any of these tasks. Call it in the entry block."""
+    """Emits memory that is enough for the shares of any of these tasks; returns its address. Call it in the entry
+    block."""
     most = max(map(len, tasks), default=0)
     return fn.let(f"alloca [{most * MOST} x double]") if most else ""
 
 
 @dataclass(slots=True)
 class Shares:
-    """The shares of one task; ``at``: their memory, see `reserve`."""
+    """The shares of one task. ``at``: the address of their memory, from `reserve`."""
 
     entry: CpuBody
     found: Ordered
     at: str
 
     def begin(self, total: str, least: int, stride: str = "1") -> str:
-        """Call this before the task, which is ``total`` pieces of work. Returns how many pieces make a share, an i64;
-        "0" if there are no shares. ``stride``: the iterations of the chunk function from one piece to the next."""
+        """Emits the cut into shares; call this before the task, which consists of ``total`` pieces of work. Returns how
+        many pieces make a share, an i64; "0" if there are no shares. ``stride``: how many iterations of the chunk
+        function a piece has."""
         if not self.found:
             return "0"
         fn = self.entry.fn
@@ -66,7 +68,7 @@ class Shares:
         return unit
 
     def end(self, total: str, unit: str) -> None:
-        """Combines the shares; call this after the task."""
+        """Emits the combination of the shares; call this after the task."""
         fn = self.entry.fn
         for n, (name, op) in enumerate(self.found.items()):
             function = "qd_sum_of_shares" if op == "add" else "qd_product_of_shares"
@@ -79,7 +81,7 @@ class Shares:
             _modify(self.entry, op, t, self.entry.pointer(name), value)
 
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Where the shares of a reduction are, and how many there are."""
+        """Where the shares of reduction ``n`` are, and how many there are."""
         fn = self.entry.fn
         count = fn.divided_up(total, unit)
         return ("ptr", fn.let(f"getelementptr inbounds double, ptr {self.at}, i64 {n * MOST}")), ("i64", count)
@@ -89,7 +91,7 @@ class Shares:
 
 
 def open(b: CpuBody, task: N.Offload) -> None:
-    """Emits into the entry block: variables for the reductions of this call."""
+    """Emits into the entry block of a chunk function: a variable for each reduction's partial result in this call."""
     for name, op in task.shares:
         t = b.kernel.buffers[name].dtype
         ptr = b.fn.alloca(variable_type(t, b.width))
@@ -98,7 +100,7 @@ def open(b: CpuBody, task: N.Offload) -> None:
 
 
 def close(b: CpuBody, task: N.Offload) -> None:
-    """Emits at the end of the function: adds the partial results to their share or buffer."""
+    """Emits at the end of a chunk function: each partial result is added to its share, or to the buffer."""
     fn, in_order = b.fn, list(ordered(b.kernel, task))
     if in_order:
         share = fn.let(f"udiv i64 %begin, {b.word(L.SHARE)}")
@@ -114,7 +116,7 @@ def close(b: CpuBody, task: N.Offload) -> None:
 
 
 def _result(b: CpuBody, p: Partial) -> str:
-    """The combined result of all lanes."""
+    """The partial result, combined over all lanes."""
     return b.combined(p.op, p.dtype, b.fn.read(p.dtype, p.ptr, lanes=b.width))
 
 

@@ -29,16 +29,19 @@ from quadrants_lab.backends.pages import PAGE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
-PAUSE = 16  # if sums went to several elements: how many groups of iterations run one by one, see `rows.aggregated`
+# how many iterations of a row run one step before they run the next step; few enough that the cache still holds their
+# elements
+PIECE = 1024
+# after a group whose sums went to several elements, so many groups run one iteration at a time; see `rows.aggregated`
+PAUSE = 16
 BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
 
 def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: str) -> Module:
-    """The module of a `lowered` kernel; its one external function is ``entry(ptr frame)``.
+    """The module of a kernel that `lowered` returned; its one exported function is ``entry(ptr frame)``.
 
-    The entry only starts tasks: with ``optnone`` LLVM spends no time on it. Nothing in the module throws, so
+    The entry only starts tasks: ``optnone`` keeps LLVM from spending time on it. Nothing in the module throws, so
     ``nounwind`` saves the tables for unwinding.
     """
     mod, tasks = Module(triple, data_layout), kernel.tasks
@@ -67,8 +70,8 @@ def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: 
 
 
 class _Maker:
-    """Makes the functions of one module. ``entry``: the entry; in it ``device`` is the address of the device block, and
-    ``shares_at`` the result of `shares.reserve`."""
+    """Makes the functions of one module. ``entry``: the entry function; within it ``device`` is the address of the
+    device block, and ``shares_at`` the address from `shares.reserve`."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, mod: Module, entry: Function, device: str, shares_at: str
@@ -90,7 +93,7 @@ class _Maker:
         fn.end()
 
     def parallel(self, task: N.Offload, number: int) -> None:
-        """Runs a parallel task in the entry, and makes its chunk function."""
+        """Emits into the entry: a parallel run of the task; and adds the task's chunk function to the module."""
         fn = self.entry
         if (pair := copied(self.kernel, task)) is not None:
             body = CpuBody(fn, self.unit, parallel=False)
@@ -120,8 +123,8 @@ class _Maker:
             copies.add(entry, reached, helpers)
 
     def _bounds(self, task: N.Offload, number: int) -> tuple[CpuBody, str]:
-        """Runs the bounds block in the entry, which stores begin and extent of each axis in the frame. Returns the body
-        of the entry, and how many iterations there are."""
+        """Emits the task's bounds block into the entry, and stores begin and extent of each axis of the box in the
+        frame. Returns the entry's body, and the number of iterations, an i64."""
         fn = self.entry
         body = CpuBody(fn, self.unit, parallel=False)
         body.device = self.device
@@ -138,9 +141,9 @@ class _Maker:
         return body, total
 
     def _range(self, task: N.Offload, number: int) -> None:
-        """The chunk function. It runs the iterations %begin to %end of the box in row-major order; in lanes, groups of
-        iterations. Each row runs the steps one after the other. Sums at places from data may have a function for each
-        variant of adding, see `copies.open`."""
+        """Makes the chunk function of the task. It runs the iterations %begin to %end of the box in row-major order;
+        with lanes, it counts groups of iterations. In each row, the steps run one after the other. If the task sums at
+        indices read from data, there may be a function for plain and one for atomic sums, see `copies.open`."""
         variants = ("plain", "atomic") if task.sums == "versioned" else (task.sums,)
         steps = parts(task.body) if task.fission else (task.body,)
         for variant in variants:
@@ -176,8 +179,8 @@ class _Maker:
         return body
 
     def _open(self, body: CpuBody, task: N.Offload, number: int, way: str) -> tuple[str, str]:
-        """Reads what a chunk function needs from the frame. Returns the number of its first iteration, and the number
-        after its last."""
+        """Emits the reads of what a chunk function needs from the frame. Returns the index of its first iteration, and
+        the index after its last."""
         fn, begin, end = body.fn, "%begin", "%end"
         body.exclusive = fn.let("icmp slt i64 %worker, 0")
         body.worker = fn.extreme("smax", "%worker", "0")
@@ -202,8 +205,8 @@ class _Maker:
 
 
 def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:
-    """How many iterations run side by side, an i64: as many as there are lanes, unless there are fewer iterations or
-    the heap lacks room for their adstacks. The number in the frame holds for the kernel's widest task."""
+    """How many iterations run side by side, an i64: one a lane, unless there are fewer iterations or the heap lacks
+    room for their adstacks. The number that the frame holds is for the kernel's task with the most lanes."""
     if not stores_slots(kernel, task.body):
         return str(task.lanes)
     room = fn.extreme("umin", fn.word(L.LANES), str(task.lanes))
@@ -211,8 +214,8 @@ def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:
 
 
 def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
-    """A row, over a range of i64 that is never empty. Several steps take the row in pieces, so that the cache still
-    holds a piece for the next step."""
+    """Emits a row of iterations, over a range of i64 that is never empty. If there are several steps, they take the row
+    in pieces: the cache still holds a piece when the next step runs it."""
     fn, p = body.fn, task.indices[-1]
     if len(steps) == 1:
         iterations(body, p, steps[0], begin, end, done)
@@ -229,13 +232,14 @@ def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str,
 
 
 def _chunk_function(mod: Module, name: str) -> Function:
-    """A function that runs the iterations %begin to %end of a task; there is at least one."""
+    """Begins a function that runs the iterations %begin to %end of a task; there is at least one."""
     head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
     return mod.function(name, head)
 
 
 def _call_parallel(fn: Function, name: str, total: str, grain: int, timed: int, unit: str) -> str:
-    """Calls the runtime's `qd_parallel` with a chunk function; returns how many workers took part."""
+    """Emits a call of the runtime's `qd_parallel`, which runs a chunk function on all workers; returns how many workers
+    took part."""
     numbers = (("i64", x) for x in (total, str(grain), str(timed), unit))
     return fn.call("i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), *numbers)
 
@@ -244,8 +248,8 @@ def _call_parallel(fn: Function, name: str, total: str, grain: int, timed: int, 
 
 
 def _in_colours(shared: shares.Shares, mod: Module, task: N.Offload, number: int, at: int) -> None:
-    """Runs the chunk function of task ``number`` over all iterations of its box, whose bounds are at ``at`` in the
-    frame. ``shared``: the buffers with one element that it sums into.
+    """Emits a run of the chunk function of task ``number`` over all iterations of its box, whose bounds are in the
+    frame at byte ``at``. ``shared``: the partial results of the task's reductions.
 
     The adjoint of a stencil adds to the elements around its own. Iterations are cut along the first axis into blocks,
     and the blocks get two colours in turn. A block has at least as many rows as the sums extend over, so two blocks of
@@ -264,12 +268,12 @@ def _in_colours(shared: shares.Shares, mod: Module, task: N.Offload, number: int
 
 
 def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str, str, str]:
-    """The number of iterations, of iterations in a block, and of blocks."""
+    """Emits the number of iterations, the number of iterations in a block, and the number of blocks."""
     first, *others = (fn.word(at + (2 * axis + 1) * L.WORD) for axis in range(axes))
     row = "1"
     for extent in others:
         row = fn.let(f"mul i64 {row}, {extent}")
-    # empty rows: the box has no iterations
+    # empty rows mean that the box has no iterations
     first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")
     row = fn.extreme("umax", row, "1")
     high = fn.extreme("umax", fn.divided_up(str(grain), row), str(rows))
@@ -278,7 +282,7 @@ def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str
 
 
 def _colour(mod: Module, name: str, number: int, axes: int, at: int, rows: int, grain: int, colour: int) -> None:
-    """A chunk function over the blocks of one colour."""
+    """Makes a chunk function whose pieces are the blocks of one colour."""
     fn = _chunk_function(mod, name)
     total, size, _ = _sizes(fn, axes, at, rows, grain)
     with fn.loop("block", "i64", "%begin", "%end", "done", less="ult") as n:
@@ -294,28 +298,28 @@ def _colour(mod: Module, name: str, number: int, axes: int, at: int, rows: int, 
 
 
 def lowered(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
-    """The kernel with its schedule and lowered statements, for `module`."""
+    """The kernel after its schedule is decided and its statements are lowered, as `module` takes it."""
     return lower(kernel, lowering(options), options)
 
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
-    """The passes after which the emitter has a spelling for every statement, on this processor."""
+    """The passes that turn every statement into statements that the emitter has instructions for, on this processor."""
     return devices.cpu(CpuSchedule(jit.vector_bytes() // 4, options.reproducible), lower_lanes, options)
 
 
 def lanes_at_once(task: N.Offload) -> int:
-    """How many iterations of a task a worker may run side by side: at most as many as there are, rounded up to a power
-    of two."""
+    """How many iterations of a task a worker may run side by side: its lanes, but no more than its iterations, rounded
+    up to a power of two."""
     total = fixed_total(task)
     return task.lanes if total is None else min(task.lanes, 1 << (max(total, 1) - 1).bit_length())
 
 
 def machine_code(kernel: N.Kernel, options: CompileOptions) -> bytes:
-    """The object code of a `lowered` kernel."""
+    """Compiles a kernel that `lowered` returned to object code."""
     lines, _ = module(kernel, options, *jit.triple_and_layout()).lines()
     return jit.compiled("\n".join(lines), *loop_passes(kernel))
 
 
 def loop_passes(kernel: N.Kernel) -> tuple[bool, bool]:
-    """Whether LLVM's loop vectoriser runs, and whether its loop unroller does."""
+    """Two answers: whether LLVM's loop vectoriser runs on this kernel, and whether its loop unroller does."""
     return any(t.vectorise for t in kernel.tasks), any(t.unroll for t in kernel.tasks)

@@ -1,4 +1,5 @@
-"""Which loops LLVM's loop vectoriser may take, and which of them access memory so well that no lanes are needed."""
+"""Which loops LLVM's loop vectoriser can handle, and which of them access memory so regularly that lanes would gain
+nothing."""
 
 from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.cost import large
@@ -12,7 +13,8 @@ _SUMS = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
 def vectorisable(block: N.Block, in_loop: bool) -> bool:
-    """Whether the vectoriser may gain from an innermost loop in the block, or with ``in_loop`` from one around it."""
+    """Whether LLVM's vectoriser may gain from an innermost loop in the block; with ``in_loop``, the block itself is the
+    body of a loop."""
     loops = [*find(block, N.For)]
     if loops:
         return any(vectorisable(s.body, True) for s in loops)
@@ -29,7 +31,7 @@ def vectorisable(block: N.Block, in_loop: bool) -> bool:
 
 
 def in_rows(loop: N.For) -> bool:
-    """Whether LLVM's vectoriser takes the loop as it is: in each access, successive trips use neighbouring elements or
+    """Whether LLVM's vectoriser handles the loop well: in each access, successive trips use neighbouring elements or
     the same element, and the loop carries only sums, products, minima or maxima."""
     if any(find(loop.body, N.Loop)) or not vectorisable(loop.body, True):
         return False
@@ -42,8 +44,8 @@ def in_rows(loop: N.For) -> bool:
 
 
 def _made(block: N.Block, carried: int, end: int) -> list[str]:
-    """How the block, or each arm of its branches, makes ``end`` from the carried value, for each of its uses: the name
-    of a reduction, "" if the value is unchanged, "?" for anything else."""
+    """How the block computes the value ``end`` from the value ``carried``, an entry for each use: the name of a
+    reduction, "" if the value is unchanged, "?" for anything else. Each arm of a branch has its own entries."""
     if end == carried:
         return [""]
     made = next((s for s in block if any(d == end for d, _ in s.defs())), None)
@@ -56,8 +58,8 @@ def _made(block: N.Block, carried: int, end: int) -> list[str]:
 
 
 def gathers(block: N.Block, index: int, divergent: set[int]) -> bool:
-    """Whether an access goes to elements that do not lie in a row for successive values of the index. ``divergent``:
-    the ids whose values differ between these."""
+    """Whether some access goes to elements that are not neighbours when ``index`` takes successive values.
+    ``divergent``: ids of the values that change with the index."""
     up = counting(block, index, divergent)
     for s in find(block, N.Access):
         if s.index:

@@ -17,11 +17,11 @@ CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2, many=True, blocks=True)
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 
-# With this oversubscription most iterations have a separate thread. Kernels can set flags in pinned host memory.
+# With so many waves, nearly every iteration has a thread of its own. Kernels can set flags in pinned host memory.
 SHAPE = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
 DEFAULT_CHIP = 90
 
-# compute capability -> the oldest PTX version that supports it; code for one runs on all later ones
+# compute capability -> the oldest PTX version that supports it. Code for one capability runs on all later ones.
 PTX_VERSIONS = {75: 70, 80: 70, 86: 71, 89: 78, 90: 78, 100: 86, 120: 87}
 
 _backend = SimtBackend("cuda", "driver", "a CUDA device")
@@ -41,9 +41,9 @@ def devices() -> list[str]:
 
 
 def chip_for(capability: int) -> int:
-    """The newest chip whose code runs on a device of this compute capability (75 for 7.5).
+    """The newest key of `PTX_VERSIONS` whose code runs on a device of this compute capability (75 for 7.5).
 
-    Raises QuadrantsRuntimeError where there is none.
+    Raises QuadrantsRuntimeError if there is none.
     """
     known = [c for c in PTX_VERSIONS if c <= capability]
     if not known:

@@ -1,13 +1,13 @@
-"""Sine and cosine of f32 by the GPU's own function unit, for `fast_math`.
+"""Emits sine and cosine of f32 by the GPU's special function unit, for `fast_math`.
 
 The unit is most accurate in -pi .. pi, where its error is at most 2**-21; beyond, its error grows with the argument. So
-it gets r, which is x less a multiple of 2 pi, by two fused operations; the first of them is exact. From 2**22 turns on
-f32 cannot represent such a multiple: the result lies between -1 and 1 and means nothing. The unit rounds sines to
-multiples of about 2**-22, so for a small x the sine is x itself.
+it gets r, which is x minus a multiple of 2 pi, computed by two fused operations; the first of them is exact. From 2**22
+turns on f32 cannot represent such a multiple: then the result lies between -1 and 1 and means nothing. The unit rounds
+sines to multiples of about 2**-22, so for a small x the sine is x itself.
 
-The unit takes an eighth of a warp at a time. If a block has several sines to compute, the reductions would keep the
-unit waiting. So they are all skipped together if no argument needs one: then r is x. Loops whose arguments never need
-a reduction have none (`lower.near_sines`).
+The unit takes an eighth of a warp at a time. If a block has several sines to compute, reducing each argument just
+before its sine would keep the unit waiting. So the arguments are reduced together, or not at all if none of them needs
+it: then r is x. Loops whose arguments never need a reduction have none (`lower.near_sines`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from quadrants_lab.ir.types import f32
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
-LARGE = 2.0**22 * 2 * float(PI)  # arguments from here on are not reduced
-FEW = 4  # reductions of fewer arguments are not skipped
-WINDOW = 128  # in so many statements, further sines of a block are looked for
-_TWO = 1 << 30  # the bit that is set in floats from 2 on
+LARGE = 2.0**22 * 2 * float(PI)  # larger arguments are not reduced
+FEW = 4  # with fewer arguments in a block, there is no test whether all reductions can be skipped
+WINDOW = 128  # other sines of the block are looked for in the next so many statements
+_TWO = 1 << 30  # the bit that is set in the bits of floats of 2 and more
 
 _REDUCED = """\
 define internal float @qd.reduced.f32(float %x) alwaysinline #1 {{
@@ -42,7 +42,7 @@ define internal float @qd.reduced.f32(float %x) alwaysinline #1 {{
   %r = call float @llvm.fma.f32(float %turns, float {turn1}, float %r1)
   ret float %r
 }}"""
-# the sine of a small argument is the argument
+# a helper function around the unit's instruction; for a small argument it returns the argument itself as the sine
 _TEXTS = {
     "sin": """\
 define internal float @qd.unit.sin.f32(float %r, float %x) alwaysinline #1 {{
@@ -81,7 +81,7 @@ def _approx(name: str, r: str) -> str:
 
 
 def unit(name: str) -> Callable[[Ctx], str]:
-    """The primitive for arguments in -pi .. pi."""
+    """Emits the sine or cosine, for arguments in -pi .. pi."""
     return lambda c: c.fn.let(_approx(name, c.args[0]))
 
 
@@ -90,13 +90,13 @@ def _reduced(fn: Function, x: str) -> str:
 
 
 def _unit(fn: Function, name: str, r: str, x: str) -> str:
-    """The function of x from r, which is x minus whole turns. The test for small arguments looks at x, not r: near a
-    multiple of pi the unit is accurate enough."""
+    """Emits the sine or cosine of x from r, which is x minus whole turns. The test for small arguments looks at x, not
+    r: near a multiple of pi the unit is accurate enough."""
     return fn.call("float", f"qd.unit.{name}.f32", ("float", r), ("float", x))
 
 
 def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
-    """The primitive on f32 with fast math; ``otherwise`` in all other cases."""
+    """Emits a sine or cosine of f32 with fast math; in all other cases ``otherwise`` emits it."""
 
     def sequence(c: Ctx) -> str:
         if not c.fast or c.t.dtype is not f32:
@@ -107,12 +107,12 @@ def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
     return sequence
 
 
-# --- several in a block -----------------------------------------------------------------------------------------
+# --- several sines in a block -----------------------------------------------------------------------------------
 
 
 def in_company(body: SimtBody, stmt: N.Stmt) -> bool:
-    """Emits a sine or cosine whose argument is reduced together with others of its block. The reduction is emitted now
-    if the statement is the first of them. For any other statement, returns False and emits nothing."""
+    """Emits a sine or cosine whose argument is reduced together with others of its block; for the first of them, also
+    the reduction of all. For any other statement, returns False and emits nothing."""
     if not (body.fast and _is_one(stmt)):
         return False
     x = body.values[stmt.operands()[0]]
@@ -131,7 +131,8 @@ def _is_one(stmt: N.Stmt) -> bool:
 
 
 def _ready(body: SimtBody, first: N.Stmt) -> list[str]:
-    """The arguments of ``first`` and of later sines in its block, if they are known and not reduced yet."""
+    """The arguments of ``first`` and of later sines in its block, of those that are computed already but not reduced.
+    """
     start = next((n for n, s in enumerate(body.inside) if s is first), len(body.inside))
     later: set[int] = set()
     found: dict[str, None] = {}
@@ -143,7 +144,7 @@ def _ready(body: SimtBody, first: N.Stmt) -> list[str]:
 
 
 def _reduce(body: SimtBody, ready: list[str]) -> None:
-    """Reduces arguments for the unit. Arguments within -2 .. 2 need no reduction: they lack the bit `_TWO`."""
+    """Emits the reduction of several arguments. Arguments within -2 .. 2 need none: they lack the bit `_TWO`."""
     fn = body.fn
     all_bits = ""
     for x in ready:

@@ -1,5 +1,5 @@
-"""NVIDIA's driver through ctypes, graphs of launches that start by one call, and a session's device. `current` gives
-the driver of a device. Tests `register` a stand-in where there is no device.
+"""NVIDIA's driver through ctypes, graphs of launches that one call starts, and a session's device. `current` returns
+the driver of a device. Tests `register` a stand-in if there is no device.
 
 Background threads do work that the first kernel of a process would otherwise wait for: they import LLVM, load NVIDIA's
 compiler, make a code generator, and extract the math library's functions.
@@ -26,19 +26,19 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-# if adstacks need more than LARGE_HEAP bytes, so many threads per multiprocessor give most of the speed
+# If adstacks need more than LARGE_HEAP bytes, so many threads per multiprocessor already give most of the speed.
 FEW = 640
 LARGE_HEAP = 64 << 20
 
-_MAJOR, _MINOR = 75, 76  # attributes of a device
-_DEVICE_OF_POINTER = 9  # an attribute of a pointer
-_DEFAULT_STREAM = 1  # libraries write 1 or 0 for it; 2 is the default stream of a thread
+_MAJOR, _MINOR = 75, 76  # the driver's codes for two attributes of a device
+_DEVICE_OF_POINTER = 9  # the driver's code for an attribute of a pointer
+_DEFAULT_STREAM = 1  # other libraries write 1 or 0 for the default stream; 2 is a thread's own default stream
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
-_RELAXED = 2  # a capture mode that permits allocations during the capture
+_RELAXED = 2  # the capture mode in which memory may be allocated during a capture
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _SECOND = ("DeviceTotalMem", "MemGetInfo", "MemAlloc", "MemFree", "MemcpyHtoDAsync", "MemcpyDtoHAsync",
-           "MemcpyDtoDAsync", "EventDestroy")  # fmt: skip  # functions of which we use the second version
+           "MemcpyDtoDAsync", "EventDestroy")  # fmt: skip  # functions whose names in the library end in _v2
 _CALLS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGet": (_p, C.c_int), "cuDevicePrimaryCtxRetain": (_p, C.c_int), "cuCtxSetCurrent": (_p,),
     "cuMemcpyHtoD_v2": (C.c_uint64, _p, _z), "cuMemcpyDtoH_v2": (_p, C.c_uint64, _z),
@@ -58,7 +58,8 @@ def _library() -> Any:
 
 
 class Driver(simt.Driver):
-    """``capability``: 75 for 7.5. ``version``: of CUDA, 13000 for 13.0. Raises OSError where there is no driver."""
+    """A device behind NVIDIA's driver. ``capability``: 75 for 7.5. ``version``: the version of CUDA, 13000 for 13.0.
+    Raises OSError if there is no driver."""
 
     api = "CUDA"
     prefix = "cu"
@@ -92,7 +93,7 @@ class Driver(simt.Driver):
         title, text = (w.value.decode() if w.value else "" for w in words)
         return title, text
 
-    # these synchronous copies need no stream: they wait for our stream, which is a blocking one
+    # these synchronous copies name no stream: they wait for our stream, because it is a blocking one
 
     def upload(self, address: int, host: int, nbytes: int) -> None:
         self.check(self.cuMemcpyHtoD_v2(address, host, nbytes), f"copying {nbytes} bytes to the device")
@@ -103,17 +104,18 @@ class Driver(simt.Driver):
     # --- other libraries ----------------------------------------------------------------------------------------
 
     def home(self, address: int) -> int:
-        """The number of the device that has this memory, or -1."""
+        """The index of the device whose memory this is, or -1."""
         n = C.c_int()
         return -1 if self.cuPointerGetAttribute(C.byref(n), _DEVICE_OF_POINTER, address) else n.value
 
     def wait_stream(self, stream: int) -> None:
-        """Makes our stream wait for another stream. For the default stream, it waits anyway."""
+        """Makes our stream wait for another library's stream. Nothing is needed for the default stream: ours waits for
+        that anyway."""
         if stream > _DEFAULT_STREAM:
             self._order(stream, self.stream)
 
     def signal_stream(self, stream: int) -> None:
-        """Makes another stream wait for ours."""
+        """Makes another library's stream wait for ours."""
         if stream > _DEFAULT_STREAM:
             self._order(self.stream, stream)
 
@@ -135,7 +137,7 @@ class Driver(simt.Driver):
         return ptx_of(kernel, options, chip_for(self.capability)).encode()
 
     def load(self, code: bytes, what: str) -> Any:
-        """A module. If the code does not build, the error has the assembler's message."""
+        """Loads PTX as a module. If the driver cannot assemble it, the error has the assembler's message."""
         module = _p()
         log = C.create_string_buffer(8192)
         names = (C.c_int * 2)(_JIT_ERRORS, _JIT_ERROR_BYTES)
@@ -147,13 +149,13 @@ class Driver(simt.Driver):
         return module
 
     def graph(self, run: Callable[[], None]) -> Graph:
-        """A graph of all that ``run`` launches, clears and copies."""
+        """Captures as a graph all that ``run`` launches, clears and copies."""
         return Graph(self, run)
 
 
 class Graph:
     """A graph of all that ``run`` puts into the driver's stream; capturing does not execute it. ``launch()`` starts the
-    graph, from any thread, after all earlier launches."""
+    graph after all earlier launches; any thread may call it."""
 
     def __init__(self, driver: Driver, run: Callable[[], None]) -> None:
         self._driver, self._run = driver, run
@@ -170,7 +172,7 @@ class Graph:
 
     def _captured(self) -> Any:
         driver, graph = self._driver, _p()
-        try:  # also around the begin: Ctrl-C comes after it
+        try:  # the try begins before the capture does, since Ctrl-C may come right after it
             self._check(driver.cuStreamBeginCapture_v2(driver.stream, _RELAXED))
             self._run()
         except BaseException:
@@ -182,7 +184,7 @@ class Graph:
         return graph
 
     def update(self) -> None:
-        """Replaces the arguments in the graph by the current ones; ``run`` must launch the same programs as before."""
+        """Replaces the arguments in the graph by the present ones; ``run`` must launch the same programs as before."""
         graph, node, why = self._captured(), _p(), C.c_int()
         try:
             self._check(self._driver.cuGraphExecUpdate(self._exec, graph, C.byref(node), C.byref(why)))
@@ -209,7 +211,7 @@ current, register, stand_in = _driver.current, _driver.register, _driver.stand_i
 
 
 def shown() -> int:
-    """The chip whose code is shown: the device's chip, or the default."""
+    """The compute capability whose code is shown: the device's, or the default."""
     return DEFAULT_CHIP if probe() else chip_for(current().capability)
 
 
@@ -226,7 +228,7 @@ def probe() -> str:
 # --- a session's device ---------------------------------------------------------------------------------------------
 
 class CudaMemory(SimtMemory):
-    """Memory that other libraries can use as an array through ``__cuda_array_interface__``."""
+    """An array on the device that other libraries can use through ``__cuda_array_interface__``."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -250,11 +252,12 @@ class Device(SimtDevice):
 
     @property
     def stream_number(self) -> int:
-        """The handle of the stream of all launches, for other libraries."""
+        """The handle of the stream in which all launches run, for other libraries."""
         return int(self.driver.stream.value)
 
     def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> CudaMemory:
-        """Wraps C-contiguous memory of another library. Raises ValueError if the memory is not on this device."""
+        """Wraps C-contiguous memory of another library as an array. Raises ValueError if the memory is not on this
+        device."""
         self.driver.enter()
         if prod(shape):
             home = self.driver.home(address)
@@ -293,8 +296,8 @@ def begin_imports() -> None:
 
 @cache
 def warm_up(driver: Any) -> None:
-    """Starts the work that needs a device, once for each driver. Errors are ignored here: they recur where the result
-    is needed."""
+    """Starts the work that needs a device, once for each driver. Errors are ignored here: they occur again where the
+    result is needed."""
     for work in (_load_compiler, _make_generator):
         forks.start(work, driver, name="warm-up")
 

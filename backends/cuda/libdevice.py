@@ -1,7 +1,7 @@
 """NVIDIA's math library, reduced to the functions that a kernel calls.
 
-Parsing all of it takes longer than compiling a kernel. So the user's cache folder keeps the part that primitives can
-call, and each function by itself, optimised.
+Parsing the whole library takes longer than compiling a kernel. So the user's cache folder holds the part of it that
+primitives can call, and each function by itself, optimised.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from quadrants_lab.backends.llvm_binding import Machine, Module
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.prims import PRIMS
 
-# a primitive -> its f64 function; the name of the f32 function has an additional f at its end
+# primitive -> the library's f64 function; the f32 function has an f after this name
 NAMES = {p.name: f"__nv_{p.name}" for p in PRIMS.values() if p.llvm[0] == "@math"} | {"raw_mod": "__nv_fmod"}
 
 _lock = forks.lock()
 
-# selects the variants of functions that flush f32 denormals, as the kernels do
+# a module flag that selects the variants of functions that flush f32 denormals, as the kernels do
 _FLUSH = """\
 target datalayout = "{layout}"
 target triple = "{triple}"
@@ -31,9 +31,10 @@ target triple = "{triple}"
 
 
 def function(name: str, machine: Machine) -> str:
-    """The LLVM IR of one function and of the functions that it calls, optimised for the target machine.
+    """The LLVM IR of the library's function ``name`` and of the functions that it calls, optimised for the target
+    machine.
 
-    Raises QuadrantsRuntimeError where there is no library, or no such function in it.
+    Raises QuadrantsRuntimeError if there is no library, or no such function in it.
     """
     with _lock:
         return _function(name, machine)
@@ -107,7 +108,7 @@ def _disk() -> DiskCache:
 
 
 def _kept(name: str, make: Callable[[], str]) -> str:
-    """The result of ``make`` in this or an earlier process."""
+    """The text in the cache under this name; if there is none, what ``make`` returns, which is then stored there."""
     kept = _disk().get(key(name))
     if kept is not None:
         return kept.decode()

@@ -1,4 +1,5 @@
-"""CUDA's stages as text: LLVM IR, PTX, and SASS where NVIDIA's tools are found; each line with its statement."""
+"""The stages of code generation for CUDA as text: LLVM IR, PTX, and SASS if NVIDIA's tools are found; each line with
+its IR statement."""
 
 import re
 from collections.abc import Callable
@@ -15,15 +16,15 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def ptx_of(kernel: Kernel, options: CompileOptions, chip: int) -> str:
-    """PTX for a chip (a key of `nvptx.PTX_VERSIONS`)."""
+    """Compiles a kernel to PTX for a chip (a key of `nvptx.PTX_VERSIONS`)."""
     made = module(kernel, options, nvptx.Nvptx(chip))
     lines, _ = made.lines()
     return nvptx.compiled("\n".join(lines), chip, nvptx.library_calls(made))
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Callable[[], Stage]]:
-    """ "llvm": as emitted; "ptx": optimised; "sass", where ptxas and nvdisasm are found: machine code, with its use of
-    registers and memory."""
+    """The stages. "llvm": LLVM IR as emitted; "ptx": optimised PTX; "sass", only if ptxas and nvdisasm are found:
+    machine code, with its use of registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int], list[str]]:
         made = module(kernel, options, nvptx.Nvptx(chip))
@@ -64,8 +65,8 @@ def has_assembler() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a program uses: registers of a thread; bytes of a thread's local memory, and how many of them are spilled
-    registers; bytes of a group's shared memory."""
+    """What a program uses: registers of a thread; bytes of a thread's local memory, and how many of these bytes are
+    spilled registers; bytes of a group's shared memory."""
 
     name: str
     registers: int
@@ -76,13 +77,13 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """``code``: a cubin."""
+    """What ptxas made. ``code``: a cubin."""
 
     code: bytes
     programs: tuple[Resources, ...]
 
     def words(self) -> list[str]:
-        """A comment line for each program."""
+        """A comment line for each program, which says what it uses."""
         return [
             f"// {p.name}: {p.registers} registers, {p.local} bytes local, {p.spilled} spilled, {p.shared} bytes shared"
             for p in self.programs

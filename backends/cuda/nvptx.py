@@ -25,8 +25,8 @@ _lock = forks.lock()
 
 @cache
 def _compute_halves_in_f32() -> None:
-    """Makes LLVM compute f16 in f32. The flag that flushes f32 denormals would otherwise flush denormals of f16 too,
-    which must be kept; rounded results are the same. The option holds for the process and can be set once."""
+    """Makes LLVM compute f16 in f32, for the whole process. Otherwise the flag that flushes f32 denormals would flush
+    denormals of f16 too, which must be preserved; rounded results are the same. The option can be set only once."""
     llvm.SetCommandLine(b"", b"-nvptx-no-f16-math")
 
 
@@ -44,7 +44,7 @@ def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
     return shape.lowering(options, LowerMath())
 
 
-# match.all.sync needs the whole warp: if only a part of it is active, the answer is no
+# match.all.sync needs the whole warp; if only a part of it is active, the answer is no
 _MEET = """\
 define internal i1 @qd.meet(i64 %number) alwaysinline convergent nounwind {
   %all = call i32 asm sideeffect "{ .reg .pred whole, same; .reg .b32 mask; setp.ne.u32 same, 0, 0; \
@@ -61,7 +61,7 @@ class Nvptx(Target):
     warp = 32
     shape = SHAPE
     global_space = 1
-    block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions need some of the rest
+    block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions use some of the rest
     triple = TRIPLE
 
     def __init__(self, chip: int) -> None:
@@ -100,8 +100,8 @@ class Nvptx(Target):
         return fn.call("i1", "qd.meet", ("i64", number))
 
     def barrier(self, fn: Function, threads: int) -> None:
-        """Emits a barrier. The threads of a single warp wait for each other in fewer cycles than the threads of a
-        group."""
+        """Emits a barrier for ``threads`` threads of a group. For the threads of a single warp it takes fewer cycles.
+        """
         if threads <= self.warp:
             fn.call("void", "llvm.nvvm.bar.warp.sync", ("i32", "-1"))
         else:
@@ -123,7 +123,7 @@ class Nvptx(Target):
 
 
 def _nv(name: str) -> Callable[[Ctx], str]:
-    """Emits a call of libdevice's function."""
+    """Returns a function that emits a call of libdevice's function for ``name``."""
 
     def sequence(c: Ctx) -> str:
         t = c.t.text
@@ -139,12 +139,12 @@ OWN |= {f"unit_{prim}": approximate.unit(prim) for prim in ("sin", "cos")}
 
 # --- LLVM -------------------------------------------------------------------------------------------------------
 
-# NVIDIA's assembler optimises again, so few passes suffice; shorter code makes both compilations faster
+# NVIDIA's assembler optimises again, so a few passes suffice; shorter code makes both compilations faster
 PASSES = ("SROA", "SimplifyCFG", "InstCombine", "SimplifyCFG", "LoopRotate", "SimplifyCFG")
 
 
 def optimised(text: str, chip: int, calls: list[str]) -> Compiled:
-    """The optimised LLVM module, with the functions ``calls`` of the math library inlined."""
+    """Parses and optimises a module's text, with the functions ``calls`` of the math library inlined."""
     with _lock:
         target = machine(chip)
         module = binding.parse(text, library={name: libdevice.function(name, target) for name in calls})
@@ -157,7 +157,7 @@ def optimised(text: str, chip: int, calls: list[str]) -> Compiled:
 
 
 def library_calls(module: Module) -> list[str]:
-    """The functions of the math library that the module calls."""
+    """The names of the functions of the math library that the module calls."""
     return sorted(name for name in module.declared if name.startswith("__nv_"))
 
 
@@ -168,5 +168,5 @@ def ptx(module: Compiled, chip: int) -> str:
 
 @binding.remembered
 def compiled(text: str, chip: int, calls: list[str]) -> str:
-    """The PTX of a module's text."""
+    """Compiles a module's text to PTX."""
     return ptx(optimised(text, chip, calls), chip)

@@ -1,9 +1,9 @@
-"""Sine and cosine of f32, in shorter code than the library's.
+"""Emits sine and cosine of f32, in shorter code than the math library's.
 
-A multiple k of pi (of pi/2 for the cosine, k odd) brings x to r in -pi/2 .. pi/2, in three fused operations; the first
-is exact. Then sin r is an odd polynomial with the sign of (-1)**k. Large arguments go to one function for both, out of
-line, after Payne and Hanek (1983): x / pi is a product of integers, of which only the bits that matter are computed.
-The error is within 2 units in the last place; 2.5 for large arguments.
+A multiple k of pi (for the cosine an odd multiple of pi/2) is subtracted from x in three fused operations, of which the
+first is exact; the result r is in -pi/2 .. pi/2. Then sin r is an odd polynomial, with the sign of (-1)**k. Large
+arguments call a function, the same for both, after Payne and Hanek (1983): x / pi is a product of integers, of which
+only the bits that matter are computed. The error is within 2 units in the last place; 2.5 for large arguments.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import constant, ty
 from quadrants_lab.ir.types import f32
 
-LARGE = 65536.0  # larger arguments go to the function out of line
+LARGE = 65536.0  # larger arguments call the function
 GLOBAL = 1  # the address space of device memory
-PI = Fraction(  # to 300 bits
+PI = Fraction(  # rounded to 300 bits
     "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679"
 )
 ROUND = 12582912.0  # 1.5 * 2**23: added to a number, it leaves the nearest integer in the low bits
@@ -46,7 +46,7 @@ long:
   %far = call float @qd.sine.far(float %size, i64 {shift})
 {far}
 }}"""
-# sin r
+# LLVM IR of sin r
 _ODD = """\
   %z = fmul float %r, %r
   %p1 = call float @llvm.fma.f32(float %z, float {c3}, float {c2})
@@ -54,7 +54,8 @@ _ODD = """\
   %p3 = call float @llvm.fma.f32(float %z, float %p2, float {c0})
   %cube = fmul float %z, %r
   %y = call float @llvm.fma.f32(float %cube, float %p3, float %r)"""
-# sin(size + shift pi / 2**63): the 96 bits of 1 / pi from the bit with weight one half turn on, times the significand
+# LLVM IR of sin(size + shift pi / 2**63): the significand times the 96 bits of 1 / pi that begin at the bit whose
+# weight is one half turn
 _FAR = """\
 @qd.inverse.pi = internal unnamed_addr addrspace({space}) constant [7 x i32] [{words}], align 4
 define internal float @qd.sine.far(float %size, i64 %shift) noinline nounwind willreturn memory(read) {denormals} {{
@@ -105,7 +106,7 @@ define internal float @qd.sine.far(float %size, i64 %shift) noinline nounwind wi
   %result = select i1 %finite, float %y, float 0x7FF8000000000000
   ret float %result
 }}"""
-# the nearest integer to x / pi; for the cosine, half a turn beside it
+# LLVM IR of the nearest integer to x / pi; for the cosine, of that plus or minus one half
 _TURNS = {
     "sin": """\
   %rounded = call float @llvm.fma.f32(float %x, float {inverse}, float {round})
@@ -116,14 +117,14 @@ _TURNS = {
   %whole = fsub float %rounded, {round}
   %half_turns = fadd float %whole, {half}""",
 }
-# from the sine of the size to the result
+# LLVM IR from the sine of |x| to the result
 _SIGNED = """\
   %negative = call float @llvm.copysign.f32(float 1.0, float %x)
   %signed = fmul float %far, %negative
   ret float %signed"""
 _EVEN = "  ret float %far"
 DENORMALS = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
-_FIRST = 143  # the biased exponent of `LARGE`; for it the bits of 1 / pi begin after 8 zeros
+_FIRST = 143  # the biased exponent of `LARGE`: with this exponent, the bits of 1 / pi begin after 8 zeros
 _INTRINSICS = {"fma": 3, "fabs": 1, "copysign": 2}
 
 
@@ -146,7 +147,7 @@ def _spelled() -> dict[str, str]:
 
 
 def text(name: str) -> str:
-    """LLVM's text of ``qd.sin.f32`` or ``qd.cos.f32``."""
+    """The text of LLVM's function ``qd.sin.f32`` or ``qd.cos.f32``."""
     spelled = _spelled()
     turns, odd = _TURNS[name].format(**spelled), _ODD.format(**spelled)
     # cos(r + (k + 1/2) pi) = -(-1)**k sin r, and cos(x) = sin(|x| + pi / 2)
@@ -155,7 +156,7 @@ def text(name: str) -> str:
 
 
 def far_text(space: int) -> str:
-    """LLVM's text of the function for large arguments; ``space``: the address space of constants."""
+    """The text of LLVM's function for large arguments; ``space``: the address space of constants."""
     spelled = _spelled()
     bits = int(2 ** (7 * 32 - 8) / PI)
     words = ", ".join(f"i32 {bits >> (32 * n) & 0xFFFFFFFF}" for n in reversed(range(7)))
@@ -165,7 +166,7 @@ def far_text(space: int) -> str:
 
 
 def short(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
-    """The primitive on f32; ``otherwise`` on f64."""
+    """Emits a sine or cosine of f32; for f64, ``otherwise`` emits it."""
 
     def sequence(c: Ctx) -> str:
         if c.t.dtype is not f32:

@@ -10,11 +10,12 @@ from pathlib import Path
 from quadrants_lab.backends import tools
 
 _LIBDEVICE = "libdevice.10.bc"
-_PACKAGES = ("nvidia", "triton", "cupy", "numba_cuda", "torch", "jaxlib")  # packages that may have parts of a toolkit
+# Python packages that may contain parts of a CUDA toolkit
+_PACKAGES = ("nvidia", "triton", "cupy", "numba_cuda", "torch", "jaxlib")
 
 
 def _toolkits() -> Iterator[Path]:
-    """Candidates for the root of a CUDA toolkit; those that environment variables name come first."""
+    """Folders that may be the root of a CUDA toolkit; those that environment variables name come first."""
     for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
         if os.environ.get(name):
             yield Path(os.environ[name])
@@ -34,7 +35,7 @@ def _packaged(*patterns: str) -> Iterator[Path]:
 
 @cache
 def libdevice() -> Path | None:
-    """The bitcode of NVIDIA's math library, or None."""
+    """The path of NVIDIA's math library (a bitcode file), or None."""
     for root in _toolkits():
         path = root / "nvvm" / "libdevice" / _LIBDEVICE
         if path.exists():
@@ -44,7 +45,7 @@ def libdevice() -> Path | None:
 
 
 def missing_libdevice() -> str:
-    """What to do if the math library is missing, "" if it is there."""
+    """A sentence that says how to get the math library; "" if it is there."""
     if libdevice() is not None:
         return ""
     return (

@@ -1,5 +1,5 @@
-"""Passes that replace statements which a device lacks by statements that it has. They depend on the IR alone. Each
-backend names the passes that it needs, in order: `quadrants_lab.runtime.backend.Backend.lowering`."""
+"""Passes that replace statements which a device lacks by statements that it has. The passes depend on the IR alone.
+Each backend names the passes that it needs, in order: `quadrants_lab.runtime.backend.Backend.lowering`."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,8 @@ from quadrants_lab.passes import pipeline
 
 
 def lower(kernel: Kernel, passes: Iterable[Pass], options: CompileOptions) -> Kernel:
-    """Runs the passes, which are recorded and verified like all others; returns the kernel for an emitter."""
+    """Runs the passes, and records and verifies the kernel after each; returns the kernel in the form that an emitter
+    takes."""
     made = pipeline.run(kernel, passes, options.verify)
     if any(find(made.body, Exit)):
         raise TypeError(f"kernel {kernel.name} has exits, which must be structured before emission")

@@ -1,5 +1,5 @@
-"""Warp-aggregated atomics: if all threads of a warp change the same element, they combine their values first, and one
-of them changes the element once. Otherwise each thread changes its own element.
+"""Warp-aggregated atomics: if all threads of a warp change the same element, they first combine their values, and then
+one of them changes the element. Otherwise each thread changes its own element.
 
     atomic add @y[%i], %v    becomes    %total, %one = if group_same %i {
                                           yield group_reduce add %v, is this the first thread
@@ -22,20 +22,20 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import of_kind, rewrite, types_of, uses
 
-_WARP = 32  # threads of a warp on most devices
-_MOST = 8  # the most comparisons of indices from data in a block: more of them cost more than they save
+_WARP = 32  # threads in a warp on most devices
+_MOST = 8  # the most comparisons of data-dependent indices in a block: more of them cost more than they save
 _MOST_LONG = 32  # the most atomics of a block that share a comparison: each makes the code longer
 
 
-_Key = tuple[int, N.Ids]  # the number of a block, and the values that threads compare in it
+_Key = tuple[int, N.Ids]  # the index of a block, and the ids of the index that the threads of a warp compare in it
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateAtomics(Parametrised):
-    """Aggregates the atomic operations that are worth it: many threads run them, their old value is unused, and their
-    index comes from data or is the same for all threads (an index made of the thread's number differs within a warp).
-    ``types``, ``ops``: the dtypes and operations that threads of a warp can combine. ``bits``: the widest value that
-    they can compare. ``warp``: how many threads a warp has; 0 if only the device knows."""
+    """Aggregates atomics for which this pays: many threads run them, their old value is unused, and their index is
+    data-dependent or the same for all threads (an index computed from the thread's own index differs within a warp).
+    ``types``, ``ops``: the dtypes and operations that the threads of a warp can combine. ``bits``: the width of the
+    widest value that they can compare. ``warp``: how many threads a warp has; 0 if only the device knows."""
 
     types: tuple[DType, ...] = ()
     ops: tuple[str, ...] = ()
@@ -54,7 +54,8 @@ class AggregateAtomics(Parametrised):
         return replace(kernel, body=rewrite(kernel.body, one), next_id=b.next_id)
 
     def _aggregate(self, b: Builder, s: N.Atomic, key: _Key, known: dict[_Key, int]) -> None:
-        """Emits the operation. ``known``: the results of comparisons that earlier statements of the block made."""
+        """Emits an atomic in aggregated form. ``known``: the results of comparisons that earlier statements of the
+        block made."""
         b.span, b.adjoint_of = s.span, s.adjoint_of
         total, one = b.param(s.type), b.param(u1)
         if key not in known:
@@ -72,7 +73,7 @@ class AggregateAtomics(Parametrised):
         b.span, b.adjoint_of = None, N.NO_ID
 
     def _same(self, b: Builder, index: N.Ids) -> int:
-        """Whether all threads of the warp are active here, with equal indices."""
+        """Emits a flag: all threads of the warp are active here, and their indices are equal."""
         parts = [X(b, i) for i in index or (b.const(0, u32),)]
         if any(x.type.bits > self.bits for x in parts):
             parts = [part.cast(u32) for x in parts for part in ((x, x.lshr(32)) if x.type.bits > self.bits else (x,))]
@@ -86,7 +87,7 @@ class AggregateAtomics(Parametrised):
 
 
 class _Search:
-    """Finds the atomic operations that are worth aggregating, and what threads compare for each, by its id."""
+    """Finds the atomics for which aggregation pays; for each, by its id, what the threads compare."""
 
     def __init__(self, how: AggregateAtomics, kernel: N.Kernel) -> None:
         self.how = how
@@ -117,13 +118,14 @@ class _Search:
         if s.private or s.op not in self.how.ops or s.type not in self.how.types or self.uses.get(s.id):
             return False
         made = (s.value, *self.ranges.merged.get(s.value, ()))
-        if any(isinstance(self.ranges.defs.get(v), N.GroupReduce) for v in made):  # it is aggregated already
+        # the value is already combined over the warp
+        if any(isinstance(self.ranges.defs.get(v), N.GroupReduce) for v in made):
             return False
         own = self.kernel.buffers[s.buffer].kind in ("local", "frame", "words")
         return not own and not any("thread" in self._sources(i) for i in s.index)
 
     def _moved(self, v: int) -> int:
-        """The value that differs from this value only by a constant."""
+        """The value that ``v`` is computed from by adding a constant; ``v`` itself if there is none."""
         d = self.ranges.defs.get(v)
         while d is not None and d.prim in ("add", "sub"):
             first, second = d.operands()
@@ -135,9 +137,9 @@ class _Search:
         return v
 
     def _sources(self, v: int) -> frozenset[str]:
-        """What the value is computed from: "data" in memory, the number of the "thread", both or neither."""
+        """What the value is computed from: "data" in memory, the index of the "thread", both or neither."""
         if v not in self._known:
-            self._known[v] = frozenset()  # a loop-carried value may depend on itself
+            self._known[v] = frozenset()  # set first, since a loop-carried value may depend on itself
             d, first = self.ranges.defs.get(v), self._first(v)
             own = {"data"} if isinstance(d, N.Load) else set()
             own |= {"thread"} if isinstance(d, N.Lane) or first == N.NO_ID else set()
@@ -145,7 +147,8 @@ class _Search:
         return self._known[v]
 
     def _first(self, v: int) -> int | None:
-        """The begin of the loop whose index the value is, NO_ID for a loop over a thread's iterations, else None."""
+        """If ``v`` is the index of a loop, the id of the loop's begin; NO_ID for the loop over a thread's iterations.
+        Otherwise None."""
         return self.ranges.indices[v][0] if v in self.ranges.indices else None
 
     def _operands(self, v: int) -> tuple[int, ...]:
@@ -157,8 +160,8 @@ class _Search:
         return () if d is None or d.loads or self._is_row(d) else d.operands()
 
     def _is_row(self, d: N.Stmt) -> bool:
-        """Whether the value is the row of a box of iterations with long rows, which neighbouring threads have in
-        common."""
+        """Whether ``d`` computes the row of an iteration in a box with long rows, so that neighbouring threads have the
+        same row."""
         if d.prim != "quot":
             return False
         size = self.ranges.range(d.operands()[1])

@@ -1,4 +1,5 @@
-"""What is known after an assert, on devices where a failed assert ends the task."""
+"""Uses the conditions of asserts, on devices where a failed assert ends the task: after the assert, its condition
+holds."""
 
 from dataclasses import replace
 from functools import partial
@@ -8,23 +9,23 @@ from quadrants_lab.ir.walk import end_of, map_blocks, same_or, substitute
 
 
 def trust_asserts(kernel: N.Kernel) -> N.Kernel:
-    """After an assert its condition holds. So a load needs no replacement for an index that is out of bounds, and a
-    store needs no branch; `passes.check_bounds` makes both for devices where the iteration continues. Except for the
-    asserts, accesses are then as in a kernel without checks, for schedules and for LLVM."""
+    """Removes what a passed assert makes unnecessary. `passes.check_bounds` replaces the value of a load whose index is
+    out of bounds, and puts a store under a branch, for devices where a failed iteration continues. Here both become
+    plain accesses again, so that schedules and LLVM see them as in a kernel without checks."""
     asserts = _Asserts()
     body = asserts.block(kernel.body, frozenset())
     return kernel if body is kernel.body else replace(kernel, body=substitute(body, asserts.same))
 
 
 class _Asserts:
-    """``same``: id of a removed value -> the value to read instead. ``both``: id of a conjunction -> its parts."""
+    """``same``: id of a removed value -> the value that replaces it. ``both``: id of a conjunction -> its parts."""
 
     def __init__(self) -> None:
         self.same: dict[int, int] = {}
         self.both: dict[int, tuple[int, ...]] = {}
 
     def block(self, block: N.Block, holds: frozenset[int]) -> N.Block:
-        """Rewrites the block; the conditions ``holds`` hold where it begins."""
+        """Rewrites the block. ``holds``: ids of conditions that are true where the block begins."""
         out: list[N.Stmt] = []
         for s in block:
             if isinstance(s, N.Op) and s.prim == "and":
@@ -44,7 +45,7 @@ class _Asserts:
         return same_or(block, out)
 
     def parts(self, condition: int) -> frozenset[int]:
-        """All conditions that hold if this condition holds."""
+        """The ids of all conditions that are true if ``condition`` is."""
         return frozenset({condition}).union(*map(self.parts, self.both.get(condition, ())))
 
     def read(self, id: int, value: int) -> None:

@@ -6,8 +6,8 @@
                                                again = now != seen; seen = now
                                              }
 
-A word has 32 bits, or 64 if the element has 64. Retries are unbounded. Buffers begin at a word. `LowerOffsets` must run
-before.
+A word has 32 bits, or 64 if the element has 64. The number of retries is not limited. Every buffer begins at the start
+of a word. `LowerOffsets` must run before.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
 
 @dataclass(frozen=True, slots=True)
 class LowerAtomics(Parametrised):
-    """Guarantees that the device has all atomics that are left. Atomics that are private, or in a serial task, become a
-    load, an operation and a store. ``native``: pairs of a dtype and the operations that the device has. ``one_thread``:
-    one thread runs the kernel."""
+    """Guarantees that the device has every atomic that is left. Atomics that are private, or in a serial task, become a
+    load, an operation and a store. ``native``: pairs of a dtype and the operations that the device has for it.
+    ``one_thread``: the whole kernel runs on one thread."""
 
     native: tuple[tuple[DType, tuple[str, ...]], ...] = ()
     one_thread: bool = False
@@ -65,7 +65,8 @@ class LowerAtomics(Parametrised):
 
 
 def _slot(b: Builder, table: N.Buffer, word: int) -> int:
-    """Gives a slot to a stretch that has none, if one thread runs the kernel; returns the slot's number."""
+    """Emits, for a kernel that one thread runs: if the table's entry ``word`` holds no slot yet, takes the next free
+    slot. Returns the slot's index."""
     taken = b.const(0, b.types[word])
     before = X(b, b.load(table, (taken,)))
     b.store(table, (taken,), (before + 1).id)
@@ -74,14 +75,15 @@ def _slot(b: Builder, table: N.Buffer, word: int) -> int:
 
 
 def _plain(b: Builder, s: N.Atomic, read: bool) -> None:
-    """A load, an operation and a store. The load of the old value gets the atomic's id if that value is ``read``,
+    """Emits an atomic as a load, an operation and a store. If the old value is ``read``, the load gets the atomic's id,
     otherwise the store gets it."""
     old = b.add(N.Load(s.id if read else b.fresh(), s.type, s.buffer, s.index, name=s.name))
     b.add(N.Store(b.fresh() if read else s.id, s.buffer, s.index, _new(b, s, old)))
 
 
 def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> int:
-    """A loop that changes the element. Returns the old value if it is ``read``."""
+    """Emits an atomic as a loop of compare and exchange. Returns the id of the element's old value if it is ``read``.
+    """
     buffer = buffers[s.buffer]
     word = u64 if s.type.bits == 64 else u32
     name = f"{s.buffer}.words"
@@ -104,7 +106,7 @@ def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> 
 
 
 def _new(b: Builder, s: N.Atomic, old: int) -> int:
-    """The new element."""
+    """Emits the element's new value, computed from its old value."""
     if s.op == "exchange":
         return s.value
     if s.op == "cas":
@@ -113,8 +115,8 @@ def _new(b: Builder, s: N.Atomic, old: int) -> int:
 
 
 def _place(b: Builder, buffer: N.Buffer, index: N.Ids) -> tuple[X, Callable[[X], X], Callable[[X, X], X]]:
-    """The number of the word that holds an element, a function from the word to the element, and a function from the
-    new element and the old word to the new word."""
+    """Where an element lies in memory that is seen as words: the index of its word, a function from the word to the
+    element, and a function from the new element and the old word to the new word."""
     t, nbytes = buffer.dtype, buffer.dtype.nbytes
     bits, at = UNSIGNED[8 * nbytes], X(b, index[0] if index else b.const(0, i32))
     shift: X | None = None

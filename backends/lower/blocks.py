@@ -1,18 +1,20 @@
-"""Lowers loops over the threads of a block to work that the threads of a group share, with barriers.
+"""Lowers loops over the threads of a block (`qd.loop_config(block_dim=...)`): the threads of a GPU's group share the
+work of each loop, with barriers between loops.
 
-    offload range_for .. do (block) { for threads t in 0..n { A } .. }    becomes, for groups of 64,
+offload range_for .. do (block) { for threads t in 0..n { A } .. } becomes, for groups of 64,
 
-    offload range_for block_dim 64 .. do (block, w) { for t in w..n step 64 { A }  barrier .. }
+offload range_for block_dim 64 .. do (block, w) { for t in w..n step 64 { A } barrier .. }
 
 and, if a group has as many threads as the block,
 
-    offload range_for block_dim 64 .. do (block, w) { if w < n { A[t := w] }  barrier .. }
+offload range_for block_dim 64 .. do (block, w) { if w < n { A[t := w] } barrier .. }
 
-The pass `split_blocks` has made these loops. Each thread of the group computes the statements between them. The threads
-wait for each other after each loop that accesses what the task writes, and after each load between loops. An array may
-have an element, or a row, for each thread that no other thread accesses. It becomes the thread's own if all indices of
-the row are constants once loops are unrolled: then it is a few registers. So a value that a thread needs in several
-phases costs nothing on a device, and a tile (`frontend.values.tile`) lies in registers.
+The pass `split_blocks` has made these loops. Each thread of the group runs the statements between the loops. The
+threads wait for each other after each loop that accesses what the task writes, and after each load between loops. Some
+arrays have an element, or a row, for each thread, which no other thread accesses. Such an array becomes a private array
+of each thread if, after loops are unrolled, all indices into the row are constants: then it is kept in registers. So a
+value that a thread needs in several phases costs nothing on a device, and a tile (`frontend.values.tile`) lies in
+registers.
 """
 
 from collections.abc import Mapping
@@ -29,15 +31,17 @@ from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.unroll import unroll_loops
 from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, rules, substitute, types_of, walk
 
-MOST_UNROLLED = 12_000, 100_000  # statements of loops over a thread's own rows: a Cholesky factorisation of 32 x 32
+# the most statements after loops over private arrays are unrolled: for one loop and for a task; a Cholesky
+# factorisation of 32 x 32 fits
+MOST_UNROLLED = 12_000, 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class LowerBlocks(Parametrised):
-    """Turns a task over blocks, in which only the loops over threads have effects, into a task of groups of threads.
-    Several threads then run an iteration, so none of its atomics is private. ``group``: the most threads of a group, a
-    power of two; 0 on devices whose threads cannot wait for each other: then the pass does nothing. ``least``: the
-    fewest threads, a power of two; 0: as many as most."""
+    """Turns a task over blocks, in which only the loops over threads have side effects, into a task of groups of
+    threads. Several threads then run an iteration, so none of its atomics is private. ``group``: the most threads of a
+    group, a power of two; 0 on devices whose threads cannot wait for each other: then the pass does nothing. ``least``:
+    the fewest threads of a group, a power of two; 0: always ``group``."""
 
     group: int = 0
     least: int = 0
@@ -63,21 +67,21 @@ class LowerBlocks(Parametrised):
             own = {name: x for name, x in own.items() if x.name not in moving}
 
     def threads(self, task: N.Offload, ranges: Ranges) -> int:
-        """The threads of a group: as many as the block has, rounded up to a power of two, within ``least`` and
-        ``group``; if their number is not known, ``group``."""
+        """How many threads a group has: as many as the block, rounded up to a power of two, within ``least`` and
+        ``group``; if the block's size is not known, ``group``."""
         ends = [ranges.range(loop.end) for loop in _loops(task)]
         size = max((self.group if end is None else end[1] for end in ends), default=self.group)
         return min(self.group, max(self.least or self.group, 1 << (size - 1).bit_length()))
 
 
 def _loops(task: N.Offload) -> list[N.For]:
-    """The loops over threads."""
+    """The loops over the threads of a block."""
     return [loop for loop in find(task.body, N.For) if loop.threads]
 
 
 def _fits(task: N.Offload) -> bool:
-    """Whether groups may run the task. All effects must be in loops over threads that carry no values; no thread can
-    leave such a loop early; and no thread depends on how many random numbers another thread has drawn."""
+    """Whether groups can run the task. All side effects must be in loops over threads that carry no values; no thread
+    may leave such a loop early; and no thread may depend on how many random numbers another thread has drawn."""
     excluded = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
     one = task.kind == "range_for" and len(task.indices) == 1  # the form that `split_blocks` makes
     loops = _loops(task) if one else []
@@ -88,8 +92,8 @@ def _fits(task: N.Offload) -> bool:
 
 
 class _Shared:
-    """A task whose blocks run on groups of ``group`` threads. ``own``: by the name of an array that may become each
-    thread's own, the buffer that it becomes."""
+    """A task whose blocks run on groups of ``group`` threads. ``own``: name of an array that may become private to each
+    thread -> the private buffer."""
 
     def __init__(self, b: Builder, kernel: N.Kernel, task: N.Offload, group: int, ranges: Ranges) -> None:
         self.b, self.kernel, self.of, self.group = b, kernel, task, group
@@ -104,10 +108,10 @@ class _Shared:
             for name, shape in self.parts.items()
         }
 
-    # --- arrays of which each thread has a part -----------------------------------------------------------------
+    # --- arrays of which each thread has a part of its own --------------------------------------------------------
 
     def rows(self) -> dict[str, tuple[int, ...]]:
-        """The arrays with a part for each block that only this task accesses, with the shape of a thread's part."""
+        """The arrays with a part for each block that no other task accesses; name -> the shape of one thread's part."""
         others = {s.buffer for t in self.kernel.tasks if t is not self.of for s in find(t.body, N.Access)}
         others |= {x.grad for x in self.kernel.buffers.values()}  # gradients must be 0 before a block begins
         used = sorted({s.buffer for s in find(self.of.body, N.Access)} - others)
@@ -118,7 +122,8 @@ class _Shared:
         }  # fmt: skip
 
     def is_own(self, name: str) -> bool:
-        """Whether in each access to the array a thread, of the loop around the access, accesses its own part."""
+        """Whether every access to the array goes to the part of the thread that makes it, which is the index of the
+        loop over threads around the access."""
         block, mine = self.of.indices[0].id, 0
         for loop in _loops(self.of):
             for s in find(loop.body, N.Access):
@@ -141,7 +146,7 @@ class _Shared:
         written = {s.buffer for s in find(task.body, N.Write)} - set(own)
 
         def load(s: N.Load) -> N.Stmt | list[N.Stmt]:
-            # all threads must read it before the first one changes it
+            # all threads must have read the element before the first one changes it
             return [s, N.Barrier(b.fresh(), span=s.span)] if s.buffer in written else s
 
         def loop(s: N.For) -> N.Stmt | list[N.Stmt]:
@@ -152,13 +157,15 @@ class _Shared:
         return replace(task, bounds=tuple(bounds), indices=(*task.indices, self.place), body=body, block_dim=self.group)
 
     def shared(self, loop: N.For, own: Mapping[str, N.Buffer], waits: bool) -> None:
-        """Lets the threads of the group share the loop and, if it ``waits``, wait for each other after it."""
+        """Emits the loop so that the threads of the group share its iterations; if ``waits``, a barrier follows."""
         b = self.b
         b.span = loop.span
         body = rewrite(loop.body, rules({N.Access: lambda s: self.accessed(s, own), N.Atomic: met}))
         if loop.id in self.direct:
             self.by_one(loop, substitute(body, {loop.index.id: self.place.id}))
-        else:  # a loop with a step compares unsigned numbers, but in a partly filled block it may end below 0
+        # the loop is written with a step: it compares unsigned integers, and in a partly filled block its end may be
+        # below 0
+        else:
             first, step = b.op("add", loop.begin, self.place.id), b.const(self.group, i32)
             end = b.op("max", loop.end, b.const(0, i32))
             b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))
@@ -166,7 +173,8 @@ class _Shared:
             b.add(N.Barrier(b.fresh()))
 
     def by_one(self, loop: N.For, body: N.Block) -> None:
-        """Each thread of the group runs the iteration with its number, if there is one."""
+        """Emits the loop's body once: each thread of the group runs the iteration with its own index, if there is one.
+        """
         b, tests = self.b, []
         if self.known.get(loop.begin) != 0:
             tests.append(b.op("ge", self.place.id, loop.begin))
@@ -179,7 +187,7 @@ class _Shared:
         b.add(N.If(b.fresh(), cond, body, b.nothing(), (), span=loop.span))
 
     def accessed(self, s: N.Access, own: Mapping[str, N.Buffer]) -> N.Stmt | list[N.Stmt]:
-        """The load or store in the form that a thread of the group runs."""
+        """The load or store ``s`` in the form that a thread of the group runs."""
         if s.buffer not in own:
             return s
         b = self.b
@@ -192,7 +200,8 @@ class _Shared:
 
 
 def _indexing(kernel: N.Kernel) -> set[int]:
-    """The ids of the loops whose index occurs in an index of a thread's own array, or in the bounds of such a loop."""
+    """The ids of the loops that must be unrolled: their index occurs in an index of a private array, or in the bounds
+    of such a loop."""
     loops: dict[int, set[int]] = {}  # integer value -> ids of the loops whose indices it depends on
     wanted: set[int] = set()
     for s in walk(kernel.body):
@@ -207,12 +216,12 @@ def _indexing(kernel: N.Kernel) -> set[int]:
 
 
 def _moving(kernel: N.Kernel) -> set[str]:
-    """The names of the threads' own arrays with an index that is not constant: registers cannot hold them."""
+    """The names of the private arrays that have an index which is not constant, so registers cannot hold them."""
     constants = {s.id for s in find(kernel.body, N.Const)}
     own = {name for name, x in kernel.buffers.items() if x.kind == "private"}
     return {s.buffer for s in find(kernel.body, N.Access) if s.buffer in own and s.index[0] not in constants}
 
 
 def met(s: N.Atomic) -> N.Atomic:
-    """An atomic that was private to its iteration, for an iteration that several threads run."""
+    """The atomic without the mark "private": several threads now run its iteration."""
     return replace(s, private=False, distance=-1, fission=0)

@@ -1,4 +1,4 @@
-"""Lowers conversions, and primitives that a single formula computes."""
+"""Lowers conversions between dtypes, and primitives that a single formula computes."""
 
 import math
 import operator
@@ -15,7 +15,8 @@ from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32, unsigned
 
 def _round_to_odd(a: X) -> X:
     """An f64 as an f32, rounded to odd, so that rounding it once more to f16 is correct (Boldo and Melquiond, 2008)."""
-    most = 2.0**17  # where an f16 is infinite, and a driver (Mesa 26.2) need not take an f64 to infinity and back
+    # larger numbers are infinite as f16; a driver (Mesa 26.2) need not convert an f64 to infinity correctly
+    most = 2.0**17
     a = (a > most).select(a.like(most), (a < -most).select(a.like(-most), a))
     near = a.cast(f32)
     back, size = near.cast(f64).abs(), a.abs()
@@ -36,9 +37,9 @@ def _saturated(s: Site, a: X) -> X:
 
 @dataclass(frozen=True, slots=True)
 class LowerCasts(Parametrised):
-    """Guarantees that casts convert between different numeric dtypes, and to f16 only from f32. If the device's
-    conversions of floats to integers do not saturate (``saturates``), they become fptoint of a value in range; with
-    ``calls``, through calls of a function. ``short``: the device converts integers of 8 and 16 bits to floats."""
+    """Guarantees that casts convert between different numeric dtypes, and to f16 only from f32. ``saturates``: the
+    device's conversions of floats to integers saturate. If they do not, they become fptoint of a value in range; with
+    ``calls``, this is done in a function. ``short``: the device converts integers of 8 and 16 bits to floats."""
 
     saturates: bool = False
     calls: bool = False
@@ -106,12 +107,13 @@ def _round(s: Site, a: X) -> X:
 
 
 def _chosen(s: Site, a: X, b: X, first: X) -> X:
-    """The first operand if ``first`` holds, or if the second operand is NaN."""
+    """The larger or smaller of two floats: ``a`` if ``first`` holds or ``b`` is NaN, else ``b``."""
     return (first | (b != b) if s.t.is_float else first).select(a, b)
 
 
 def _to_short(s: Site, a: X) -> X | None:
-    """A float as an integer of 8 or 16 bits, if conversions to an i32 saturate."""
+    """A float as an integer of 8 or 16 bits, for a device whose conversions to an i32 saturate; None for other dtypes.
+    """
     short = s.t.is_float and s.out.is_int and s.out.bits < 32
     return a.cast(i32).clamp(*s.out.limits).cast(s.out) if short else None
 
@@ -152,8 +154,8 @@ _TINY = 2.0**-126  # the least normal f32
 
 
 def _least(s: Site, id: int, depth: int = 8) -> float:
-    """A lower bound of an f32: 0 for a square or an absolute value; for a sum with a constant, the constant; else
-    -inf."""
+    """A lower bound of the f32 value ``id``: 0 for a square or an absolute value; for a sum with a constant, the
+    constant; else -inf."""
     d = s.ranges.defs.get(id)
     if isinstance(d, Const):
         return float(d.value)
@@ -165,18 +167,18 @@ def _least(s: Site, id: int, depth: int = 8) -> float:
 
 
 def _one_over_root(s: Site, a: X) -> X:
-    """1 / sqrt with the right values at 0 and infinity. With approximate functions on x86, LLVM computes 1 / sqrt by a
-    step of Newton's method from an estimate, which gives NaN there."""
+    """1 / sqrt with the right results at 0 and infinity. With approximate functions on x86, LLVM computes 1 / sqrt by a
+    step of Newton's method from an estimate, which gives NaN for 0 and infinity."""
     value = a.like(1.0) / a.sqrt()
     infinite = a == float("inf")
     if _least(s, a.id) >= _TINY:
         return infinite.select(a.like(0.0), value)
-    signed = a.bitcast(u32) & 0xFF800000  # a denormal counts as 0
+    signed = a.bitcast(u32) & 0xFF800000  # for a denormal only the sign is left: it counts as 0
     return ((a.abs() < _TINY) | infinite).select((signed ^ 0x7F800000).bitcast(f32), value)
 
 
 def _estimated_div(s: Site, a: X, b: X) -> X | None:
-    """Replaces division by a square root, even if the root is a factor of a product, as LLVM does."""
+    """Division, replaced where the divisor is a square root, or a product with one as a factor, as LLVM does."""
     if s.t is not f32:
         return None
     roots, others = [], []
@@ -199,18 +201,19 @@ def _estimated_div(s: Site, a: X, b: X) -> X | None:
     return product if s.constant(a) == 1.0 else a * product
 
 
-# rules of a device, by the name that `LowerFormulas` has for them
+# name that `LowerFormulas.own` takes -> a device's own rules
 OWN: dict[str, Mapping[str, Rule]] = {
     "": {},
-    "estimated": {"rsqrt": _rsqrt, "div": _estimated_div},  # if LLVM uses x86's estimates of 1 / sqrt
-    "near": {"rsqrt": _near_rsqrt, "div": _near_div},  # for devices that have an rsqrt of f32
+    # for x86, where LLVM uses the processor's estimate of 1 / sqrt
+    "estimated": {"rsqrt": _rsqrt, "div": _estimated_div},
+    "near": {"rsqrt": _near_rsqrt, "div": _near_div},  # for devices that have their own rsqrt of f32
 }
 
 
 @dataclass(frozen=True, slots=True)
 class LowerFormulas(Parametrised):
-    """Guarantees that formulas have replaced the primitives ``prims``, keys of `FORMULAS`. ``own``: names the device's
-    rules in `OWN`, which take precedence."""
+    """Guarantees that formulas have replaced the primitives ``prims``, keys of `FORMULAS`. ``own``: a key of `OWN`,
+    whose rules take precedence."""
 
     prims: tuple[str, ...] = ()
     own: str = ""

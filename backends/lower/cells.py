@@ -1,10 +1,12 @@
-"""Lowers accesses to memory in the order of a sparse layout's cells (`ir.cell_order`) to the numbers of elements.
+"""Lowers accesses to sparse layouts: an element's several indices become one index into memory that is ordered by cells
+(`ir.cell_order`). If the memory has a table, elements are stored in slots; each stretch, a fixed number of elements
+that follow each other in that order, has its own slot.
 
-    load @x[%i, %j]    becomes    slot = load @x.table[1 + stretch]; load @x.cells[begin + slot * size + place]
+load @x[%i, %j] becomes slot = load @x.table[1 + stretch]; load @x.cells[begin + slot * size + place]
 
-A load needs no test, because a stretch without a slot has the number of a slot that holds zeros. Every atomic, and
-every store except of a constant 0, gives the stretch a slot first. Slots that are not taken are zero. A loop over
-elements of one stretch gives it a slot once, before the loop.
+A load needs no test, because a stretch without a slot has the index of a slot that holds zeros. Every atomic, and every
+store except of a constant 0, first claims a slot for the stretch if it has none. Slots that are not claimed hold zeros.
+If a loop accesses elements of one stretch only, the slot is claimed once, before the loop.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +28,14 @@ from quadrants_lab.ir.types import UNSIGNED, DType, i32, i64, u1, u32
 from quadrants_lab.ir.walk import find, map_blocks, same_or, types_of, walk
 
 Digit = tuple[int, int, int, int]  # see `places`
-Claimed = dict[tuple[str, tuple[Digit, ...]], int]  # a buffer and the number of a stretch -> the number of its slot
+Claimed = dict[tuple[str, tuple[Digit, ...]], int]  # (buffer, digits of a stretch's index) -> the index of its slot
 
 
 @dataclass(frozen=True, slots=True)
 class LowerCells(Parametrised):
-    """Guarantees that no access to memory with a table has indices any more; without ``pages``, nor has any access to
-    memory in an order of cells. ``pages``: the device knows the orders of memory in pages; ``wide``: its addresses have
-    64 bits."""
+    """Guarantees that an access to memory with a table has no cell indices any more, but one index; without ``pages``
+    the same holds for all memory ordered by cells. ``pages``: the device itself handles memory in pages that is ordered
+    by cells; ``wide``: its addresses have 64 bits."""
 
     pages: bool = False
     wide: bool = False
@@ -56,8 +58,8 @@ class LowerCells(Parametrised):
 
 
 class _Task:
-    """Lowers the accesses of a task to the buffers ``found``. ``made`` receives the views of these buffers that are
-    used."""
+    """Lowers the accesses of a task to the buffers ``found``. ``made``: filled with the buffers (views of ``found`` as
+    a table or as slots) that the lowered task uses."""
 
     def __init__(
         self, b: Builder, kernel: N.Kernel, ranges: Ranges, found: set[str], made: dict[str, N.Buffer], wide: bool,
@@ -76,8 +78,8 @@ class _Task:
         return map_blocks(self.task, lambda block: self.block(block, {}, False))
 
     def copying(self, to: N.Buffer, of: N.Buffer) -> N.Offload:
-        """The lowered task if it copies all elements: it copies the words of the table and of the taken slots as a row,
-        because launch frames have room only for the original number of axes."""
+        """The lowered task, if the task copies all elements of a buffer: it copies the words of the table and of the
+        claimed slots as one row, because launch frames have room only for the original number of axes."""
         b, slots, each = self.b, slots_of(of), of.dtype.nbytes
         b.span, b.adjoint_of = self.task.span, N.NO_ID
         assert slots is not None
@@ -101,7 +103,8 @@ class _Task:
         return replace(self.task, bounds=tuple(bounds), indices=indices, body=tuple(body), lanes=0)
 
     def block(self, block: N.Block, claimed: Claimed, active: bool) -> N.Block:
-        """``claimed``: slots that are known where the block begins; ``active``: the block runs for an active cell."""
+        """Lowers a block. ``claimed``: slots that are known where the block begins; ``active``: the block runs for an
+        active cell."""
         claimed = dict(claimed)
         with self.b.block() as out:
             for s in block:
@@ -115,14 +118,15 @@ class _Task:
         return same_or(block, out)
 
     def inner(self, s: N.Stmt, claimed: Claimed, active: bool, block: N.Block) -> N.Block:
-        """A block of the statement."""
+        """Lowers a block inside the statement ``s``."""
         if isinstance(s, N.If) and block is {"le": s.orelse, "gt": s.then}.get(self.tests.get(s.cond, "")):
             active = True
         return self.block(block, claimed, active)
 
     def claim_before(self, loop: N.For, claimed: Claimed, active: bool) -> None:
-        """Before a loop, gives slots to the stretches that are the same in all its iterations and that the loop surely
-        writes to; in an active cell also to those that it may write to, because active cells have memory anyway."""
+        """Emits, before a loop, the claim of slots for the stretches that are the same in all its iterations and that
+        the loop surely writes to. In an active cell also those that the loop may write to are claimed, because active
+        cells have memory anyway."""
         if not self.runs(loop):
             return
         inside = types_of((loop,)).keys()
@@ -132,11 +136,11 @@ class _Task:
                 self.slot(s, stretch, claimed)
 
     def runs(self, loop: N.For) -> bool:
-        """Whether the loop is known to have an iteration."""
+        """Whether the loop is known to have at least one iteration."""
         return self.trips.get(loop.begin, 0) < self.trips.get(loop.end, 0) and loop.begin in self.trips
 
     def sure(self, block: N.Block) -> Iterator[N.Write]:
-        """The writes that each run of the block makes."""
+        """The writes that every run of the block makes."""
         for s in block:
             if isinstance(s, N.Write):
                 yield s
@@ -144,11 +148,11 @@ class _Task:
                 yield from self.sure(s.body)
 
     def makes(self, s: N.Access) -> bool:
-        """Whether the access gives its stretch a slot."""
+        """Whether the access claims a slot for its stretch."""
         return isinstance(s, N.Atomic) or (isinstance(s, N.Store) and s.value not in self.zeros)
 
     def access(self, s: N.Access, claimed: Claimed) -> None:
-        """Appends the access."""
+        """Emits the access."""
         buffer, slots = self.buffers[s.buffer], slots_of(self.buffers[s.buffer])
         elements = slots.elements if slots else prod(n for _, n in buffer.order)
         wide = i64 if self.wide or elements > i32.limits[1] else i32
@@ -165,7 +169,7 @@ class _Task:
         return self.made.setdefault(name, N.Buffer(name, "words", type, 1, None, of=buffer.name))
 
     def slot(self, s: N.Access, stretch: tuple[Digit, ...], claimed: Claimed) -> X:
-        """The number of the slot of the stretch that is accessed."""
+        """The index of the slot of the stretch that ``s`` accesses."""
         known = claimed.get((s.buffer, stretch))
         if known is not None:
             return X(self.b, known)
@@ -175,11 +179,12 @@ class _Task:
         return slot
 
     def tested(self, s: N.Access) -> bool:
-        """Whether the access gives a slot only if the value has a set bit: a copy of memory contains zeros, too."""
+        """Whether the access claims a slot only if the written value has a bit that is not 0: a copy of memory contains
+        zeros, too."""
         return s.stores and self.buffers[s.buffer].kind == "scratch"
 
     def word(self, s: N.Access, at: X) -> X:
-        """The number of a slot, from its word in the table."""
+        """The index of a slot, from its entry in the table at index ``at``."""
         b, table = self.b, self.view(self.buffers[s.buffer], "table", u32)
         slot = X(b, b.load(table, (at.id,)))
         if not self.makes(s):
@@ -197,8 +202,8 @@ class _Task:
         return X(b, result.id)
 
     def digits(self, s: N.Access) -> tuple[tuple[Digit, ...], tuple[Digit, ...]]:
-        """The digits of the number of the element's stretch, and of the place in the stretch. If no level begins with
-        the stretches, the stretch has no digits and the element has all."""
+        """The digits of the index of the element's stretch, and of its place within the stretch. If no level of the
+        order begins where stretches begin, the stretch has no digits and the element has all."""
         order, slots = levels_of(self.buffers[s.buffer].order), slots_of(self.buffers[s.buffer])
         outer, inner, left = [*order], list[tuple[int, int]](), slots.size if slots else 0
         while left > 1 and outer:
@@ -214,7 +219,7 @@ class _Task:
         return (), tuple(places(order, s.index, self.known))
 
     def number(self, digits: Sequence[Digit]) -> X:
-        """The number with these digits."""
+        """The index that is composed of these digits."""
         t = i32 if prod(n for n, _, _, _ in digits) <= i32.limits[1] else i64
         at: X | None = None
         for n, i, by, modulo in digits:
@@ -226,8 +231,8 @@ class _Task:
 
 
 def copied(kernel: N.Kernel, task: N.Offload) -> tuple[N.Buffer, N.Buffer] | None:
-    """(target, source) if the task copies all elements of one memory in an order of cells to another memory in the same
-    order."""
+    """(target, source) if the task copies all elements of one memory ordered by cells to another memory with the same
+    order; else None."""
     if len(task.body) != 3:
         return None
     load, store, _ = task.body
@@ -253,12 +258,14 @@ def _modulo(x: X, by: int) -> X:
 # The loops of `passes.over_cells` make indices that are sums of a cell's first index and a place in the cell, or
 # quotients of such a sum. An address in an order of cells then needs no division.
 
-# the id of an index -> the cell's id, its extent, the place's id, 1; or a value's id, 1, NO_ID, and its divisor
+# id of an index that is a sum -> (id of the cell's index, cell's extent, id of the place in the cell, 1); of an index
+# that is a quotient -> (id of the dividend, 1, NO_ID, divisor)
 Splits = dict[int, tuple[int, int, int, int]]
 
 
 def splits(task: N.Offload, ranges: Ranges) -> Splits:
-    """The values of the task that are a number times a constant plus an index below that constant, and quotients."""
+    """The values of the task that are a value times a constant plus an index below that constant, and quotients of
+    values."""
     consts = {s.id: s.value for s in find(task.body, N.Const) if s.type.is_int}
     products: dict[int, tuple[int, int]] = {}
     found: Splits = {}
@@ -276,8 +283,8 @@ def splits(task: N.Offload, ranges: Ranges) -> Splits:
 
 
 def places(order: Order, index: tuple[int, ...], known: Splits) -> Iterator[tuple[int, int, int, int]]:
-    """For each level of the order its extent, and how to compute its digit of the index: the value, its divisor, and
-    the modulus (0: no modulus is needed)."""
+    """For each level of the order: its extent, and how to compute its digit of the index, as the value to divide, the
+    divisor, and the modulus (0: none is needed)."""
     for axis, n, inner, outermost in digits(order):
         i, by, modulo = index[axis], inner, 0 if outermost else n
         while i in known:

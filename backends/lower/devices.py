@@ -1,7 +1,8 @@
-"""The order of every device's passes, from a kernel to statements that its emitter has spellings for.
+"""The order of every device's passes, which turn a kernel into statements that the device's emitter has instructions
+for.
 
-A device hands in its own passes: the one that schedules its tasks, and those that need the layout of its launch frame.
-Passes that only GPUs need are imported when a GPU asks for them.
+A device supplies passes of its own: the one that schedules its tasks, and those that need the layout of its launch
+frame. Passes that only GPUs need are imported when a GPU asks for them.
 """
 
 from quadrants_lab.backends.lower.adstacks import LowerAdstacks
@@ -18,15 +19,17 @@ from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u32, u64
 
 Passes = tuple[Pass, ...]
 
-WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads can exchange on the GPUs that LLVM compiles for
-EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which these threads combine values
+# the dtypes that threads of a warp can exchange on the GPUs that LLVM compiles for
+WIDE = (i32, u32, f32, i64, u64, f64)
+# the operations by which threads of a warp can combine values there
+EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")
 
 lower_random = where(Random, "backends.lower.random", "lower_random")
 
 
 def llvm(math: LowerMath, own: str = "") -> Passes:
-    """For LLVM. ``math``: the elementary functions that the device lacks; each device lacks them for f16. ``own``: see
-    `LowerFormulas`."""
+    """Passes for devices whose code LLVM generates. ``math``: the elementary functions that the device lacks; those of
+    f16 are lacking everywhere. ``own``: see `LowerFormulas`."""
     return (
         math, lower_random, LowerFormulas(("rsqrt", "isnan", "isinf", "custom_jvp"), own=own), LowerDivision(),
         lower_integers, LowerCasts(saturates=True),
@@ -34,7 +37,7 @@ def llvm(math: LowerMath, own: str = "") -> Passes:
 
 
 def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Passes:
-    """For languages like C. ``functions`` and ``formulas``: further primitives that the language lacks."""
+    """Passes for languages like C. ``functions`` and ``formulas``: further primitives that the language lacks."""
     return (
         lower_random, LowerMath(functions), LowerFormulas(("rsqrt", "custom_jvp", *formulas)),
         LowerDivision(calls=True), lower_integers, lower_counts, lower_orders, LowerCasts(calls=True),
@@ -59,8 +62,8 @@ def c() -> Passes:
 
 
 def first(schedule: Pass, group: int, least: int = 0) -> Passes:
-    """The passes that come first on a GPU. The host runs them too, because they decide how many threads there are.
-    ``group``, ``least``: see `LowerBlocks`."""
+    """The first passes on a GPU. The host runs them too, because they decide how many threads a launch has. ``group``,
+    ``least``: see `LowerBlocks`."""
     from quadrants_lab.backends.lower.blocks import LowerBlocks
     from quadrants_lab.backends.lower.long_sums import lower_long_sums
 
@@ -68,7 +71,7 @@ def first(schedule: Pass, group: int, least: int = 0) -> Passes:
 
 
 def simt(first: Passes, local_arrays: bool, math: LowerMath, lower_failures: Pass, warp: int) -> Passes:
-    """CUDA and AMDGPU. ``local_arrays``: vectors with indices that are known only at run time lie in the thread's
+    """Passes for CUDA and AMDGPU. ``local_arrays``: vectors that are indexed at run time are kept in the thread's
     memory; ``math``: see `llvm`; ``warp``: how many threads compare the elements that they change, 1 if none do."""
     from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
     from quadrants_lab.backends.lower.near_sines import lower_near_sines
@@ -88,11 +91,11 @@ def vulkan(
     first: Passes, native_sine: bool, subgroups: bool, float_adds: tuple[DType, ...], lower_failures: Pass,
     aggregates: bool, options: CompileOptions,
 ) -> Passes:  # fmt: skip
-    """Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin and exp of Mesa 22.3
-    are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they are no faster.
-    ``native_sine``: the device's sine is accurate near zero; ``subgroups``: threads of a subgroup can add up;
-    ``float_adds``: the float dtypes with an atomic addition; ``aggregates``: threads of a subgroup compare the elements
-    that they change."""
+    """Passes for Vulkan. Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin
+    and exp of Mesa 22.3 are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they
+    are no faster. ``native_sine``: the device's sine is accurate near zero; ``subgroups``: threads of a subgroup can
+    add up values; ``float_adds``: the float dtypes with an atomic addition; ``aggregates``: threads of a subgroup
+    compare the elements that they change."""
     from quadrants_lab.backends.lower.aggregated_atomics import AggregateAtomics
     from quadrants_lab.backends.lower.atomics import INTEGER, LowerAtomics
     from quadrants_lab.backends.lower.long_sums import SUMMED

@@ -1,4 +1,4 @@
-"""Writing IR as Python expressions: operators on values append statements to a block under construction."""
+"""Python objects that build IR: an operator on them appends a statement to a block under construction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def _method(prim: str) -> Callable[..., X]:
 
 
 class X:
-    """A value of the IR. In expressions with it Python numbers become constants of its dtype; comparisons make u1s."""
+    """A value of the IR. In an expression, a Python number becomes a constant of this value's dtype; comparisons give
+    u1s."""
 
     __slots__ = ("b", "id")
     __hash__ = None  # type: ignore[assignment]  # == makes a value
@@ -35,7 +36,7 @@ class X:
         return other.id if isinstance(other, X) else self.b.const(other, self.type)
 
     def like(self, value: Any) -> X:
-        """A constant of the same dtype."""
+        """A constant of this value's dtype."""
         return X(self.b, self._of(value))
 
     def __rsub__(self, other: Any) -> X:
@@ -65,19 +66,19 @@ class X:
         return X(self.b, self.b.op("select", self.id, a.id, b.id))
 
     def copysign(self, sign: X) -> X:
-        """This value with the sign bit of the other."""
+        """This value with the sign bit of ``sign``."""
         whole = UNSIGNED[self.type.bits]
         top = 1 << (self.type.bits - 1)
         return ((self.bitcast(whole) & (top - 1)) | (sign.bitcast(whole) & top)).bitcast(self.type)
 
 
 class Scope:
-    """A computation under construction on floats (or integers) of dtype ``t``.
+    """Builds a computation on values of dtype ``t``, a float or an integer.
 
-    ``int``: the signed integer of the same width; ``digits``: bits of the significand; ``tiny``, ``most``: least and
-    greatest positive normal number; ``split_limit``: the greatest operand for which `product` is exact; ``horner``: how
-    many terms `balanced` leaves to Horner's rule. More than 2 pay if a processor can compute other values while one
-    operation waits for another.
+    For floats, ``int``: the signed integer dtype of the same width; ``digits``: bits of the significand; ``tiny``,
+    ``most``: least and greatest positive normal number; ``split_limit``: the greatest operand for which `product` is
+    exact; ``horner``: how many terms `balanced` leaves to Horner's rule. More than 2 pay if a processor can compute
+    other values while one operation waits for another.
     """
 
     def __init__(self, t: DType, wide: bool, horner: int = 2) -> None:
@@ -105,15 +106,16 @@ class Scope:
         return (k + (self.emax - 1)).shl(self.digits - 1).bitcast(self.t)
 
     def polynomial(self, x: X, coefficients: Sequence[float]) -> X:
-        """The polynomial by Horner's rule; ``coefficients`` begin with the constant one."""
+        """The polynomial in ``x`` by Horner's rule; ``coefficients`` begin with the constant term."""
         y = self.lit(coefficients[-1])
         for c in reversed(coefficients[:-1]):
             y = y * x + c
         return y
 
     def balanced(self, x: X, terms: Sequence[X]) -> X:
-        """The polynomial by Estrin's scheme, in which fewer operations wait for each other than in Horner's rule. The
-        last ``horner`` terms use Horner's rule, which has fewer operations."""
+        """The polynomial in ``x`` by Estrin's scheme, in which fewer operations wait for each other than in Horner's
+        rule. The last ``horner`` terms use Horner's rule, which needs fewer operations. ``terms``: the coefficients,
+        the constant first."""
         while len(terms) > self.horner:
             pairs = [b * x + a for a, b in zip(terms[::2], terms[1::2], strict=False)]
             terms = [*pairs, *terms[len(terms) & ~1 :]]
@@ -121,13 +123,13 @@ class Scope:
         return reduce(lambda y, c: y * x + c, reversed(terms))
 
     def sum(self, a: X, b: X) -> tuple[X, X]:
-        """The rounded sum and what rounding lost (Knuth)."""
+        """The rounded sum, and its rounding error (Knuth)."""
         s = a + b
         v = s - a
         return s, (a - (s - v)) + (b - v)
 
     def product(self, a: X, b: X) -> tuple[X, X]:
-        """The rounded product and what rounding lost (Dekker). The factors are split by clearing low bits."""
+        """The rounded product, and its rounding error (Dekker). The factors are split by clearing low bits."""
         p = a * b
         (ah, al), (bh, bl) = self._split(a), self._split(b)
         return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
@@ -152,7 +154,8 @@ class Scope:
     def choose(
         self, cond: X, types: Sequence[DType], then: Callable[[], list[X]], orelse: Callable[[], list[X]]
     ) -> list[X]:
-        """The results of one of two computations; ``types`` are their dtypes."""
+        """Builds an if: the results of ``then`` where ``cond`` holds, else of ``orelse``; ``types`` are the results'
+        dtypes."""
         arms: list[N.Block] = []
         for make in (then, orelse):
             with self.b.block() as block:
@@ -163,7 +166,8 @@ class Scope:
         return [X(self.b, r.id) for r in results]
 
     def repeat_all(self, first: list[X], again: Callable[..., X], step: Callable[..., list[X]]) -> list[X]:
-        """A loop: while ``again`` of the values is true, ``step`` makes the next values."""
+        """Builds a while loop that carries the values ``first``: while ``again(*values)`` is true, ``step(*values)``
+        gives the next values. Returns the last ones."""
         b = self.b
         carried = tuple(b.param(x.type) for x in first)
         values = [X(b, p.id) for p in carried]

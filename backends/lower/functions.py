@@ -1,10 +1,10 @@
 """Elementary functions as IR, for devices whose own instructions lack them or are not accurate enough.
 
-`function(name, dtype, wide)` is a function that kernels can call. It runs wherever IR runs: on every device, and in the
-interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, f32 and f64: sin, cos 1;
-tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin, cos and tan hold for arguments of any
-size; otherwise up to 400 (f32) and 10**6 (f64), with errors of sin and cos within 3 and 3.5. Denormals count as zero.
-fmod is exact.
+`function(name, dtype, wide)` makes a function that kernels can call. It runs wherever IR runs: on every device, and in
+the interpreter, where its accuracy is tested. Largest errors measured, in units of the last place, for f32 and f64
+alike unless two are given: sin, cos 1; tan, asin, acos, tanh 3; atan2, exp, log, log1p 2; pow 3 and 12. ``wide``: sin,
+cos and tan hold for arguments of any size; otherwise up to 400 (f32) and 10**6 (f64), with errors of sin and cos within
+3 and 3.5. Denormals count as zero. fmod is exact.
 
 Sources: argument reduction in parts after Cody and Waite (1980) and for large arguments after Payne and Hanek (1983);
 exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
@@ -23,8 +23,8 @@ from quadrants_lab.ir.types import DType, f32, f64, i32, u32, u64
 
 @lru_cache(maxsize=256)
 def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Function:
-    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64. ``unit``: the sine or cosine of f32
-    calls the device's own."""
+    """The function ``name`` on operands of dtype ``t``: f32 or f64, for "pow" also u64. ``unit``: sine and cosine of
+    f32 call the device's own instruction."""
     make, arity = FUNCTIONS[name if t.is_float else f"{name}_int"]
     if unit:
         make = partial(_by_unit, name=name)
@@ -44,7 +44,8 @@ def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Fu
 
 
 INVERSE_PI, INVERSE_LN2 = 1 / pi, 1 / log_(2)
-# constants as sums of floats. For pi/2 and ln 2, the product of a small integer and any float but the last is exact.
+# Constants as sums of floats. For pi/2 and ln 2, every float but the last has so few bits that its product with a small
+# integer is exact.
 HALF_PI = {
     f32: (1.57080078125, -4.454399459064007e-06, -5.564431554416771e-11),
     f64: (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21),
@@ -62,8 +63,8 @@ ARCTAN = {
         (0.6435011087932844, 1.5834785051444286e-17), (0.7853981633974483, 3.061616997868383e-17),
     ),
 }  # fmt: skip
-# The coefficients of a polynomial p with r + r**3 * p(r**2) = sin r up to pi/2. It interpolates as many points of the
-# series as it has coefficients, which is close to the least error.
+# The coefficients of a polynomial p with r + r**3 * p(r**2) = sin r up to pi/2. It interpolates Taylor's series in as
+# many points as it has coefficients, which comes close to the least possible error.
 HALF_TURN = {
     f32: (-0.16666665965088837, 0.008333242177562945, -0.00019822741233503698, 2.634756501528874e-06),
     f64: (
@@ -71,7 +72,7 @@ HALF_TURN = {
         -2.5052107617016534e-08, 1.6058977313219768e-10, -7.643970307120811e-13, 2.7314447693994157e-15,
     ),
 }  # fmt: skip
-NEAR = {f32: 400.0, f64: 1.0e6}  # up to here, reduction in parts is accurate
+NEAR = {f32: 400.0, f64: 1.0e6}  # up to this argument, reduction in parts is accurate
 _TERMS_EXP = {f32: 8, f64: 14}
 _TERMS_SIN = {f32: 5, f64: 9}
 _TERMS_LOG = {f32: 5, f64: 11}
@@ -82,7 +83,8 @@ _TERMS_ATAN = {f32: 4, f64: 9}
 
 
 def _exp_parts(s: Scope, x: X, tail: X | None = None) -> tuple[X, X]:
-    """exp(x + tail) = 2**k * (1 + e): k (an integer of the float's width) and e, |x + tail| reduced to ln(2)/2."""
+    """exp(x + tail) as 2**k * (1 + e). Returns k (an integer of the float's width) and e; |x + tail| is reduced to at
+    most ln(2)/2."""
     high, low = LN2[s.t]
     k = (x * INVERSE_LN2 + 0.5).floor()
     a = x - k * high
@@ -96,7 +98,7 @@ def _exp_parts(s: Scope, x: X, tail: X | None = None) -> tuple[X, X]:
 
 
 def _scale(s: Scope, x: X, k: X) -> X:
-    """x * 2**k in two steps, so that neither factor leaves the range."""
+    """x * 2**k as two multiplications, so that neither factor overflows."""
     half = k.shr(1)
     return x * s.power_of_two(half) * s.power_of_two(k - half)
 
@@ -114,7 +116,7 @@ def exp(s: Scope, x: X) -> X:
 
 
 def tanh(s: Scope, x: X) -> X:
-    """t / (t + 2) with t = exp(2|x|) - 1, which has no cancellation."""
+    """Computed as t / (t + 2) with t = exp(2|x|) - 1, which has no cancellation."""
     size = x.abs()
     y = size.min(s.lit(float(s.digits))) * 2.0
     k, e = _exp_parts(s, y)
@@ -125,7 +127,7 @@ def tanh(s: Scope, x: X) -> X:
 
 
 def _log_split(s: Scope, x: X) -> tuple[X, X]:
-    """A positive normal x as m * 2**k with m from sqrt(1/2) to sqrt(2); m, and k as a float."""
+    """A positive normal x as m * 2**k with m from sqrt(1/2) to sqrt(2). Returns m, and k as a float."""
     bits = x.bitcast(s.int)
     offset = bits - s.bits_of(0.70710678118654752)
     k = offset.shr(s.digits - 1)
@@ -133,7 +135,7 @@ def _log_split(s: Scope, x: X) -> tuple[X, X]:
 
 
 def _log_series(s: Scope, square: X) -> X:
-    """(log(1 + f) - 2q) / q in powers of q = f/(2 + f), whose square is given."""
+    """A polynomial in q = f/(2 + f), whose ``square`` is given: (log(1 + f) - 2q) / q."""
     return square * s.polynomial(square, [2 / (2 * n + 1) for n in range(1, _TERMS_LOG[s.t])])
 
 
@@ -149,7 +151,8 @@ def log(s: Scope, x: X) -> X:
 
 
 def log1p(s: Scope, x: X) -> X:
-    """log(u) of u = 1 + x, plus a term for what rounding u lost (Kahan); close to 0 the term is the whole result."""
+    """Computed as log(u) of u = 1 + x, plus a term for the rounding error of u (Kahan); close to 0 the term is the
+    whole result."""
     u = x + 1.0
     y = log(s, u)
     return ((u > 0.0) & (u < float("inf"))).select(y + (x - (u - 1.0)) / u, y)
@@ -162,7 +165,7 @@ def _log_edges(s: Scope, x: X, y: X) -> X:
 
 
 def _log_pair(s: Scope, x: X) -> tuple[X, X]:
-    """The logarithm of a positive normal number as a sum of two floats."""
+    """The logarithm of a positive normal number, as a sum of two floats."""
     high, low = LN2[s.t]
     m, k = _log_split(s, x)
     f = m - 1.0
@@ -178,8 +181,8 @@ def _log_pair(s: Scope, x: X) -> tuple[X, X]:
 
 
 def pow(s: Scope, a: X, b: X) -> X:
-    """As in C: 1 for b = 0 or a = 1 whatever the other operand; NaN for a negative base unless the exponent is an
-    integer. """
+    """As in C: 1 if b = 0 or a = 1, even if the other operand is NaN; NaN for a negative base unless the exponent is an
+    integer."""
     inf, one = s.lit(float("inf")), s.lit(1.0)
     size = a.abs()
     high, low = _log_pair(s, size.max(s.lit(s.tiny)).min(s.lit(s.most)))
@@ -205,9 +208,11 @@ def pow(s: Scope, a: X, b: X) -> X:
 
 
 def _reduce_near(s: Scope, x: X) -> list[X]:
-    """x minus the nearest multiple k of pi/2: the remainder, its tail, and k (correct modulo 4)."""
+    """x minus the nearest multiple of pi/2, k * pi/2. Returns the remainder, its rounding error, and k, which is
+    correct modulo 4."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
-    shifted = x * (2 * INVERSE_PI) + whole  # rounded to an integer; its low bits are those of the sum
+    # adding ``whole`` rounds to an integer, which is then in the low bits of the sum
+    shifted = x * (2 * INVERSE_PI) + whole
     k = shifted - whole
     first, second, third = HALF_PI[s.t]
     a = x - k * first
@@ -218,7 +223,7 @@ def _reduce_near(s: Scope, x: X) -> list[X]:
 
 
 def _arctan_inverse(n: int, bits: int) -> int:
-    """arctan(1/n) * 2**bits, by its series."""
+    """arctan(1/n) * 2**bits as an integer, by its series."""
     total = term = (1 << bits) // n
     k, sign = 1, -1
     while term:
@@ -230,13 +235,13 @@ def _arctan_inverse(n: int, bits: int) -> int:
 
 @lru_cache(maxsize=1)
 def _pi(bits: int) -> int:
-    """pi * 2**bits, by Machin's formula."""
+    """pi * 2**bits as an integer, by Machin's formula."""
     return 4 * (4 * _arctan_inverse(5, bits) - _arctan_inverse(239, bits))
 
 
 def _reduce_far(s: Scope, x: X) -> list[X]:
-    """Like `_reduce_near`, for any finite x, with as many bits of 2/pi as needed. The significand is multiplied by the
-    bits of 2/pi, from the first bit whose product is not a multiple of 4 for x's exponent."""
+    """Like `_reduce_near`, for any finite x, with as many bits of 2/pi as needed. The significand of x is multiplied by
+    bits of 2/pi, starting at the first bit whose product with x is not a multiple of 4."""
     width, word = (32, u32) if s.t is f32 else (64, u64)
     bits = x.abs().bitcast(word)
     exponent = bits.lshr(s.digits - 1)
@@ -273,9 +278,9 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
 
 
 def _with_digits(s: Scope, x: X, y: X, at_zero: float) -> X:
-    """``y``, a function of ``x``; or ``at_zero``, the function's value at 0, if ``x`` is finite and so large that
-    neighbouring floats are 0.5 or more apart: there the computed sine or cosine would lie outside -1 .. 1. Processors
-    compare ``x`` while they compute ``y``."""
+    """``y``, the sine or cosine of ``x`` that was computed. But if ``x`` is finite and so large that neighbouring
+    floats are 0.5 or more apart, ``at_zero``, the function's value at 0: for such arguments ``y`` would lie outside -1
+    .. 1. Processors compare ``x`` while they compute ``y``."""
     size = x.abs()
     return ((size >= 2.0 ** (s.digits - 2)) & (size < float("inf"))).select(s.lit(at_zero), y)
 
@@ -288,7 +293,7 @@ def _reduced(s: Scope, x: X) -> list[X]:
 
 
 def _sin_cos(s: Scope, x: X) -> tuple[X, X, X]:
-    """Sine and cosine of the remainder, and the number of the quarter turn."""
+    """Sine and cosine of the remainder of x modulo pi/2, and the index of the quarter turn."""
     r, tail, k = _reduced(s, x)
     z = r * r
     n = _TERMS_SIN[s.t]
@@ -308,8 +313,8 @@ def _quarter(s: Scope, sine: X, cosine: X, k: X) -> X:
 
 
 def _fast_circle(s: Scope, x: X, quarters: int) -> X:
-    """sin(x + quarters * pi/2) within 3.5 units, for 0 or 1 quarters. Adding 1.5 * 2**23 (f64: 2**52) rounds to an
-    integer, the number of half turns; the low bits of the sum are its low bits."""
+    """sin(x + quarters * pi/2), for 0 or 1 quarters, within 3.5 units in the last place. Adding 1.5 * 2**23 (f64:
+    2**52) rounds to an integer, the number of half turns, whose low bits are the low bits of the sum."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
     turns = x * INVERSE_PI
     shifted = (turns + 0.5 if quarters else turns) + whole
@@ -321,7 +326,8 @@ def _fast_circle(s: Scope, x: X, quarters: int) -> X:
     z = r * r
     terms = [s.lit(c) for c in HALF_TURN[s.t]]
     p = s.balanced(z, terms)
-    # the sign of r: processors find it while they compute p, so the chain of dependent operations is shorter
+    # the sign is applied to r, not to the result: processors do this while they compute p, so the chain of dependent
+    # operations is shorter
     r = (r.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
     return r + r * z * p
 
@@ -330,8 +336,9 @@ SMALL = 0.0113  # here x - sin x is 2**-22
 
 
 def _by_unit(s: Scope, x: X, name: str) -> X:
-    """The device's own function of x minus a multiple of 2 pi, in -pi .. pi, where the error of NVIDIA's is at most
-    2**-21. The unit rounds sines to multiples of about 2**-22, so the sine of a small number is the number itself."""
+    """The device's own sine or cosine, of x minus a multiple of 2 pi. In -pi .. pi the error of NVIDIA's instruction is
+    at most 2**-21. It rounds sines to multiples of about 2**-22, so the sine of a small number is replaced by the
+    number itself."""
     whole = 1.5 * 2.0 ** (s.digits - 1)
     turns = x * (INVERSE_PI / 2) + whole - whole
     r = x
@@ -400,7 +407,8 @@ def acos(s: Scope, x: X) -> X:
 
 
 def raw_mod(s: Scope, a: X, b: X) -> X:
-    """fmod: subtracts b times the greatest power of two that fits, which is exact, until the rest is less than b."""
+    """Computed by subtracting b times the greatest power of two that fits, which is exact, until the rest is less than
+    b."""
     size, d = a.abs(), b.abs()
     good = (size < float("inf")) & (d >= s.tiny)
     start, d = good.select(size, s.lit(0.0)), good.select(d, s.lit(1.0))
@@ -420,7 +428,7 @@ def raw_mod(s: Scope, a: X, b: X) -> X:
 
 
 def pow_int(s: Scope, a: X, b: X) -> X:
-    """The power of unsigned integers by squaring, modulo 2**64."""
+    """A power of unsigned integers, by repeated squaring, modulo 2**64."""
 
     def step(r: X, x: X, e: X) -> list[X]:
         return [((e & 1) != 0).select(r * x, r), x * x, e.lshr(1)]

@@ -1,7 +1,8 @@
-"""Lowers primitives of integers: division and remainder in both ways of rounding, shifts, powers, counts of bits.
+"""Lowers primitives of integers: division and remainder, rounded toward zero or down, shifts, powers, counts of bits.
 
 A device divides toward zero (``quot``, ``rem``). A division by zero, INT_MIN / -1, and a shift by the width or more are
-undefined on the device. The lowered code gives the results that `ir.prims` defines. """
+undefined on the device. The lowered code gives the results that `ir.prims` defines.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,8 @@ from quadrants_lab.ir.types import i64, u1, u32, u64, unsigned
 
 
 def _unsafe(s: Site, b: X) -> X | None:
-    """Whether the device must not divide by ``b``, because it is 0 or, if signed, -1; None if it never is."""
+    """A flag: the device must not divide by ``b``, because it is 0 or, if signed, -1; None if this is known never to
+    happen."""
     zero, minus = s.may_be(b, 0), s.t.kind == "i" and s.may_be(b, -1)
     if zero and minus:
         return (b + 1).bitcast(unsigned(s.t)) < 2
@@ -39,14 +41,15 @@ def _quotient(s: Site, a: X, b: X) -> tuple[X, X]:
 
 
 def _patched(s: Site, a: X, b: X, q: X) -> X:
-    """The quotient; for divisors 0 and -1, the result that `ir.prims` defines, which is a * b and wraps."""
+    """The quotient ``q`` of a by the `_safe` divisor; where the divisor ``b`` is 0 or -1, the result that `ir.prims`
+    defines, which is a * b and wraps."""
     unsafe = _unsafe(s, b)
     return q if unsafe is None else unsafe.select(a * b, q)
 
 
 def _off_floor(s: Site, r: X, b: X) -> X:
-    """Whether a remainder toward zero differs from the remainder of floor division: it is not 0, and its sign differs
-    from the divisor's."""
+    """A flag: the remainder ``r`` of a division toward zero differs from the remainder of floor division, because it is
+    not 0 and its sign differs from the divisor's."""
     low, high = s.range(b)
     if low > 0:
         return r < 0
@@ -58,13 +61,14 @@ def _is_power(n: Any) -> bool:
 
 
 def _natural(s: Site, a: X, b: X) -> bool:
-    """Whether neither operand is negative and the divisor is not 0, so that all ways of division agree."""
+    """Whether neither operand can be negative and the divisor cannot be 0, so that division toward zero and floor
+    division agree."""
     return s.range(a)[0] >= 0 and s.range(b)[0] > 0
 
 
 class Division:
-    """The rules of `LowerDivision`. ``remainder``: the device has a remainder of negative operands. ``calls``: code
-    longer than an expression becomes a function."""
+    """The rules of `LowerDivision`. ``remainder``: the device has a remainder that is right for negative operands.
+    ``calls``: code longer than an expression goes to a function."""
 
     def __init__(self, remainder: bool, calls: bool) -> None:
         self.remainder = remainder
@@ -153,7 +157,7 @@ def _shift(s: Site, a: X, count: X) -> X | None:
 
 
 def _power(s: Site, a: X, b: X) -> X | None:
-    """An integer power, computed in 64 bits; a negative exponent gives 0 unless the base is 1 or -1."""
+    """An integer power, computed in 64 bits; for a negative exponent it is 0 unless the base is 1 or -1."""
     if s.t.is_float:
         return None
     wide = i64 if s.t.kind == "i" else u64
@@ -173,7 +177,7 @@ def lower_integers(kernel: Kernel) -> Kernel:
 
 
 def _widened(a: X) -> tuple[X, ...]:
-    """The bits of an integer as u32s, the low one first."""
+    """The bits of an integer as one or two u32s, the low one first."""
     bits = a.bitcast(unsigned(a.type))
     return (bits.cast(u32), bits.lshr(32).cast(u32)) if a.type.bits == 64 else (bits.cast(u32),)
 
@@ -195,7 +199,7 @@ def _clz(s: Site, a: X) -> X | None:
 
 
 def lower_counts(kernel: Kernel) -> Kernel:
-    """Guarantees that popcnt and clz have operands of u32 only."""
+    """Guarantees that popcnt and clz have operands of dtype u32 only."""
     return rewrite(kernel, {"popcnt": _popcnt, "clz": _clz})
 
 

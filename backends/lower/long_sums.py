@@ -1,4 +1,4 @@
-"""In a task with few iterations, threads that run together share a long loop that only sums.
+"""In a task with few iterations, lets the threads of a group share a long loop that only sums.
 
     offload struct_for bounds { yield 0, n } do (i) {
       for j in 0..m carry s = a { s + f(i, j) }
@@ -11,8 +11,8 @@
       if w == 0 { store @y[i], s }
     }
 
-With one thread for each of few iterations, most of a GPU has no work, and each thread waits for every element that it
-reads. The shared sum is rounded in another order.
+With one thread for each of few iterations, most of a GPU would be idle, and each thread would wait for every element
+that it reads. The shared loop adds in another order, so the sum is rounded differently.
 """
 
 from collections.abc import Mapping
@@ -27,19 +27,20 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u32
 from quadrants_lab.ir.walk import constants, end_of, find, of_kind, rewrite, rules, types_of, uses, walk
 
-# A loop is shared if there are at most so many iterations, and at least so many trips for each thread. The limits
-# depend on what it reads. ROWS: each iteration has its own row; threads that share the loop read it together, while one
-# thread would read a line at a time. COLUMNS: neighbouring iterations read elements together, threads that share a loop
-# do not. SAME: all iterations read the same elements. Measured on an H200 by matrix-vector products, n-body sums and
-# their gradients.
+# The limits (most iterations of the task, fewest trips for each thread) within which a loop is shared. They depend on
+# what the loop reads. ROWS: each iteration reads its own row; the threads that share the loop read a row together,
+# while a single thread would read one cache line at a time. COLUMNS: neighbouring iterations read neighbouring
+# elements, the threads that share a loop do not. SAME: all iterations read the same elements. Measured on an H200 with
+# matrix-vector products, n-body sums and their gradients.
 ROWS, COLUMNS, SAME = (1 << 22, 2), (1 << 12, 16), (1 << 15, 16)
-ROWS_OF_SUMS = (1 << 22, 16)  # if the loop also adds to elements: neighbouring iterations add to the same ones
-SUMMED = (f32, f64, i32, u32)  # dtypes that threads that run together can sum
+# limits if the loop also adds to elements of memory: neighbouring iterations add to the same ones
+ROWS_OF_SUMS = (1 << 22, 16)
+SUMMED = (f32, f64, i32, u32)  # the dtypes that the threads of a group can sum
 _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
 
 
 def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that the threads of a task with a ``long_sum`` share its loop."""
+    """Guarantees that the threads of a group share the loop of every task whose ``long_sum`` is set."""
     if not any(task.long_sum and task.kind != "threads" for task in kernel.tasks):
         return kernel
     b, classes = Builder(kernel.next_id, types_of(kernel.body)), memory_classes(kernel)
@@ -48,9 +49,9 @@ def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
 
 
 def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
-    """Whether one loop takes most of the time of a task with few iterations, and so many threads can share it. The loop
-    may change memory only by additions to elements that the task never reads, and nothing before the loop may have an
-    effect that each thread would repeat. The numbers of iterations and trips must be known."""
+    """Whether one loop takes most of the time of a task with few iterations, and ``subgroup_size`` threads can share
+    it. The loop may change memory only by additions to elements that the task never reads, and nothing before the loop
+    may have a side effect that each thread would repeat. The numbers of iterations and trips must be known."""
     if task.kind not in ("range_for", "struct_for") or task.block_dim:
         return False
     if any(find(task.body, _ALONE)):
@@ -76,10 +77,10 @@ def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
 
 
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
-    """The limits for the loop: `ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`."""
+    """Which limits apply to the loop: `ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`."""
     mine, limits = {p.id for p in task.indices}, SAME
     adds = any(find(loop.body, N.Effect))
-    about = {id: {id} for id in (*mine, loop.index.id)}  # a value -> the indices that it depends on
+    about = {id: {id} for id in (*mine, loop.index.id)}  # id of a value -> the indices that it depends on
     for s in walk(task.body):
         about.setdefault(s.id, set()).update(*(about.get(i, ()) for i in s.operands()))
         if isinstance(s, N.Load) and s.index:
@@ -92,8 +93,8 @@ def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
 
 
 def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> bool:
-    """Whether the effects of the statements before the loop may come after it, because nothing else touches in between
-    what they write."""
+    """Whether the side effects of the statements before the loop may happen after it, because nothing in between
+    accesses the elements that they write."""
     written: set[str] = set()
     for s in (*before, loop):
         if any(classes[b] in written for b in touched((s,))):
@@ -106,7 +107,7 @@ def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> boo
 
 
 def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
-    """Whether the loop only sums, in values that it carries and in memory."""
+    """Whether the loop does nothing but sum, in the values that it carries and in memory."""
     used, made = uses(task.body), {s.id: s for s in of_kind(loop.body, N.Op)}
     for p, last in zip(loop.carried, loop.body[-1].operands(), strict=True):
         sum = made.get(last)
@@ -152,7 +153,8 @@ def _task(b: Builder, task: N.Offload, classes: Mapping[str, str]) -> N.Offload:
         )  # fmt: skip
         for whole, part in zip(loop.results, parts, strict=True):
             b.add(N.GroupReduce(whole.id, whole.type, "add", part.id, threads=task.long_sum))
-        if not loop.carried:  # without a sum nobody waits, so the first thread could overwrite what others still read
+        # such a loop has no sum for which threads wait, so the first thread could overwrite what others still read
+        if not loop.carried:
             here = b.add(N.GroupReduce(b.fresh(), i32, "add", b.cast(first, i32), threads=task.long_sum))
             first = b.op("and", first, b.op("ne", here, b.const(0, i32)))
         with b.when(first):

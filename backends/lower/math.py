@@ -1,4 +1,5 @@
-"""Elementary functions of floats as calls of `functions`, for devices that lack them or are not accurate enough."""
+"""Replaces elementary functions of floats by calls of `functions`, for devices that lack them or are not accurate
+enough."""
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.rewrite import Site, rewrite
@@ -15,10 +16,11 @@ CIRCULAR = ("sin", "cos", "tan")
 
 @dataclass(frozen=True, slots=True)
 class LowerMath(Parametrised):
-    """Guarantees that elementary functions are of f32 and f64 (f16 is computed in f32), and that functions that the
-    device lacks, or computes inaccurately, are calls. ``own``: these primitives on floats. ``near``: for a large
-    argument, a circular function may be that of a number within half a unit in the last place; if a unit is 0.5 or
-    more, it is that of 0. ``unit``: then sine and cosine of f32 are the device's own between -pi and pi."""
+    """Guarantees that elementary functions are of f32 and f64 only (f16 is computed in f32), and that functions which
+    the device lacks, or computes inaccurately, are calls. ``own``: the primitives on floats that the device has.
+    ``near``: the sine, cosine or tangent of a large number may be that of another number within half a unit in the last
+    place, and that of 0 if such a unit is 0.5 or more. ``unit``: in that case, sine and cosine of f32 use the device's
+    own instruction for arguments in -pi .. pi."""
 
     own: tuple[str, ...] = ()
     near: bool = False

@@ -1,6 +1,6 @@
 """Loops in which sines and cosines have arguments near zero, for GPUs whose own functions are accurate there.
 
-    for j in a..b carry v = x { sin(v) + c }             becomes
+for j in a..b carry v = x { sin(v) + c } becomes
 
     if |x| <= 3 {
       for j in a..b carry v = x {
@@ -9,9 +9,9 @@
     } else { for j in a..b carry v = x { sin(v) + c } }
 
 An ordinary sine first reduces its argument to -pi .. pi, in steps that wait for each other, although most arguments are
-in that range already. The first loop leaves out this reduction. It is used if intervals prove that the arguments of all
-trips are near zero, given that the values on entry are. The sine of a small argument is the argument itself; it is
-computed beside the unit's sine, not after it.
+in that range already. The first of the two loops leaves out this reduction. It runs if the values on entry are near
+zero; intervals have proved that the arguments then stay near zero in all trips. The sine of a small argument is the
+argument itself; the code computes it beside the device's sine, not after it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -38,8 +38,8 @@ from quadrants_lab.ir.walk import (
     walk,
 )
 
-BOUND = 3.0  # less than pi by more than the error of intervals, which are not rounded outwards
-LONGEST = 400  # the most statements of a loop that is emitted twice
+BOUND = 3.0  # below pi by more than the rounding error of the intervals' bounds
+LONGEST = 400  # a loop with more statements is not emitted twice
 _HUGE = 1e18  # sums and products of smaller numbers are finite
 # threads that take different loops would not meet at a barrier
 _UNSPLIT = (N.Loop, N.Exit, N.Barrier, N.GroupReduce, N.ThreadExit)
@@ -47,8 +47,8 @@ _UNITS = {"sin": "unit_sin", "cos": "unit_cos"}
 
 
 def lower_near_sines(kernel: N.Kernel) -> N.Kernel:
-    """In tasks with ``near_sines``, guarantees that an innermost loop which keeps arguments near zero does not reduce
-    them. """
+    """In tasks whose ``near_sines`` is set, guarantees that innermost loops do not reduce arguments of sines that are
+    proved to stay near zero."""
     if not any(task.near_sines for task in kernel.tasks):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -67,7 +67,7 @@ def lower_near_sines(kernel: N.Kernel) -> N.Kernel:
 
 
 def has_near_sines(task: N.Offload) -> bool:
-    """Whether an innermost loop of the task keeps arguments of sines near zero."""
+    """Whether some innermost loop of the task has sines whose arguments are proved to stay near zero."""
     if not any(map(_is_sine, walk(task.body))):
         return False
     constants = _constants(task)
@@ -82,12 +82,13 @@ def _is_sine(s: N.Stmt) -> bool:
     return isinstance(s, N.Op) and s.prim in _UNITS and s.type is f32
 
 
-# --- which ------------------------------------------------------------------------------------------------------
+# --- which sines ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """The sines and cosines whose arguments stay near zero, if the ``inits``, values on entry, are near zero."""
+    """The ids of sines and cosines of a loop whose arguments stay near zero, if the values on entry, ``inits``, are
+    near zero."""
 
     sines: frozenset[int]
     inits: tuple[int, ...]
@@ -101,7 +102,9 @@ def _near(loop: N.For, constants: Mapping[int, Interval]) -> _Near | None:
         return None
     last = dict(zip((p.id for p in loop.carried), end_of(loop.body).values, strict=True))
     assumed = {p.id for p in loop.carried if p.type is f32}
-    while True:  # drops each assumption whose value after a trip is not near; the others then prove less
+    # in each round, an assumption is dropped if the value after a trip is not near zero; with fewer assumptions, less
+    # can be proved
+    while True:
         known = _intervals(loop.body, {**constants, **dict.fromkeys(assumed, (-BOUND, BOUND))})
         kept = {i for i in assumed if _is_near(known.get(last[i]))}
         if kept == assumed:
@@ -123,8 +126,8 @@ def _is_near(interval: Interval | None) -> bool:
 
 
 def _intervals(block: N.Block, known: dict[int, Interval]) -> dict[int, Interval]:
-    """The least and greatest values of the block's f32 values. ``known`` has the intervals of values from outside, and
-    gets the new ones. A value that may be NaN has no interval."""
+    """Maps the id of each f32 value of the block to its least and greatest value. ``known`` has the intervals of values
+    from outside the block, and also gets the new ones. A value that may be NaN has no interval."""
     for s in block:
         if isinstance(s, N.If):
             ends = [end_of(inner).values for inner in s.blocks() if _intervals(inner, known) is known]
@@ -140,7 +143,7 @@ def _intervals(block: N.Block, known: dict[int, Interval]) -> dict[int, Interval
     return known
 
 
-# --- how --------------------------------------------------------------------------------------------------------
+# --- the new loop -----------------------------------------------------------------------------------------------
 
 
 def _versions(b: Builder, loop: N.For, near: _Near) -> None:
@@ -177,8 +180,9 @@ def _by_unit(b: Builder, loop: N.For, sines: Collection[int]) -> N.For:
 
 @dataclass(frozen=True, slots=True)
 class _Sine:
-    """A sine, joined with the product and the sum that read it. Its value is ``small`` if the flag ``is_small`` is set,
-    and ``unit * factor + rest`` otherwise. NO_ID stands for 1 as a factor and for -0 as a rest."""
+    """A sine together with the product and the sum that read it. Its value is ``small`` if the flag ``is_small`` is
+    set, and ``unit * factor + rest`` otherwise, where ``unit`` is the device's sine. NO_ID stands for 1 as a factor and
+    for -0 as a rest."""
 
     unit: int
     is_small: int
@@ -188,8 +192,8 @@ class _Sine:
 
 
 def _emit(b: Builder, stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> None:
-    """The statements of a block. A sine that only a product or a sum reads is computed there; so is a product of a sine
-    that only a sum reads."""
+    """Emits the statements of a block. If only a product or a sum reads a sine, the sine is computed where that
+    statement stands; likewise a product of a sine that only a sum reads."""
     into = _read_once(stmts, sines, used)
     waiting: dict[int, _Sine] = {}
     for s in stmts:
@@ -215,7 +219,7 @@ def _emit(b: Builder, stmts: Sequence[N.Stmt], sines: Collection[int], used: Map
 
 
 def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
-    """The result of the product or sum ``s``, whose operand ``source`` is the sine."""
+    """The sine ``sine`` after the product or sum ``s``, whose operand ``source`` it is."""
     (other,) = (i for i in s.args if i != source)
     small = b.op(s.prim, sine.small, other)
     if s.prim == "mul":
@@ -224,7 +228,7 @@ def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
 
 
 def _read_once(stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> dict[int, int]:
-    """By id of a sine, or of a product with a sine: the id of the only product or sum of the block that reads it."""
+    """Maps the id of a sine, or of a product with a sine, to the id of the product or sum that alone reads it."""
     into: dict[int, int] = {}
     made = {s.id: s.prim for s in of_kind(stmts, N.Op) if s.id in sines and s.prim == "sin"}
     for s in stmts:

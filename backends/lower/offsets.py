@@ -1,6 +1,6 @@
-"""Lowers the indices of an access on a GPU to the number of the element, counted row by row.
+"""Lowers the several indices of an access on a GPU to one: the row-major index of the element.
 
-    load @x[%i, %j]  of a field of 4 x 8 elements    becomes    %n = %i * 8 + %j; load @x[%n]
+load @x[%i, %j] of a field of 4 x 8 elements becomes %n = %i * 8 + %j; load @x[%n]
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from quadrants_lab.ir.walk import find, map_blocks, same_or, types_of
 
 @dataclass(frozen=True, slots=True)
 class LowerOffsets(Parametrised):
-    """Guarantees that an access to memory has one index, an i32 or i64, or none. A number that is computed from several
-    indices is an i64 if the buffer may have 2**31 elements; with ``wide``, always. ``groups``: buffers of role "block"
-    keep their indices, because a group may place its part elsewhere."""
+    """Guarantees that an access to memory has one index, an i32 or i64, or none. An index that is computed from several
+    is an i64 if the buffer may have 2**31 elements or more; with ``wide``, always. ``groups``: accesses to buffers of
+    role "block" keep their indices, because the part of a group may be stored elsewhere."""
 
     wide: bool = False
     groups: bool = False
@@ -32,7 +32,7 @@ class LowerOffsets(Parametrised):
 
 
 class _Rewriter:
-    """``numbers``: values that dominate the open block, by a key of what they compute."""
+    """``numbers``: what is computed -> a value that has it, where the open block is dominated by that value."""
 
     def __init__(self, how: LowerOffsets, kernel: N.Kernel, b: Builder) -> None:
         self.how = how
@@ -62,7 +62,7 @@ class _Rewriter:
         return replace(s, index=(number.id,))
 
     def _number(self, buffer: N.Buffer, index: N.Ids) -> X:
-        """The number of the element; with fewer indices than axes, the number of the row."""
+        """The row-major index of the element; with fewer indices than axes, of the row."""
         narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31 and not self.how.wide
         t, row, last = i32 if narrow else i64, index[:-1], index[-1]
         if not row:

@@ -1,6 +1,6 @@
-"""Lowers random draws to the hash that `ir.draws` defines. The seed and the launch are hashed once, at the start of an
-iteration. A call site that may draw several times has a local variable: what this site, with its draws so far in this
-iteration, adds to the counter of the iteration."""
+"""Lowers random draws to the hash that `ir.draws` defines. Seed and launch are hashed once, at the start of an
+iteration. A statement that may draw several times has a local variable, which counts its draws in this iteration; the
+count enters the hash."""
 
 from collections import Counter
 from dataclasses import replace
@@ -15,10 +15,10 @@ from quadrants_lab.ir.walk import find, map_blocks, rewrite, rules, types_of
 
 @deeply_recursive
 def lower_random(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no random: a draw is a hash of builtins (seed, launch, iteration) and counts."""
+    """Guarantees that no random draw is left: a draw is a hash of builtins (seed, launch, iteration) and of counts."""
     if not any(find(kernel.body, N.Random)):
         return kernel
-    counts: dict[int, N.Buffer] = {}  # by call site
+    counts: dict[int, N.Buffer] = {}  # id of a statement that draws -> its counter
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def lowered(block: N.Block) -> N.Block:
@@ -55,7 +55,7 @@ def _first(site: int) -> int:
 
 
 def _mixed(x: X) -> X:
-    """`draws.mix` for u64."""
+    """`draws.mix`, emitted for u64."""
     x = (x ^ x.lshr(30)) * draws.FIRST
     x = (x ^ x.lshr(27)) * draws.SECOND
     return x ^ x.lshr(31)
@@ -68,7 +68,8 @@ def _draw(b: Builder, s: N.Random, count: N.Buffer | None, key: X, counter: X) -
         b.store(count, (), (before + draws.OCCURRENCE).id)
     x, t = _mixed(key ^ (counter + before)), s.type
     if t.is_float:
-        # the digits fit into signed integers, which more processors can convert to floats
+        # how many bits of the hash make a float; they fit in signed integers, which more processors can convert to
+        # floats
         digits = {16: 11, 32: 24, 64: 53}[t.bits]
         x = x.lshr(64 - digits)
         x = (x.bitcast(i64) if t.bits == 64 else x.cast(i32)).cast(f32 if t is f16 else t) * 2.0**-digits

@@ -1,4 +1,4 @@
-"""The driver of lowerings: it replaces operations of a kernel by rules."""
+"""The driver of lowering passes: it replaces operations of a kernel by rules."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -15,7 +15,7 @@ from quadrants_lab.ir.walk import map_blocks, reading, same_or, types_of, walk
 
 
 class Site:
-    """The context of a rule, besides the operands of the operation that it replaces: where the rule emits, and dtypes.
+    """What a rule gets besides the operands of the operation that it replaces: where it emits, and dtypes.
 
     ``t``: the dtype of the first operand, for a select of the second; ``out``: the dtype of the result.
     """
@@ -32,12 +32,12 @@ class Site:
         return X(self.b, self.b.const(value, t or self.t))
 
     def constant(self, x: X) -> Any:
-        """The value of a constant, else None."""
+        """The value of ``x`` if it is a constant, else None."""
         d = self.ranges.defs.get(x.id)
         return None if d is None else d.constant
 
     def range(self, x: X) -> Range:
-        """Least and greatest value of an integer."""
+        """The least and greatest value that the integer ``x`` can have."""
         return self.ranges.range(x.id) or x.type.limits
 
     def may_be(self, x: X, value: int) -> bool:
@@ -45,13 +45,13 @@ class Site:
         return low <= value <= high
 
     def call(self, f: N.Function, *args: X) -> X:
-        """A call of the function, which is added to the kernel's functions."""
+        """Emits a call of the function ``f``, which is added to the kernel's functions."""
         self.functions.setdefault(f.name, f)
         return X(self.b, self.b.add(N.Call(self.b.fresh(), f.type, f.name, tuple(x.id for x in args))))
 
     def shared(self, name: str, make: Callable[..., X], *args: X) -> X:
-        """A call of the function with that name for these dtypes. If there is none yet, ``make(site, *params)`` makes
-        its body."""
+        """Emits a call of the function with this name for the dtypes of ``args``. If there is none yet, ``make(site,
+        *params)`` makes its body."""
         name = ".".join((name, *dict.fromkeys(x.type.name for x in args)))
         if name not in self.functions:
             b = Builder(0)
@@ -73,9 +73,9 @@ Rule = Callable[..., X | None]  # (site, *operands) -> the new value; None: the 
 def rewrite(
     kernel: N.Kernel, rules: Mapping[str, Rule], where: Callable[[N.Op], bool] = lambda s: True
 ) -> N.Kernel:
-    """Replaces each operation that has a rule, by its primitive, in the kernel and its functions. Operations that a
-    rule makes are replaced in turn, except those of the rule's own primitive. A result keeps its id and its known
-    range. ``where``: which operations to replace."""
+    """Replaces each operation whose primitive has a rule, in the kernel and its functions. Operations that a rule emits
+    are replaced in turn, except those of the rule's own primitive. A result keeps its id and its known range.
+    ``where``: which operations to replace."""
     functions: dict[str, N.Function] = {}
     for f in kernel.functions.values():
         if not _concerned(f.body, rules):
@@ -98,7 +98,7 @@ def _concerned(block: N.Block, rules: Mapping[str, Rule]) -> bool:
 
 
 def _without_duplicates(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int]]:
-    """The statements without repeated computations, and for each dropped value the first equal one."""
+    """The statements without repeated computations; and dropped value -> the equal value that is computed first."""
     out: list[N.Stmt] = []
     first: dict[object, int] = {}
     same: dict[int, int] = {}
@@ -139,7 +139,7 @@ class _Rewriter:
         return same_or(block, out)
 
     def stmt(self, s: N.Stmt, ruled: str) -> None:
-        """``ruled``: the primitive whose rule made the statement, or ""."""
+        """Handles one statement. ``ruled``: the primitive whose rule emitted the statement, or ""."""
         b, s = self.b, reading(s, self.ids)
         if isinstance(s, N.Op) and s.prim in self.rules and s.prim != ruled and self.where(s):
             b.span, b.adjoint_of = s.span, s.adjoint_of

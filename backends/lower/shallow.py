@@ -1,9 +1,10 @@
 """Rewrites deeply nested ifs as ifs side by side: Mesa's llvmpipe silently ignores conditions beyond the 80th level,
 and Metal's compilers accept no more than 256 nested brackets.
 
-    if a { s; if b { t }; u }    becomes    if a { s }; p = a and b; if p { t }; if a { u }
+if a { s; if b { t }; u } becomes if a { s }; p = a and b; if p { t }; if a { u }
 
-Each if hands its results to the later ones, which read them only if it has run; otherwise they are 0. """
+Each if passes its results to later ones as values, which they read only if it has run; otherwise the values are 0.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,8 +20,8 @@ from quadrants_lab.ir.walk import map_blocks, rename, types_of, uses
 
 @dataclass(frozen=True, slots=True)
 class Shallow(Parametrised):
-    """Guarantees that no more ``levels`` of ifs are nested, not counting ifs around loops. The kernel must be offloaded
-    and have no exits."""
+    """Guarantees that no more than ``levels`` ifs are nested, not counting ifs around loops. The kernel must be split
+    into tasks and contain no exits."""
 
     levels: int = 48
 
@@ -42,7 +43,7 @@ def _levels(block: Iterable[N.Stmt]) -> int:
 class _Flat:
     def __init__(self, b: Builder, most: int) -> None:
         self.b = b
-        self.most = most  # levels
+        self.most = most  # the greatest allowed depth
 
     def block(self, block: N.Block, level: int) -> N.Block:
         """``level``: how many ifs are around the block."""
@@ -55,8 +56,8 @@ class _Flat:
         return tuple(out)
 
     def flat(self, s: N.If, runs: int | None, read: dict[int, int]) -> None:
-        """Emits an if in pieces. ``runs``: the condition of the code around it, None if that always runs; ``read``: how
-        often each value is read in the outermost if that is cut into pieces."""
+        """Emits an if in pieces. ``runs``: the condition under which the code around the if runs, None if it always
+        does; ``read``: id of a value -> how often it is read in the outermost if that is cut into pieces."""
         b = self.b
         b.span, b.adjoint_of = s.span, s.adjoint_of
         ends: list[Sequence[int]] = []
@@ -79,7 +80,7 @@ class _Flat:
             b.add(N.Op(r.id, r.type, "select", (s.cond, value, other), name=r.name))
 
     def piece(self, run: Sequence[N.Stmt], when: int, read: dict[int, int]) -> None:
-        """Emits statements under the condition ``when``. Values that are read afterwards keep their ids."""
+        """Emits the statements ``run`` under the condition ``when``. Values that are read afterwards keep their ids."""
         if not run:
             return
         b = self.b

@@ -1,4 +1,4 @@
-"""Which buffers a task uses only for additions to elements at places that data decides."""
+"""Finds the buffers that a task uses only for additions to elements whose index is read from data."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,14 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import find, uses, walk
 
 _ADDS = ("add", "sub")
-_CHEAP = ("add", "sub", "mul", "cast")  # operations that may compute an index which is the same in all iterations
+# operations that may compute an index which is the same in all iterations; cheap enough to repeat
+_CHEAP = ("add", "sub", "mul", "cast")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A buffer that a task only adds to. ``fixed``: the indices along the first axes that are the same in all
-    iterations; ``sums``: the number of additions in an iteration."""
+    """A buffer that a task only adds to. ``fixed``: the leading indices that are the same in all iterations; ``sums``:
+    how many additions an iteration makes."""
 
     buffer: N.Buffer
     fixed: tuple[int, ...]
@@ -24,8 +25,8 @@ class Target:
 
 
 def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
-    """The targets of a task, except buffers that may be the same array, whose elements would have two copies, and
-    buffers with slots, since a copy has no slots."""
+    """The targets of a task. Buffers that may be the same array are left out, since their elements would have two
+    copies; so are buffers with slots, since a copy has no slots."""
     sums, others = _sums(task)
     if not sums:
         return []
@@ -41,13 +42,13 @@ def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
 
 
 def copied(kernel: N.Kernel, task: N.Offload) -> list[Target]:
-    """The targets that the task's schedule names."""
+    """The targets that the task's schedule names in ``copies``."""
     sums, shared = _sums(task)[0], uniform(task)
     return [_target(kernel, name, sums[name], shared) for name in task.copies]
 
 
 def _sums(task: N.Offload) -> tuple[dict[str, list[N.Atomic]], list[N.Access]]:
-    """By buffer, the additions whose old values are not used; and all other accesses."""
+    """Maps the name of a buffer to its additions whose old values are not used; also returns all other accesses."""
     used = uses(task.body)
     others: list[N.Access] = []
     sums: dict[str, list[N.Atomic]] = {}
@@ -68,9 +69,9 @@ def _target(kernel: N.Kernel, name: str, atomics: list[N.Atomic], shared: Mappin
 
 
 def _disjoint(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, N.Stmt]) -> bool:
-    """Whether the access never goes to an element with the ``fixed`` indices, because one of its indices differs from
-    the fixed one by a constant, such as ``t + 1`` if sums go to ``t``. The result is false for an atomic operation: if
-    a target has copies, all atomics of its buffer go to them."""
+    """Whether the access never goes to an element with the leading indices ``fixed``, because one of its indices
+    differs from the fixed one by a constant, such as ``t + 1`` if sums go to ``t``. The result is false for an atomic:
+    if a target has copies, all atomics of its buffer go to them."""
 
     def parts(id: int) -> tuple[int, int]:
         made = shared.get(id)
@@ -89,8 +90,8 @@ def _disjoint(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[in
 
 
 def uniform(task: N.Offload) -> dict[int, N.Value]:
-    """The statements, in program order, that are the same in all iterations and may run before them. Lowerings replace
-    none of them, so the result is the same before and after lowering."""
+    """Maps ids to statements, in program order, for the values that are the same in all iterations and may be computed
+    before them. Lowerings replace none of these statements, so the result is the same before and after lowering."""
     found: dict[int, N.Value] = {}
     for s in walk(task.body):
         if isinstance(s, N.Uniform) or (
@@ -105,8 +106,8 @@ _FAMILY = {op: op for op in ("add", "mul", "min", "max", "and", "or", "xor")} | 
 
 
 def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
-    """The 0-d buffers that the block uses only for atomics of one operation whose old values are not used, with that
-    operation."""
+    """Maps the name of a 0-d buffer to an operation, for buffers that the block uses only in atomics of one operation
+    whose old values are not used."""
     read, found = uses(body), dict[str, set[str]]()
     for s in find(body, N.Access):
         op = "" if read.get(s.id) else s.atomic
@@ -115,8 +116,8 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
 
 
 def identity(op: str, t: DType) -> float | int:
-    """The identity of the operation. Min and max of floats ignore NaN, so their identity is NaN: with an infinity, a
-    reduction of only NaNs would be infinite."""
+    """The identity of the operation. Min and max of floats ignore NaN, so their identity is NaN: if it were an
+    infinity, a reduction of NaNs only would be infinite."""
     if t.kind == "b":
         return int(op == "and")
     if t.is_float:

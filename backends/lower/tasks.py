@@ -1,6 +1,6 @@
 """Lowers parallel tasks to the code of one thread: a grid-stride loop over the flattened box of iterations.
 
-    offload range_for bounds { yield 0, 0, n, m } do (i, j) { atomic add @s[], x }    becomes
+offload range_for bounds { yield 0, 0, n, m } do (i, j) { atomic add @s[], x } becomes
 
     offload threads bounds { yield 0, n, 0, m } do (...) {
       store @s.share[], 0
@@ -8,7 +8,7 @@
       atomic add @s[], @s.share[]
     }
 
-Iterations are numbered row by row: thread t of k runs t, t + k, t + 2k, ...
+Iterations are numbered in row-major order: of k threads, thread t runs t, t + k, t + 2k, ...
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,18 +26,18 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import constants, end_of, find, reading, rename, rewrite, types_of
 
-_SMALL = 1 << 30  # the most iterations that an i32 counts, so that adding a stride does not overflow
+_SMALL = 1 << 30  # the most iterations that an i32 counts: adding a stride still does not overflow
 
 
 @dataclass(frozen=True, slots=True)
 class LowerTasks(Parametrised):
     """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. If a task only
-    reduces into a buffer, each thread adds its share to the buffer once, after its last iteration. If the schedule says
-    so, a thread runs several iterations in step, each statement for all of them, so that their loads overlap; the
-    iterations of `GROUP` threads lie in a row. Bounds that read memory yield nothing: one thread stores the box in the
-    launch frame, and each thread of the task reads it there. ``group``: pairs of an operation and the dtypes for which
-    a group of threads can combine its shares of a reduction. ``starts``: the thread that stores the box also stores how
-    many groups the device should start."""
+    reduces into a buffer, each thread adds its share to the buffer once, after its last iteration. If the schedule sets
+    ``in_step``, a thread runs several iterations in step, statement by statement, so that their loads overlap; the
+    iterations of `GROUP` threads are neighbours. If the bounds read memory, one thread computes the box and stores it
+    in the launch frame, where each thread of the task reads it; the task's own bounds block then yields nothing.
+    ``group``: pairs of an operation and the dtypes for which a group of threads can combine its shares of a reduction.
+    ``starts``: the thread that stores the box also stores how many groups the device should start."""
 
     group: tuple[tuple[str, tuple[DType, ...]], ...] = ()
     starts: bool = False
@@ -53,14 +53,15 @@ class LowerTasks(Parametrised):
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """An axis of the box. ``begin`` and ``extent``: numbers if they are known, else ``params`` have their values."""
+    """An axis of the box. ``begin`` and ``extent`` are integers if they are known; otherwise ``params`` have their
+    values."""
 
     begin: int | None
     extent: int | None
     params: tuple[N.Param, N.Param]
 
     def value(self, b: Builder, n: int) -> int:
-        """Begin (0) or extent (1)."""
+        """The id of begin (n = 0) or extent (n = 1)."""
         known = (self.begin, self.extent)[n]
         return self.params[n].id if known is None else b.const(known, self.params[n].type)
 
@@ -121,8 +122,9 @@ def _task(
 def _through_frame(
     b: Builder, number: int, bounds: N.Block, params: Sequence[N.Param], most: str
 ) -> tuple[N.Block, N.Block, tuple[N.Buffer, ...]]:
-    """Bounds with which one thread stores the box of a task in words of the launch frame, loads with which all threads
-    read it there, and the words. ``most``: the word with the most threads; the number of groups is stored too."""
+    """For bounds that read memory. Returns three things: a bounds block with which one thread stores the box of the
+    task in the launch frame; a block with which every thread loads the box; and the buffers of these words. ``most``:
+    the name of the word with the greatest number of threads; the number of groups is stored too."""
     shape, box = (len(params) // 2,), end_of(bounds).values
     what = ("begins", "extents")
     left = tuple(N.Buffer(f"${w}{number}", "frame", p.type, 1, shape) for w, p in zip(what, params[:2], strict=True))
@@ -145,8 +147,8 @@ def _through_frame(
 
 
 def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
-    """The bounds block, which yields begin and extent of each axis; the axes; and the dtype that counts iterations. If
-    bounds read memory, a separate program computes them, and they have 64 bits."""
+    """Returns the bounds block, which yields begin and extent of each axis; the axes; and the dtype that counts
+    iterations. If bounds read memory, a separate program computes them, and they have 64 bits."""
     known = constants(task.bounds)
     ids, k, wide = end_of(task.bounds).values, len(task.indices), not inline(task)
     box = [(p, known.get(low), known.get(high)) for p, low, high in task.box()]
@@ -171,14 +173,15 @@ def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
             params = b.param(b.types[first], f"b{axis}"), b.param(b.types[size], f"n{axis}")
             axes.append(_Axis(begin, extent, params))
             values += [first, size]
-        if wide and len(box) > 1:  # the host limits extents that it knows
+        if wide and len(box) > 1:  # extents that the host knows are already limited
             values[1::2] = b.limited(values[1::2], "quot")
         b.yield_(*values)
     return tuple(block), axes, t
 
 
 def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.Param, int]:
-    """The index of the loop over iterations, and its end. If the task's own index counts from 0, it is that index."""
+    """The index of the loop over iterations, and its end. If the task's own index counts from 0, it serves as this
+    index."""
     sizes, own = [axis.extent for axis in axes if axis.extent is not None], task.indices[0]
     if len(sizes) == len(axes):
         total = prod(sizes)
@@ -192,8 +195,8 @@ def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.
 def _in_step(
     b: Builder, several: int, index: N.Param, lane: int, end: int, lanes: int, body: N.Block, known: Range | None
 ) -> int:
-    """Emits the loop that runs ``several`` iterations in step, over all full rows. Returns this thread's first
-    iteration of the rest. ``known``: the range of the index if it is the task's own."""
+    """Emits the loop that runs ``several`` iterations in step, as far as all threads have that many. Returns this
+    thread's first iteration after that. ``known``: the range of the index if it is the task's own."""
     t = index.type
 
     def rows(value: int, size: int, range: Range | None = None) -> int:
@@ -219,10 +222,10 @@ def _in_step(
 
 
 def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ranges: Ranges) -> None:
-    """Defines the task's indices for the iteration with the number ``index``."""
+    """Emits the task's indices for the iteration with row-major index ``index``."""
     if index.id == task.indices[0].id:
         return
-    rest, inner, places = index.id, 1, []  # ``inner``: the divisor that is still to be applied to rest
+    rest, inner, places = index.id, 1, []  # ``inner``: the divisor by which ``rest`` is still to be divided
 
     def row() -> int:
         return rest if inner == 1 else b.op("quot", rest, b.const(inner, index.type))
@@ -244,12 +247,13 @@ def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ran
 
 
 def _numbered(task: N.Offload) -> bool:
-    """Whether the task uses the number of the iteration."""
+    """Whether the task uses the row-major index of the iteration."""
     return any(s.what == "iteration" for s in find(task.body, N.Builtin))
 
 
 def _renumbered(block: N.Block, number: int, shares: dict[str, str]) -> N.Block:
-    """The block with ``number`` instead of the iteration's number, and with ``shares`` instead of their buffers."""
+    """The block with the value ``number`` instead of the builtin "iteration", and with the buffers ``shares`` instead
+    of those that they are shares of."""
     ids: dict[int, int] = {}
 
     def inner(s: N.Stmt) -> N.Stmt | tuple[()]:

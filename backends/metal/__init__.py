@@ -1,7 +1,8 @@
 """Metal: kernels are translated to the Metal Shading Language, which macOS compiles for the GPU.
 
-Other systems can simulate a GPU, for tests and experiments: the same source is compiled as C++ and run one thread after
-the other, with the same frame, buffers, adstack heap and launches. `Device.simulated` tells which it is.
+Other systems can simulate a GPU, for tests and experiments: the same source is compiled as C++ and runs one thread
+after the other, with the same frame, buffers, adstack heap and launches. `Device.simulated` tells whether a device is
+simulated.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The system's GPU, or a simulation if there is none. ``threads``: the most threads in flight, 0 for the default.
-    ``cache`` is unused: the system has its own cache.
+    """Opens the system's GPU, or a simulation if there is none. ``threads``: the most threads in flight, 0 for the
+    default. ``cache`` is unused: the system has its own cache.
 
     Raises QuadrantsRuntimeError if neither is possible.
     """
@@ -44,7 +45,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 @cache
 def target_key() -> str:
-    """What code depends on besides kernel and options: our own sources."""
+    """The part of a cache key that says what code depends on besides kernel and options: our own sources."""
     from quadrants_lab.backends.disk_cache import digest
 
     sources = digest("_clike", "_gpu", "_msl", "metal")

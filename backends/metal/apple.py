@@ -13,7 +13,7 @@ MATH_SAFE, MATH_RELAXED = 0, 1  # MTLMathMode
 
 @cache
 def probe() -> str:
-    """Empty when kernels can run here, else the sentence why not."""
+    """The empty string if kernels can run on this machine, else a sentence that says why not."""
     if platform.system() != "Darwin":
         return "Metal is the GPU interface of macOS, and this is another system."
     if int(platform.mac_ver()[0].split(".")[0] or 0) < 13:
@@ -68,7 +68,7 @@ COMPLETED, ERROR = 4, 5  # MTLCommandBufferStatus
 
 
 class System(Protocol):
-    """A Metal with one device. ``threads``: the most threads of a launch."""
+    """The interface of Metal with one device. ``threads``: the most threads of a launch."""
 
     @property
     def simulated(self) -> bool: ...
@@ -80,7 +80,7 @@ class System(Protocol):
     def device(self) -> Any: ...
 
     def compile_options(self, fast_math: bool) -> Any:
-        """An MTLCompileOptions; NaN and infinity keep their meaning either way."""
+        """Makes an MTLCompileOptions. With or without ``fast_math``, NaN and infinity keep their meaning."""
 
     def pool(self) -> AbstractContextManager[Any]:
         """An autorelease pool for a launch; without it, temporary objects would live as long as the process."""

@@ -15,8 +15,8 @@ from quadrants_lab.backends.metal import apple, simulator
 from quadrants_lab.backends.metal.apple import COMPLETED, ERROR, STORAGE_SHARED, System
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-_STACK_THREADS = 1 << 15  # enough to keep a GPU busy while threads wait for their adstacks
-_LONGEST_PAUSE = 1e-3  # seconds between two polls of a launch
+_STACK_THREADS = 1 << 15  # the most threads with adstacks: enough to keep a GPU busy while threads wait for memory
+_LONGEST_PAUSE = 1e-3  # the longest pause between two polls of a launch, in seconds
 
 
 class MetalMemory(VisibleMemory):
@@ -52,7 +52,8 @@ class Device(GpuDevice):
         budget = int(self.metal.recommendedMaxWorkingSetSize()) // 4
         super().__init__(threads=threads, stack_threads=min(threads, _STACK_THREADS), heap_budget=budget)
         self.queue = self.metal.newCommandQueue()
-        self._memory: WeakValueDictionary[int, MetalMemory] = WeakValueDictionary()  # by the address of the memory
+        # address -> the memory that begins there
+        self._memory: WeakValueDictionary[int, MetalMemory] = WeakValueDictionary()
         self._running: Any = None  # the command buffer of the launch in flight
 
     def forked(self) -> bool:
@@ -61,13 +62,13 @@ class Device(GpuDevice):
     # --- memory -----------------------------------------------------------------------------------------------------
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> MetalMemory:
-        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        """Allocates zeroed memory for a C-contiguous array; raises MemoryError if there is too little."""
         memory = MetalMemory(self, shape, dtype)
         self._memory[memory.address] = memory
         return memory
 
     def make_buffer(self, nbytes: int) -> Any:
-        """A zeroed MTLBuffer that the host sees."""
+        """A zeroed MTLBuffer that the host can access."""
         most = int(self.metal.maxBufferLength())
         if nbytes > most:
             raise MemoryError(f"{nbytes} bytes are more than {self.name} has in one buffer ({most})")
@@ -87,7 +88,7 @@ class Device(GpuDevice):
         return 0
 
     def buffer_at(self, address: int) -> Any:
-        """The MTLBuffer that contains an address, or None."""
+        """The MTLBuffer that contains the GPU address, or None."""
         memory = self._memory.get(address)
         if memory is None:
             inside = (m for m in self._memory.values() if m.address <= address < m.address + m.nbytes)
@@ -127,7 +128,7 @@ class Device(GpuDevice):
 
 
 def open_device(threads: int = 0) -> Device:
-    """The system's GPU, or a simulation where there is none."""
+    """Opens the system's GPU, or a simulation if there is none."""
     absent = apple.probe()
     if not absent:
         return Device(apple.Apple(), threads)

@@ -21,11 +21,11 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 
 _MESSAGE = re.compile(r"^[^\n]*?:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
-_MOST_SHOWN = 2000  # characters of the compiler's message
+_MOST_SHOWN = 2000  # at most so many characters of the compiler's message are shown
 
 
 def emit(kernel: N.Kernel, options: CompileOptions) -> Module:
-    """The source; in debug mode with #line, so that a debugger shows the user's lines."""
+    """The MSL of a kernel; in debug mode with #line, so that a debugger shows the user's lines."""
     return module(kernel, options, directives=options.debug)
 
 
@@ -54,9 +54,9 @@ class Executable(GpuExecutable):
         return MetalFrame(self, device)
 
     def pipelines(self, device: Device) -> list[Any]:
-        """An MTLComputePipelineState for each program, built once for each device.
+        """An MTLComputePipelineState for each program; they are built once for each device.
 
-        Raises QuadrantsRuntimeError with the compiler's words where that fails.
+        Raises QuadrantsRuntimeError with the compiler's message if the source does not compile.
         """
         with device.system.pool():
             return self.once(device, lambda: self.built(partial(self._build, device)))
@@ -92,7 +92,7 @@ class Executable(GpuExecutable):
         )
 
     def _place(self, words: str) -> Span | None:
-        """The source position of the line that a message of the compiler is about, if it is known."""
+        """The position in the user's source that a message of the compiler is about, if it is known."""
         found = _MESSAGE.search(words)
         if found is None or self.options.debug:  # with #line the message itself names the user's line
             return None
@@ -103,7 +103,7 @@ class Executable(GpuExecutable):
 
 
 class MetalFrame(GpuFrame):
-    """The frame's words lie in a buffer that host and GPU share."""
+    """A launch frame whose words are in a buffer that host and GPU share."""
 
     device: Device
 
@@ -145,7 +145,7 @@ class MetalFrame(GpuFrame):
         return self.status
 
     def _resources(self) -> list[Any]:
-        """The MTLBuffers that the kernel accesses through addresses in its frame, which Metal must be told."""
+        """The MTLBuffers that the kernel accesses through addresses in its frame. Metal has to be told about these."""
         device = self.device
         buffers = self.exe.kernel.buffers.values()
         used = {b.name: self.buffer(b.name) for b in buffers if b.kind in ("field", "ndarray", "scratch")}

@@ -35,7 +35,7 @@ def compiler() -> str:
 
 
 def probe() -> str:
-    """Empty when a simulation can run here, else the sentence why not."""
+    """The empty string if a simulation can run here, else a sentence that says why not."""
     return "" if compiler() else "Simulating a Metal GPU needs a C++ compiler such as g++."
 
 
@@ -63,7 +63,7 @@ def _version() -> str:
     return _key(words + platform.machine() + " ".join(_FLAGS) + _shim().read_text())
 
 
-_loaded: dict[str, ctypes.CDLL] = {}  # a source's key -> the library with its kernels
+_loaded: dict[str, ctypes.CDLL] = {}  # key of a source -> the loaded library with its kernels
 
 
 def build(sources: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ def _symbol(key: str, name: str) -> str:
 
 
 def _unit(key: str, source: str) -> str:
-    """A source as C++ in a separate namespace, with functions that run its kernels. Lines keep their numbers."""
+    """A source as C++, in a namespace of its own, with functions that run its kernels. Lines keep their numbers."""
     head, _, rest = source.partition("\n")
     assert head == "#include <metal_stdlib>", head
     runs = [

@@ -48,15 +48,15 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The device that QD_VISIBLE_DEVICE names, or the best one. ``threads``: the most threads in flight, 0 for the
-    device's default. ``cache``: for compiled pipelines."""
+    """Opens the device that QD_VISIBLE_DEVICE names, or the best one. ``threads``: the most threads in flight, 0 for
+    the device's default. ``cache``: where compiled pipelines are stored."""
     from quadrants_lab.backends.vulkan.device import Device
 
     return Device(threads=threads, cache=cache)
 
 
 def target() -> Target:
-    """The capabilities of the device that kernels would run on; without a device, typical ones."""
+    """What the device can do that kernels would run on; without a device, typical capabilities."""
     from quadrants_lab.backends._spirv.target import GENERIC
     from quadrants_lab.backends.vulkan import api
 
@@ -76,13 +76,14 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
 
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """The passes for the device that kernels would run on."""
+    """The lowering passes for the device that kernels would run on."""
     return target().lowering(options)
 
 
 @cache
 def target_key() -> str:
-    """What code depends on besides kernel and options: the device's capabilities and our own sources."""
+    """The part of a cache key that says what code depends on besides kernel and options: the device's capabilities and
+    our own sources."""
     from quadrants_lab.backends.disk_cache import digest
     from quadrants_lab.backends.vulkan import api
 

@@ -1,6 +1,6 @@
 """Vulkan through the package `vulkan`: its C functions, structures by name, and the physical devices of this machine.
 
-A failure raises RuntimeError, or MemoryError, with the name of Vulkan's result.
+If a call of Vulkan fails, it raises RuntimeError, or MemoryError, with the name of Vulkan's result code.
 """
 
 import os
@@ -21,10 +21,10 @@ COMPUTE_QUEUE = 2
 COMPUTE_STAGE = 32
 ADDING, VOTING = 1 | 4, 2  # subgroup operations: election and arithmetic; comparison of values
 NVIDIA, LLVMPIPE = 4, 13  # VkDriverId
-LLVMPIPE_LANES = 16  # at most, of 32 bits each, with AVX-512
-LLVMPIPE_ROUNDS = 65535  # llvmpipe ends a thread's loops after so many trips together,
-UNCUT = (25, 0)  # but not from this version of Mesa on (22.3 does, 25.0 does not)
-# from this version on it executes loads of the arm of an if that is not taken (26.2 does, 25.0 does not)
+LLVMPIPE_LANES = 16  # how many 32-bit values a vector of llvmpipe has at most (with AVX-512)
+LLVMPIPE_ROUNDS = 65535  # llvmpipe ends a thread's loops after so many trips together;
+UNCUT = (25, 0)  # later versions of Mesa do not (22.3 does, 25.0 does not)
+# later versions of Mesa execute loads of the arm of an if that is not taken (26.2 does, 25.0 does not)
 BOTH_ARMS = (26, 0)
 MOST_IN_BLOCK = 64
 _MESA_ROOM = 4 << 20
@@ -34,7 +34,7 @@ _FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
 
 @cache
 def package() -> Any:
-    """The package. Raises ImportError if it is missing, and OSError if the Vulkan loader is missing."""
+    """The Python package `vulkan`. Raises ImportError if it is missing, and OSError if the Vulkan loader is missing."""
     import vulkan
 
     return vulkan
@@ -49,7 +49,8 @@ def lib() -> Any:
 
 
 def new(name: str, **fields: Any) -> Any:
-    """A structure with its fields, and its sType if it has one. The caller keeps alive what its pointers point to."""
+    """A structure of Vulkan with these fields, and its sType if it has one. The caller must keep alive what its
+    pointers point to."""
     made = ffi().new(name + " *")
     kind = _structure_type(name)
     if kind is not None:
@@ -76,7 +77,8 @@ def _results() -> dict[int, str]:
 
 
 def create(kind: str, device: Any, what: str, **fields: Any) -> Any:
-    """A pointer to the handle of a new object of this kind, from its structure's fields; ``what``: see `check`."""
+    """Makes an object of this kind on the device; returns a pointer to its handle. ``fields``: the fields of its
+    structure; ``what``: see `check`."""
     made, info = ffi().new(f"Vk{kind} *"), new(f"Vk{kind}CreateInfo", **fields)
     check(getattr(lib(), f"vkCreate{kind}")(device, info, ffi().NULL, made), what)
     return made
@@ -106,11 +108,11 @@ def check(result: int, what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Physical:
-    """A device that Vulkan lists. ``lacks``: the requirements that it does not meet, in words; "" if it is usable.
+    """A device that Vulkan lists. ``lacks``: the requirements that it does not meet, in words; "" if it can be used.
 
-    ``handle``: the VkPhysicalDevice; ``queue_family``: a queue family that computes; ``identity``: names device and
-    driver; ``runs_both_arms``: if all threads take one arm of an if, the device executes loads of the other arm too,
-    and a load outside of memory ends the process.
+    ``handle``: the VkPhysicalDevice; ``queue_family``: the index of a queue family that can compute; ``identity``: a
+    text that names device and driver; ``runs_both_arms``: if all threads take one arm of an if, the device executes
+    loads of the other arm too, and a load outside of memory ends the process.
     """
 
     handle: Any
@@ -155,7 +157,7 @@ def instance() -> Any:
 
 
 def _list(type: str, call: Any, *args: Any) -> list[Any]:
-    """The items of an enumerating function, which is called twice."""
+    """The items that a function of Vulkan enumerates; it is called twice, first for their number."""
     f = ffi()
     count = f.new("uint32_t *")
     call(*args, count, f.NULL)
@@ -238,7 +240,7 @@ def _describe(handle: Any) -> Physical:
 
 
 def _mesa(driver: str) -> tuple[int, ...]:
-    """The version of Mesa in the words of its driver."""
+    """The version of Mesa, read from the driver's description."""
     found = re.search(r"Mesa (\d+)\.(\d+)", driver)
     return tuple(map(int, found.groups())) if found else (0, 0)
 
@@ -256,13 +258,13 @@ def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
 
 
 _REQUIRED = {"shaderInt64": "64-bit integers", "bufferDeviceAddress": "buffer device addresses"}
-_OPTIONAL = {  # a field of Target -> the feature
+_OPTIONAL = {  # field of Target -> the feature that it stands for
     "f64": "shaderFloat64", "f16": "shaderFloat16", "i16": "shaderInt16", "i8": "shaderInt8",
     "storage16": "storageBuffer16BitAccess", "storage8": "storageBuffer8BitAccess",
     "atomic_i64": "shaderBufferInt64Atomics", "atomic_f32_add": "shaderBufferFloat32AtomicAdd",
     "atomic_f64_add": "shaderBufferFloat64AtomicAdd",
 }  # fmt: skip
-WANTED = (*_REQUIRED, *_OPTIONAL.values())  # the features that are enabled where a device has them
+WANTED = (*_REQUIRED, *_OPTIONAL.values())  # the features that are enabled if a device has them
 
 
 def _target(features: frozenset[str], controls: set[str], properties: Any) -> Target:
@@ -279,7 +281,8 @@ def _target(features: frozenset[str], controls: set[str], properties: Any) -> Ta
 
 
 def choose() -> Physical:
-    """The device to use: QD_VISIBLE_DEVICE's number, else a discrete one before an integrated one before others."""
+    """The device to use: the one with the index QD_VISIBLE_DEVICE; by default a discrete device before an integrated
+    one before others."""
     devices = physical_devices()
     listing = "\n".join(f"  {n}: {d}" for n, d in enumerate(devices)) or "  none"
     asked = os.environ.get("QD_VISIBLE_DEVICE", "").strip()

@@ -1,4 +1,4 @@
-"""A session's Vulkan device, and the memory of arrays on a discrete one."""
+"""A session's Vulkan device, and arrays in the memory of a discrete one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quadrants_lab.backends.vulkan.memory import MAPPED, REMOTE, MappedMemory, P
 from quadrants_lab.backends.vulkan.transfer import Transfers
 from quadrants_lab.errors import render, warn
 
-_THREADS = {  # the most threads in flight: in general, with adstacks, and in reductions
+_THREADS = {  # the most threads in flight, by type of device: in general, with adstacks, in reductions
     api.CPU: (1 << 18, 1 << 9, REDUCING),
     api.DISCRETE: (1 << 18, 1 << 18, 1 << 18),
 }
@@ -30,7 +30,7 @@ _BOTH_ARMS = (
 
 
 class DeviceMemory(RemoteMemory):
-    """The memory of an array on a discrete GPU. ``storage``: its piece of device memory."""
+    """The memory of an array on a discrete GPU. ``storage``: the `Piece` of device memory that it occupies."""
 
     device: Device
 
@@ -64,9 +64,9 @@ def tell_of_both_arms(name: str) -> None:
 
 
 class Device(RemoteDevice, GpuDevice):
-    """``physical``: the device, by default the result of `api.choose`. ``cache``: for compiled pipelines. ``pool``:
-    memory that the host sees; ``arrays``: memory for arrays, the same pool unless the device is discrete
-    (``remote``)."""
+    """``physical``: the device, by default the result of `api.choose`. ``cache``: where compiled pipelines are stored.
+    ``pool``: memory that the host can access; ``arrays``: memory for arrays, the same pool unless the device is
+    discrete (``remote``)."""
 
     memory = DeviceMemory
 
@@ -100,8 +100,8 @@ class Device(RemoteDevice, GpuDevice):
         return False
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> DeviceMemory | MappedMemory:
-        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        self.finish()  # frees unused memory, which would otherwise accumulate
+        """Allocates zeroed memory for a C-contiguous array; raises MemoryError if there is too little."""
+        self.finish()  # this frees unused memory, which would otherwise accumulate
         if self.remote:
             return DeviceMemory(self, shape, dtype)
         nbytes = prod(shape) * np.dtype(dtype).itemsize

@@ -26,8 +26,8 @@ _MOST_SLOTS = 2 * Q.MOST
 
 
 class Executable(GpuExecutable):
-    """``object``: the SPIR-V for ``target``; for a device with other capabilities it is emitted anew. ``synchronous``:
-    whether a launch returns something or may fail an assert."""
+    """``object``: the SPIR-V for the capabilities ``target``; for a device with others, the kernel is emitted again.
+    ``synchronous``: whether a launch returns something or may fail an assert."""
 
     def __init__(
         self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None, keep: Keep
@@ -43,7 +43,7 @@ class Executable(GpuExecutable):
         return Frame(self, device)
 
     def pipelines(self, logical: V.Logical) -> Pipelines:
-        """The pipelines, which the driver compiles once for each device."""
+        """The pipelines of the programs; the driver compiles them once for each device."""
         target, make = logical.physical.target, partial(Pipelines, self, logical)
         if target == self.target:
             return self.once(logical, lambda: self.built(make))
@@ -55,8 +55,9 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None, k
 
 
 def emit(kernel: Kernel, options: CompileOptions, target: Target) -> bytes:
-    """The SPIR-V of a kernel; RuntimeError if the device lacks a capability that the kernel needs."""
-    from quadrants_lab.backends._spirv.kernel import module  # not needed if the code comes from the disk
+    """The SPIR-V of a kernel. Raises RuntimeError if the device lacks a capability that the kernel needs."""
+    # imported late: not needed if the code comes from the disk cache
+    from quadrants_lab.backends._spirv.kernel import module
 
     made = module(kernel, options, target)
     code = made.words()
@@ -67,7 +68,7 @@ def emit(kernel: Kernel, options: CompileOptions, target: Target) -> bytes:
 
 
 class Pipelines:
-    """The pipelines of the programs, in order, and their common layout."""
+    """The pipelines of a kernel's programs, in order, and the pipeline layout that they share."""
 
     def __init__(self, exe: Executable, logical: V.Logical, code: bytes) -> None:
         f, vk, device = api.ffi(), api.lib(), logical.handle
@@ -130,8 +131,9 @@ def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
 
 
 class Slot:
-    """The words of a launch and the command buffer that runs the kernel on them. ``inputs``: the words that were last
-    copied there. ``uses``: how many launches in the queue use the slot; equal launches share a slot."""
+    """Memory for the words of one launch, and the command buffer that runs the kernel on them. ``inputs``: the words
+    that were last copied to this memory. ``uses``: how many launches in the queue use the slot; launches with equal
+    words share a slot."""
 
     def __init__(self, frame: Frame) -> None:
         exe, self._frame = frame.exe, frame
@@ -147,7 +149,7 @@ class Slot:
         self._commands: Any = None
 
     def commands(self) -> Any:
-        """A secondary command buffer that may be in execution several times at once."""
+        """The slot's command buffer, a secondary one that may execute several times at once."""
         if self._commands is None:
             self._commands = self._frame.record(self.piece)
         return self._commands
@@ -157,8 +159,8 @@ class Slot:
 
 
 class Frame(GpuFrame):
-    """Launches are asynchronous unless they return something or their adstacks may be too small. In flight, launches
-    with different words have different slots."""
+    """A launch frame. Launches are asynchronous unless they return something or their adstacks may be too small. In
+    flight, launches with different words have different slots."""
 
     device: Device
     exe: Executable
@@ -167,14 +169,14 @@ class Frame(GpuFrame):
         self._words = np.zeros(exe.layout.size, np.uint8)
         super().__init__(exe, device, self._words.data)
         self._logical, self._queue = device.logical, device.logical.queue
-        exe.pipelines(self._logical)  # raises here if they cannot be built
+        exe.pipelines(self._logical)  # built here, so that errors are raised now
         self._slots = Q.Ring(self._queue, partial(Slot, self), _MOST_SLOTS)
         self._slot = self._slots.next()
         self._inputs = self.view[L.SEED :]
         self._waits = exe.synchronous or any(exe.stacked)
         self._report: Callable[[], BaseException] | None = None
         self._zeroes = exe.layout.frame.zero_bytes > 0
-        self._taken = True  # whether the view holds the results of a launch
+        self._taken = True  # whether ``view`` holds the results of the last launch
 
     def launch(self) -> int:
         """Starts the kernel; returns the status, or 0 if the launch is asynchronous."""
@@ -207,15 +209,15 @@ class Frame(GpuFrame):
         return self.status
 
     def _take(self, slot: Slot) -> None:
-        """Copies the results of a launch to the view, and resets the slot for another launch."""
+        """Copies the results of a launch to ``view``, and clears the slot for another launch."""
         self.view[:] = slot.words
         slot.words[: L.FAIL_VALUES] = self._head_zeros
         slot.inputs = b""
         self._taken = True
 
     def ended(self, slot: Slot) -> BaseException | None:
-        """The error of a launch that ended with a status; None if the caller of the launch waits for it. Keeps the
-        view, whose words may belong to a later launch."""
+        """The error of a launch that ended with a status; None if the caller of the launch waits for it. ``view`` is
+        restored afterwards, because its words may belong to a later launch."""
         if self._waits:
             return None
         view, taken = self.view.tobytes(), self._taken
@@ -231,7 +233,7 @@ class Frame(GpuFrame):
         )
 
     def record(self, piece: Piece) -> Any:
-        """A command buffer that runs the programs one after the other."""
+        """Records a command buffer that runs the programs one after the other on the words in ``piece``."""
         logical = self._logical
         made = logical.record(partial(self._write, piece, self.exe.pipelines(logical)))
         forks.finalize(self, logical.free_commands, made)

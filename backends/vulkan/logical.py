@@ -1,4 +1,4 @@
-"""The logical device: memory types, command buffers, and the pipeline cache on disk."""
+"""The logical device (VkDevice): memory types, command buffers, and the pipeline cache on disk."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,29 +11,29 @@ from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget, key
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, command_buffer, command_pool
 
-_LAST_WAIT = 1_000_000_000  # nanoseconds to wait for running launches when the device is destroyed
+_LAST_WAIT = 1_000_000_000  # how many nanoseconds to wait for running launches before the device is destroyed
 _SIMULTANEOUS_USE = 4
-_CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # its length and its version
+_CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # the length of the header, and its version
 DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
 _BOTH = DEVICE_LOCAL | HOST_VISIBLE | HOST_CACHED
-_COMPUTE, _COPYING = 0x800, 0x1000  # stages
-_ALL = _COMPUTE | _COPYING | 0x4000 | 0x2  # also the stages of the host and of indirect launches
+_COMPUTE, _COPYING = 0x800, 0x1000  # pipeline stages
+_ALL = _COMPUTE | _COPYING | 0x4000 | 0x2  # ... and the stages of the host and of indirect launches
 _SHADER_WRITE, _COPY_WRITE = 0x40, 0x1000
 _ANYTHING = 0x20 | 0x40 | 0x1 | 0x2000 | 0x800 | 0x1000  # access by shaders, indirect launches, the host and copies
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Property flags that memory must have, flags that it should have (the most important first), and flags that it
-    should not have."""
+    """What is required of a memory type: property flags that it must have, flags that it should have (the most
+    important first), and flags that it should not have."""
 
     must: int
     like: tuple[int, ...] = ()
     unlike: int = 0
 
     def best(self, types: Sequence[int], allowed: int) -> int | None:
-        """The index of the best of a device's memory types among the ``allowed`` ones, a set of bits; None if none is
-        usable."""
+        """The index of the best of a device's memory types; None if none is usable. ``allowed``: a bit for each type
+        that may be chosen."""
 
         def rank(n: int) -> tuple[bool, ...]:
             return (*(bool(types[n] & flag) for flag in self.like), not types[n] & self.unlike)
@@ -91,7 +91,7 @@ class Logical:
         return [int(found.memoryTypes[n].propertyFlags) for n in range(found.memoryTypeCount)]
 
     def memory_type(self, kind: Kind, allowed: int) -> int:
-        """The index of the best memory type of a kind among the ``allowed`` ones, a set of bits."""
+        """The index of the best memory type of a kind. ``allowed``: a bit for each type that may be chosen."""
         best = kind.best(self._types, allowed)
         if best is None:
             raise RuntimeError(f"{self.physical.name} has no memory of the kind that is needed ({kind})")
@@ -100,8 +100,8 @@ class Logical:
     # --- running -----------------------------------------------------------------------------------------------
 
     def record(self, write: Callable[[Any], None], made: Any = None) -> Any:
-        """Records the commands of ``write`` in a secondary command buffer for the queue: in ``made``, if no launch uses
-        it any more, or in a new one. Returns a pointer to the command buffer."""
+        """Records the commands that ``write`` makes in a secondary command buffer: in ``made``, if no launch uses that
+        any more, or in a new one. Returns a pointer to the command buffer."""
         vk = api.lib()
         if made is None:
             made = self._spare.pop() if self._spare else command_buffer(self.handle, self.command_pool, SECONDARY)
@@ -111,14 +111,14 @@ class Logical:
         return made
 
     def free_commands(self, commands: Any) -> None:
-        """Lets `record` use a command buffer again, as soon as nothing runs. It does not go back to its pool, since
-        that would have to wait for other threads that record."""
+        """Marks a command buffer for reuse by `record` as soon as nothing runs. It is not returned to its pool, since
+        this would have to wait for other threads that record."""
         self.queue.defer_free(partial(self._spare.append, commands))
 
     # --- pipeline cache ----------------------------------------------------------------------------------------
 
     def _make_cache(self, data: bytes) -> Any:
-        """The driver's cache, filled with the data that another process kept; the driver checks whether the data
+        """A driver's cache that is filled with the data stored by another process; the driver checks whether the data
         fit."""
         f = api.ffi()
         if not data.startswith(_CACHE_HEADER) or len(data) < _CACHE_HEADER[0]:
@@ -129,7 +129,8 @@ class Logical:
 
 
 def barrier(commands: Any, *, copied: bool = False) -> None:
-    """A barrier: commands after it see what programs, or copies, before it have written."""
+    """Records a barrier: commands after it see what programs, or with ``copied`` also copies, before it have written.
+    """
     null = api.ffi().NULL
     stage, access = (_COPYING, _COPY_WRITE) if copied else (_COMPUTE, _SHADER_WRITE)
     api.lib().vkCmdPipelineBarrier(commands, stage, _ALL, 0, 1, _after(access), 0, null, 0, null)
@@ -142,7 +143,7 @@ def _after(access: int) -> Any:
 
 @cache
 def _beginning() -> tuple[Any, Any]:
-    """The structure that begins command buffers, and the structure that it points to."""
+    """The structure with which recording of a command buffer begins, and the structure that it points to."""
     inherited = api.new("VkCommandBufferInheritanceInfo")
     return api.new("VkCommandBufferBeginInfo", flags=_SIMULTANEOUS_USE, pInheritanceInfo=inherited), inherited
 
@@ -154,7 +155,7 @@ def _destroy(
     f, vk = api.ffi(), api.lib()
     for submission in running:
         if vk.vkWaitForFences(handle, 1, submission.fences, 1, _LAST_WAIT):
-            return  # the device is lost or still runs: the end of the process destroys it
+            return  # the device is lost or still runs; it is destroyed when the process ends
     while frees:
         frees.popleft()()
     if keep is not forget and (data := _cache_data(handle, cache)) not in (b"", known):
@@ -168,7 +169,7 @@ def _destroy(
 
 
 def _cache_data(handle: Any, cache: Any) -> bytes:
-    """The data of the driver's cache; empty if it returns none."""
+    """The data of the driver's pipeline cache; empty if the driver returns none."""
     f, vk = api.ffi(), api.lib()
     size = f.new("size_t *")
     if vk.vkGetPipelineCacheData(handle, cache, size, f.NULL) or not size[0]:

@@ -9,21 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")  # the first variable that is set counts
+# the first of these variables that is set is used
+VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")
 _ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
-_LOADED = 1  # a segment that is mapped (PT_LOAD)
+_LOADED = 1  # the type of a segment that is mapped (PT_LOAD)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``words``: what is wrong with which file. ``crashes``: whether the loader would crash."""
+    """What is wrong with a manifest. ``words``: file and fault in words. ``crashes``: whether the loader would crash.
+    """
 
     words: str
     crashes: bool = False
 
 
 def faults() -> list[Fault]:
-    """The faults of all manifests."""
+    """The faults of all manifests that environment variables name."""
     variable = next((v for v in VARIABLES if os.environ.get(v)), "")
     files = [Path(p) for p in os.environ.get(variable, "").split(os.pathsep) if p]
     found = []
@@ -65,7 +67,7 @@ def _of_library(path: Path) -> Iterator[Fault]:
 
 
 def _mapped_bytes(head: bytes) -> int:
-    """The end of the last segment of an ELF file that is mapped into memory."""
+    """Where the last segment that is mapped into memory ends in an ELF file, in bytes."""
     try:
         (table,) = struct.unpack_from("<Q", head, 32)
         size, count = struct.unpack_from("<HH", head, 54)

@@ -1,7 +1,7 @@
-"""Device memory: blocks from the driver, pieces of them, and arrays.
+"""Device memory: blocks that the driver allocates, pieces of blocks, and arrays in pieces.
 
-If the host reads the device's memory at full speed, all memory is `MAPPED`. A discrete GPU (`Logical.discrete`) has
-`REMOTE` memory for arrays; `transfer.Transfers` copies to and from it.
+If the host reads the device's memory at full speed, all memory is of the kind `MAPPED`. A discrete GPU
+(`Logical.discrete`) has memory of the kind `REMOTE` for arrays; `transfer.Transfers` copies to and from it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from quadrants_lab.backends.vulkan.queue import Queue
 _USAGE = 1 | 2 | 0x20 | 0x100 | 0x20000  # source and target of copies, storage, indirect, device address
 _DEVICE_ADDRESS = 0x2
 SHARED_BYTES = 1 << 20  # the size of a block that small pieces share
-SMALL = 1 << 16  # the size of the largest piece in a shared block
+SMALL = 1 << 16  # larger pieces get a block of their own
 LEAST = 256
 
 
@@ -40,7 +40,7 @@ REMOTE = Kind(DEVICE_LOCAL, unlike=HOST_VISIBLE)
 
 
 class Block:
-    """A buffer with its own memory. ``host``: the address at which it is mapped, 0 if it is not mapped."""
+    """A VkBuffer with its own memory. ``host``: the address at which the host has it mapped, 0 if it is not mapped."""
 
     def __init__(self, logical: Logical, nbytes: int, kind: Kind) -> None:
         f, vk, device = api.ffi(), api.lib(), logical.handle
@@ -86,14 +86,14 @@ class Piece:
         self.address = block.address + offset
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        """An array over the memory, which keeps the piece alive."""
+        """A numpy array over the memory; it keeps the piece alive."""
         owner = _Shared(self, shape, np.dtype(dtype))
         made: np.ndarray[Any, Any] = np.asarray(owner)
         return made
 
 
 class _Shared:
-    """The base of the arrays over a piece."""
+    """The base object of the numpy arrays over a piece."""
 
     def __init__(self, piece: Piece, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.piece = piece
@@ -103,14 +103,14 @@ class _Shared:
 
 
 class Pool:
-    """Allocates pieces of one kind of memory. A piece of at most SMALL bytes is rounded up to a power of two and lies
-    in a shared block. A freed piece is used again when no launch uses it any more."""
+    """Allocates pieces of one kind of memory. A piece of at most SMALL bytes is rounded up to a power of two and taken
+    from a shared block. A freed piece is used again when no launch uses it any more."""
 
     def __init__(self, logical: Logical, kind: Kind) -> None:
         self.logical = logical
         self.kind = kind
         self._free: dict[int, list[tuple[Block, int]]] = {}
-        self._hosts: list[int] = []  # host addresses of blocks, sorted
+        self._hosts: list[int] = []  # the host addresses of mapped blocks, sorted
         self._blocks: dict[int, weakref.ref[Block]] = {}
 
     def take(self, nbytes: int) -> Piece:
@@ -135,7 +135,7 @@ class Pool:
         return block
 
     def locate(self, host: int, nbytes: int) -> int:
-        """The device address of mapped host memory; 0 for other memory of the host."""
+        """The device address of host memory that a block is mapped to; 0 for other memory of the host."""
         n = bisect.bisect_right(self._hosts, host) - 1
         if n < 0:
             return 0

@@ -1,9 +1,9 @@
-"""The queue of launches: several are submitted together, and completion is observed at the next wait.
+"""The queue of launches: several are submitted together, and their completion is noticed at the next wait.
 
-A launch is submitted at once if fewer than `_SUBMISSIONS` run. Otherwise launches are gathered, up to `MOST`, until
-there is room or a wait begins. Launches run in order. A submission is one primary command buffer that executes the
-command buffers of its launches, because drivers take long for each submission. The work in flight is bounded by two
-parts of `_gpu.device`, because Ctrl-C cannot cancel it.
+A launch is submitted at once if fewer than `_SUBMISSIONS` submissions are running. Otherwise launches are collected, up
+to `MOST`, until one of these has ended or a wait begins. Launches run in order. A submission is one primary command
+buffer that executes the command buffers of its launches, because drivers take long for each submission. The work in
+flight is limited to two parts of `_gpu.device`, because Ctrl-C cannot cancel it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ PRIMARY, SECONDARY = 0, 1
 _ONCE = 1  # a command buffer that is submitted once
 _RESETTABLE = 2
 # nanoseconds
-_SPIN = 500_000  # the time to spin before blocking: an idle core takes tens of microseconds to wake up
-# the time to block without spinning after a useless spin, which shows that the host is oversubscribed
+_SPIN = 500_000  # how long to spin before blocking: an idle core takes tens of microseconds to wake up
+# how long to block without spinning first, after spinning was of no use, which shows that the host is oversubscribed
 _OVERSUBSCRIBED = 50_000_000
-_SLICE = 20_000_000  # the longest time to block before signals such as Ctrl-C are handled
+_SLICE = 20_000_000  # after blocking so long, signals such as Ctrl-C are handled
 
 _yield = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Launch(Protocol):
-    """What the queue runs: a secondary command buffer. ``uses``: how often it is in the queue; ``what``: its name in
-    words."""
+    """Something that the queue runs: a secondary command buffer, ``commands``. ``uses``: how often it is in the queue;
+    ``what``: its name in words."""
 
     uses: int
     cost: Cost
@@ -47,11 +47,11 @@ class Launch(Protocol):
     def commands(self) -> Any: ...
 
     def done(self) -> BaseException | None:
-        """The queue calls this at the end of each launch; returns the launch's error."""
+        """The queue calls this when a launch has ended; returns the launch's error, or None."""
 
 
 class Submission:
-    """A command buffer that executes the command buffers of ``launches``, and the fence that is signaled at its end."""
+    """A command buffer that executes the command buffers of ``launches``, and a fence that is signaled at its end."""
 
     def __init__(self, device: Any, pool: Any) -> None:
         self.device = device
@@ -61,7 +61,7 @@ class Submission:
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
         self.sent = 0  # when it was submitted, in nanoseconds
-        self.load = 0  # the estimated nanoseconds of its launches
+        self.load = 0  # how many nanoseconds its launches are estimated to take
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = api.ffi().new("VkCommandBuffer[]", MOST)
 
@@ -92,16 +92,16 @@ def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
 
 
 class Ring(Generic[Reused]):
-    """At most ``most`` launches, made by ``make`` and used in turn."""
+    """A ring of at most ``most`` objects, made by ``make``, which are launched in turn."""
 
     def __init__(self, queue: Queue, make: Callable[[], Reused], most: int) -> None:
         self._queue = queue
         self._make = make
         self._most = most
-        self._all: deque[Reused] = deque()  # the most recently used one comes last
+        self._all: deque[Reused] = deque()  # the most recently used one is the last
 
     def next(self) -> Reused:
-        """A launch that is not in flight. If all are, waits for the least recently used one, which ends first."""
+        """An object that is not in flight. If all are, waits for the least recently used one, which ends first."""
         ring = self._all
         if not ring or (ring[0].uses and len(ring) < self._most):
             ring.append(self._make())
@@ -112,10 +112,10 @@ class Ring(Generic[Reused]):
 
 
 class Queue:
-    """A queue of the driver's. ``busy``: whether launches wait or run. ``running``: the submissions in flight, in
-    order; ``load``: their estimated nanoseconds. ``pending_frees``: functions to call when nothing runs. ``fences``:
-    the fences of all submissions so far. ``errors``: the errors of launches whose wait was interrupted. ``lost``:
-    whether the device is lost."""
+    """A queue of the driver. ``busy``: whether launches wait or run. ``running``: the submissions in flight, in order;
+    ``load``: how many nanoseconds they are estimated to take. ``pending_frees``: functions to call when nothing runs.
+    ``fences``: the fences of all submissions so far. ``errors``: the errors of launches whose wait was interrupted.
+    ``lost``: whether the device is lost."""
 
     def __init__(self, device: Any, handle: Any, family: int) -> None:
         self.device = device
@@ -129,16 +129,16 @@ class Queue:
         self.running: list[Submission] = []
         self.load = 0
         self._waiting: list[Launch] = []
-        self._load = 0  # the estimated nanoseconds of the launches that wait
+        self._load = 0  # how many nanoseconds the launches that wait are estimated to take
         self._oversubscribed_until = 0
-        self._ended = 0  # the time when the last submission was found to be done
+        self._ended = 0  # when the last submission was found to be done
         self._forked = False
         self.pending_frees: deque[Callable[[], None]] = deque()
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
     def add(self, launch: Launch) -> None:
-        """Starts a launch. Raises the errors of earlier launches."""
+        """Starts a launch, or lets it wait for its submission. Raises the errors of earlier launches."""
         if self.errors or self._forked:
             self._raise()
         self.busy = True
@@ -159,7 +159,7 @@ class Queue:
                 self._submit()
             self._await_first()
         self.busy = False
-        self.load = 0  # Ctrl-C may have prevented its update
+        self.load = 0  # set again, since Ctrl-C may have prevented an update
         self._end_pending()
         if self.errors or self._forked:
             self._raise()
@@ -174,13 +174,13 @@ class Queue:
             if self._waiting and not self.running:
                 self._submit()
             if not self.running:
-                launch.uses = 0  # Ctrl-C prevented its update
+                launch.uses = 0  # set here, since Ctrl-C prevented the update
                 return
             self._await_first()
 
     def defer_free(self, end: Callable[[], None]) -> None:
         """Calls ``end``, which frees something that the device may still use, as soon as nothing runs. The garbage
-        collector calls this at any time in any thread, so ``end`` must not need the lock that the caller of `add`
+        collector may call this at any time in any thread, so ``end`` must not need the lock that the caller of `add`
         holds."""
         if self.busy:
             self.pending_frees.append(end)
@@ -188,8 +188,8 @@ class Queue:
             end()
 
     def forked(self) -> None:
-        """Call this in the child of a fork: launches in flight belong to the parent, and no launch can start any
-        more."""
+        """Call this in the child of a fork: launches in flight belong to the parent, and the queue refuses new
+        launches."""
         self._waiting, self.running = [], []
         self.pending_frees.clear()
         self.load = self._load = 0
@@ -202,7 +202,7 @@ class Queue:
         raise errors[0]
 
     def _submit(self) -> None:
-        """Submits the launches that wait."""
+        """Submits the launches that wait for their submission."""
         while self.running and self.load + self._load > 2 * PART:
             self._await_first()
         made = self._room()
@@ -230,7 +230,7 @@ class Queue:
             self._failed(result, made)
 
     def _wait(self, launches: list[Launch]) -> None:
-        """Sets the launches that wait to be submitted."""
+        """Marks the launches to be submitted next."""
         self._waiting, self._load = launches, sum(x.cost.ns for x in launches)
 
     def _has_room(self) -> bool:
@@ -278,7 +278,7 @@ class Queue:
         self._free.append(first)
 
     def _end_of(self, submission: Submission) -> int:
-        """Waits for a submission: first spins and yields the core, then blocks. Returns a VkResult."""
+        """Waits for a submission: first spins, then yields the core, then blocks. Returns a VkResult."""
         device, fence, poll = self.device, submission.fence, self._fence_status
         now = perf_counter_ns()
         if now > self._oversubscribed_until:
@@ -303,7 +303,7 @@ class Queue:
         api.check(result, what)
 
     def _drop(self, submission: Submission) -> None:
-        """Drops the launches of a submission that failed."""
+        """Discards the launches of a submission that failed."""
         launches, submission.launches = submission.launches, []
         for x in launches:
             x.uses -= 1

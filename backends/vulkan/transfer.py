@@ -17,11 +17,11 @@ from quadrants_lab.backends.vulkan.logical import Logical, barrier
 from quadrants_lab.backends.vulkan.memory import STAGING, Piece, Pool
 from quadrants_lab.backends.vulkan.queue import Ring
 
-_SMALL, _LARGE = (1 << 16, 64), (1 << 23, 4)  # bytes of a chunk, and the most chunks in flight
+_SMALL, _LARGE = (1 << 16, 64), (1 << 23, 4)  # bytes of a chunk, and how many chunks may be in flight
 
 
 class Transfer:
-    """A launch of the queue that copies or fills memory, with staging memory for at most ``nbytes``."""
+    """A launch of the queue that copies or fills memory. It has staging memory for at most ``nbytes`` bytes."""
 
     what = "copying memory"
 
@@ -65,7 +65,8 @@ class Transfers:
         )
 
     def upload(self, piece: Piece, offset: int, host: int, nbytes: int) -> None:
-        """Copies from the host; its memory may be overwritten when this returns."""
+        """Copies ``nbytes`` bytes from the host address ``host`` to ``piece``; the host's memory may be overwritten
+        when this returns."""
         ring, chunk = self._ring(nbytes)
         for at in range(0, nbytes, chunk):
             count, made = min(nbytes - at, chunk), ring.next()
@@ -104,7 +105,7 @@ class Transfers:
         self._start(self._small.next(), _copy(source, start, to, offset, nbytes))
 
     def _ring(self, nbytes: int) -> tuple[Ring[Transfer], int]:
-        """The transfers for a copy, and the bytes of each of its chunks."""
+        """The ring of transfers for a copy of ``nbytes`` bytes, and how many bytes each of its chunks has."""
         return (self._small, _SMALL[0]) if nbytes <= _SMALL[0] else (self._large, _LARGE[0])
 
     def _start(self, made: Transfer, command: Callable[[Any], None]) -> None:

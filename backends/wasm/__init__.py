@@ -1,7 +1,7 @@
 """WebAssembly: kernels become modules, which wasmtime runs in this process, and which browsers run unchanged.
 
-Each access is checked against its own field or array, also in release builds, so untrusted code can damage nothing.
-`quadrants_lab.runtime.backend.Backend` documents the functions here.
+Each access is checked against the bounds of its own field or array, also in release builds, so untrusted code can
+damage nothing. `quadrants_lab.runtime.backend.Backend` documents the functions here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quadrants_lab.ir.importing import importing, lazily
 if TYPE_CHECKING:
     from quadrants_lab.backends.wasm.device import Device
 
-STAGES = ("wat",)  # the text, with the size of the module's bytes
+STAGES = ("wat",)  # the module as text, with the size of its bytes
 CAPABILITIES = Capabilities(checks_bounds=True, slots=True)
 stages = lazily("backends.wasm.emitter", "stages")
 lowering = lazily("backends.wasm.emitter", "lowering")
@@ -36,7 +36,7 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """A device with its own memory. One thread runs each launch."""
+    """Opens a device with its own memory. Launches run on the calling thread."""
     with importing():
         from quadrants_lab.backends.wasm.device import Device
 

@@ -1,7 +1,7 @@
 """WebAssembly as the device of a session: a store of wasmtime with one memory, which holds everything.
 
-An address has 32 bits. Code runs on the calling thread. Each tick of the engine's epoch suspends the call of wasmtime,
-so that Python can handle a Ctrl-C before the call is resumed.
+An address has 32 bits. Code runs on the calling thread. A ticking thread advances the engine's epoch; at each tick
+wasmtime suspends the running call, so that Python can handle a Ctrl-C before the call is resumed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from quadrants_lab.backends.wasm.emitter import FIRST
 from quadrants_lab.backends.wasm.module import PAGE
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-_TICK, _IDLE = 0.02, 50  # seconds between two ticks; after so many ticks without a launch, the ticking ends
-_MOST = 1 << 16  # the most pages of a memory
+_TICK, _IDLE = 0.02, 50  # seconds between two ticks; after so many ticks without a launch, the thread ends
+_MOST = 1 << 16  # the most pages that a memory of WebAssembly can have
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 _awake = threading.Event()
 Stopped = wasmtime.Trap | wasmtime.WasmtimeError | None
@@ -37,7 +37,7 @@ Stopped = wasmtime.Trap | wasmtime.WasmtimeError | None
 
 @cache
 def engine() -> wasmtime.Engine:
-    """The process's compiler."""
+    """wasmtime's compiler, one for the process."""
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.parallel_compilation = False  # without threads, a fork loses none
@@ -61,8 +61,8 @@ def _tick() -> None:
 
 
 def _wake() -> None:
-    """Begins to tick, unless a thread ticks already. If the system has no thread left, a Ctrl-C has to wait for the
-    launch. """
+    """Starts the ticking thread, unless it runs already. If the system cannot start a thread, Ctrl-C has to wait for
+    the end of the launch."""
     if _awake.is_set():
         return
     ticking = threading.Thread(target=_tick, name="quadrants_lab epochs", daemon=True)
@@ -76,7 +76,7 @@ def _wake() -> None:
 
 
 class _Piece:
-    """Bytes of a device's memory, which arrays keep alive."""
+    """A part of the device's memory; arrays keep it alive."""
 
     def __init__(self, device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.device = device
@@ -85,8 +85,8 @@ class _Piece:
 
 
 class Device(GpuDevice):
-    """``origin``: where its memory lies in the process; ``used``: memory from this address on is zero. ``launching``:
-    whether code runs."""
+    """``origin``: the host address of the memory; ``used``: memory from this address on is zero. ``launching``: whether
+    code is running."""
 
     def __init__(self) -> None:
         super().__init__(threads=1, stack_threads=1, heap_budget=1 << 31)
@@ -100,15 +100,17 @@ class Device(GpuDevice):
         self.origin = ctypes.addressof(self.memory_.data_ptr(self.store).contents)
         self._linker = wasmtime.Linker(engine())
         self._linker.define(self.store, "env", "memory", self.memory_)
-        self._free = [(FIRST, self.nbytes - FIRST)]  # address and size of each free piece, in order
-        self._freed: deque[tuple[int, int]] = deque()  # pieces that arrays gave back, at any moment and in any thread
+        self._free = [(FIRST, self.nbytes - FIRST)]  # (address, size) of each free piece, in order
+        # pieces that arrays have given back; this may happen at any moment and in any thread
+        self._freed: deque[tuple[int, int]] = deque()
         self.used = FIRST
         _devices.add(self)
         for owned in (self.store, self._linker):
             weakref.finalize(self, owned.close)
 
     def _reserve(self) -> tuple[wasmtime.Memory, int]:
-        """The largest memory that the process can get. Its pages take memory only once they are used."""
+        """Reserves the largest memory that the process can get. Its pages take physical memory only once they are used.
+        """
         for pages in (_MOST, _MOST // 4, _MOST // 16, _MOST // 64):
             try:
                 limits = wasmtime.Limits(pages, pages)
@@ -120,7 +122,7 @@ class Device(GpuDevice):
     # --- memory -----------------------------------------------------------------------------------------------------
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> VisibleMemory:
-        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
+        """Allocates zeroed memory for a C-contiguous array; raises MemoryError if there is too little."""
         dtype = np.dtype(dtype)
         nbytes = prod(shape) * dtype.itemsize
         size = max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
@@ -169,13 +171,13 @@ class Device(GpuDevice):
         return False
 
     def finish(self) -> None:
-        """A launch returns only when it is done."""
+        """Nothing to wait for: a launch returns only when it is done."""
 
     def forked(self) -> bool:
         return True
 
     def instance(self, module: wasmtime.Module) -> wasmtime.Func:
-        """The exported function of a module over this device's memory."""
+        """Instantiates a module over this device's memory; returns the function that it exports."""
         made = ffi.wasmtime_instance_t()
         why = self._ran(partial(
             ffi.wasmtime_linker_instantiate_async, self._linker.ptr(), self.context, module.ptr(), ctypes.byref(made)
@@ -187,7 +189,7 @@ class Device(GpuDevice):
         return found
 
     def call(self, function: wasmtime.Func, argument: int) -> Stopped:
-        """Runs the function. Raises what a signal handler raises; then the function has ended."""
+        """Runs the function. If a signal handler raises something, the function ends and this raises it too."""
         given = ffi.wasmtime_val_t()
         given.of.i32 = argument if argument < 1 << 31 else argument - (1 << 32)
         try:

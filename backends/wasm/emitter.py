@@ -1,13 +1,13 @@
-"""From lowered IR to a WebAssembly module: a function for each task, and `run`, which calls them.
+"""Emits lowered IR as a WebAssembly module: a function for each task, and `run`, which calls them.
 
-The argument of each function is the address of the launch frame (`_gpu.layout`). Values are local variables, and
-control flow is structured in both languages. One thread runs the kernel, the iterations of a parallel task in row-major
-order. An integer of fewer than 32 bits is an i32 within its limits, a u1 is 0 or 1, and an f16 is an f32 that f16 can
-represent.
+The argument of each function is the address of the launch frame (`_gpu.layout`). Values are local variables; the IR's
+structured control flow becomes WebAssembly's. One thread runs the kernel, the iterations of a parallel task in
+row-major order. An integer of fewer than 32 bits is an i32 within its limits, a u1 is 0 or 1, and an f16 is an f32 that
+f16 can represent.
 
-In a task with lanes (`lanes`) the last axis runs in groups of iterations, and the rest of it one by one. In a group, a
-value that differs between iterations is a list of vectors; in these a u1 is -1 or 0. A value that counts up from lane
-to lane is the first lane's number.
+In a task with lanes (`lanes`), iterations along the last axis run in groups, and those left over one by one. In a
+group, a value that differs between iterations is a list of vectors, in which a u1 is -1 or 0. For a value that grows by
+one from lane to lane, only the first lane's value is computed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u32, u64
 from quadrants_lab.ir.walk import all_are, end_of, find, uses, walk
 
-PRIVATE, FIRST = 64, 1 << 20  # where arrays of an iteration begin, and where all other memory begins
+PRIVATE, FIRST = 64, 1 << 20  # where the private arrays of an iteration begin, and where all other memory begins
 
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
@@ -44,7 +44,7 @@ def stages(kernel: N.Kernel, options: CompileOptions) -> dict[str, Callable[[], 
 
 @deeply_recursive
 def module(kernel: N.Kernel, options: CompileOptions) -> Module:
-    """The module of an offloaded kernel."""
+    """The module of a kernel that is split into tasks."""
     kernel = lower(kernel, lowering(options), options)
     unit, run = Unit(kernel), Function("run", ("i32",))
     for n, task in enumerate(kernel.tasks):
@@ -57,7 +57,8 @@ def module(kernel: N.Kernel, options: CompileOptions) -> Module:
 
 
 class Unit:
-    """What the functions of a module share. ``private``: the addresses of arrays that each iteration has for itself."""
+    """What the functions of a module share. ``private``: name of an array that each iteration has for itself -> its
+    address."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -76,7 +77,7 @@ class Unit:
             raise QuadrantsRuntimeError(what, code="QL3040", labels=(Label(kernel.span),), help=help)
 
     def add(self, fn: Function) -> int:
-        """The number of the function, which is added to the module once."""
+        """Adds the function to the module, unless it is there; returns its index."""
         if fn.name not in self.numbers:
             self.numbers[fn.name] = len(self.functions)
             self.functions.append(fn)
@@ -84,11 +85,13 @@ class Unit:
 
 
 class Body:
-    """Emits blocks into ``fn``. ``values`` maps ids to locals, to several locals for vectors, or to the instruction of
-    a constant; ``types`` maps ids to dtypes. ``known``: locals that are set at the start, by a key of what they hold.
+    """Emits blocks into the function ``fn``. ``values``: id -> a local, several locals if the value is a list of
+    vectors, or the instruction of a constant; ``types``: id -> dtype. ``known``: what a local holds -> the local, for
+    locals that are set at the function's start.
 
-    ``lanes``: the lanes of a vector, 1 outside of groups; ``parts``: the vectors of a value, and ``part`` the current
-    one; ``vectors``: the ids of values that are vectors; ``linear``: the ids of values that count up from lane to lane.
+    ``lanes``: how many lanes a vector has, 1 outside of groups; ``parts``: how many vectors make a value, ``part``: the
+    index of the current one; ``vectors``: ids of values that are lists of vectors; ``linear``: ids of values that grow
+    by one from lane to lane.
     """
 
     handlers: dict[type, Callable[[Any, Any], None]] = {}
@@ -97,12 +100,13 @@ class Body:
         self.unit = unit
         self.fn = fn
         self.stmt = N.NO_ID
-        self.own = {s.id for s in walk(block)}  # other statements belong to functions that were inlined
+        # ids of the block's own statements; others belong to functions that were inlined
+        self.own = {s.id for s in walk(block)}
         self.values: dict[int, Local | list[Local] | Instruction] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[str, Local] = {}
         self.uses = uses(block)
-        self.fresh: tuple[int, Local | None] = 0, None  # the local that the last instruction set, and where
+        self.fresh: tuple[int, Local | None] = 0, None  # where in the code the last instruction set a local, and which
         self.lanes = self.parts = 1
         self.part = 0
         self.vectors: set[int] = set()
@@ -119,7 +123,7 @@ class Body:
             self.put(*((i,) if isinstance(i, str) else i))
 
     def value(self, id: int) -> Instruction:
-        """The instruction that pushes a value; for a vector, its current part."""
+        """The instruction that pushes a value; for a list of vectors, the current one."""
         value = self.values[id]
         value = value[self.part] if isinstance(value, list) else value
         return ("local.get", value) if isinstance(value, Local) else value
@@ -128,7 +132,7 @@ class Body:
         """Pushes values. A value that was defined just before, and is read once, is on the stack already."""
         for id in ids:
             value = self.value(id)
-            once = self.uses.get(id) == 1 and self.parts == 1  # each part would read it
+            once = self.uses.get(id) == 1 and self.parts == 1  # with several parts, each part would read the value
             if once and self.fresh == (len(self.fn.code), value[-1]):
                 self.fn.drop()
                 self.fresh = 0, None
@@ -136,7 +140,7 @@ class Body:
                 self.put(*value)
 
     def push(self, id: int, vector: bool) -> None:
-        """Pushes a value, as a vector if ``vector``."""
+        """Pushes a value; if ``vector``, as a vector."""
         if vector:
             lanes.push_vector(self, id)
         elif id in self.vectors:
@@ -145,7 +149,7 @@ class Body:
             self.get(id)
 
     def variables(self, id: int, t: DType, name: str) -> list[Local]:
-        """Declares the variable of a value, or the variables of its parts."""
+        """Declares the local of a value, or one for each of its parts."""
         self.types[id] = t
         if id in self.vectors:
             made = self.values[id] = [self.fn.local("v128", name) for _ in range(self.parts)]
@@ -154,7 +158,7 @@ class Body:
         return [v]
 
     def define(self, s: N.Value | N.Param, emit: Callable[[], object] = lambda: None) -> None:
-        """The value of a statement is what is on the stack, or what ``emit`` pushes for each part."""
+        """Sets the value of a statement to what is on the stack, or to what ``emit`` pushes, once for each part."""
         for part, v in enumerate(self.variables(s.id, s.type, s.name)):
             self.part = part
             emit()
@@ -163,14 +167,14 @@ class Body:
         self.part = 0
 
     def each(self, vector: bool) -> Iterator[None]:
-        """Goes through the parts of a vector."""
+        """Iterates over the parts of a vector; each step sets ``part``."""
         for part in range(self.parts if vector else 1):
             self.part = part
             yield
         self.part = 0
 
     def set(self, params: tuple[N.Param, ...], ids: tuple[int, ...], declare: bool = False) -> None:
-        """Sets variables to values, as if at the same time."""
+        """Sets the variables of ``params`` to the values ``ids``, as if all at once."""
         for p, id in zip(params, ids, strict=True):
             for _ in self.each(p.id in self.vectors):
                 self.push(id, p.id in self.vectors)
@@ -189,7 +193,7 @@ class Body:
         return self.known[key]
 
     def helper(self, name: str) -> None:
-        """Calls a function that converts an f16."""
+        """Emits a call of a function that converts an f16."""
         if name not in self.unit.numbers:
             f = ops.half(name)
             (p,) = f.params
@@ -203,7 +207,7 @@ class Body:
     # --- memory -----------------------------------------------------------------------------------------------------
 
     def word(self, at: int, t: str = "i32") -> Local:
-        """A word of the launch frame."""
+        """A local that holds a word of the launch frame."""
         return self.once(f"frame.{at}.{t}", t, ("local.get", self.fn.locals[0]), (f"{t}.load", at))
 
     def base(self, b: N.Buffer) -> Instruction:
@@ -220,7 +224,7 @@ class Body:
         return "local.get", self.once(b.name, "i32", ("local.get", heap), ("local.get", own), ("i32.add",))
 
     def stride(self, b: N.Buffer, axis: int) -> Instruction:
-        """The instruction that pushes the distance of neighbours along an axis, in bytes."""
+        """The instruction that pushes how many bytes lie between neighbours along an axis."""
         size, product = b.dtype.nbytes, list[Instruction]()
         for k in range(axis + 1, b.ndim):
             n = self.slot_lanes if b.kind == "heap" else b.known_extent(k)
@@ -233,8 +237,8 @@ class Body:
         return self.word(self.unit.layout.extents[b.name] + 8 * axis, t)
 
     def place(self, s: N.Access) -> tuple[int, int]:
-        """Pushes the address of an element; in a group, of the first lane's element. Returns the offset to add to it,
-        and the distance from lane to lane."""
+        """Pushes the address of an element; in a group, of the first lane's element. Returns a constant offset to be
+        added to it, and how many bytes lie between the elements of neighbouring lanes."""
         b = self.unit.kernel.buffers[s.buffer]
         rest, stride = self.unit.layout.buffers[b.name] if b.in_frame else 0, 0
         self.put(*self.base(b))
@@ -294,8 +298,8 @@ class Body:
         self.put("i32.const", 0)
 
     def groups(self, task: N.Offload, p: N.Param, begin: Instruction, end: Instruction) -> Instruction:
-        """Emits all whole groups of iterations; returns the instruction that pushes the number of the next iteration.
-        If the body cannot run in groups, all iterations are left."""
+        """Emits the loop over all whole groups of iterations; returns the instruction that pushes the index of the
+        first iteration that is left. If the body cannot run in groups, all iterations are left."""
         buffers = self.unit.kernel.buffers.values()
         shape = lanes.Shape(task.body, task.indices, [b.name for b in buffers if b.kind == "local"])
         if shape.per_lane:
@@ -319,7 +323,7 @@ class Body:
     def trips(
         self, p: N.Param, begin: Instruction, end: Instruction, body: Callable[[], object], down: bool = False
     ) -> None:
-        """A loop over begin .. end, whose values are computed before; ``body`` emits its iterations."""
+        """Emits a loop over begin .. end, which were computed before; ``body`` emits an iteration."""
         t, signed = ops.TYPES[p.type.name], "_s" if p.type.kind == "i" else "_u"
         (index,) = self.variables(p.id, p.type, p.name)
         step = self.lanes * self.parts if p.id in self.linear else 1
@@ -438,7 +442,7 @@ def _if(b: Body, s: N.If) -> None:
 
 
 def _both(b: Body, s: N.If) -> None:
-    """An if on which lanes differ: both arms run, and each lane chooses its results."""
+    """Emits an if whose condition differs between lanes: both arms run, and each lane chooses its results."""
     if not all_are(walk((*s.then, *s.orelse)), (N.Op, N.Uniform, N.Call, N.If, N.Yield)):
         raise NoLanes
 
@@ -471,7 +475,7 @@ def _while(b: Body, s: N.While) -> None:
 
 
 def _results(b: Body, s: N.For | N.While) -> None:
-    """The results are the variables of the carried values."""
+    """Makes the variables of the carried values also the variables of the loop's results."""
     for r, p in zip(s.results, s.carried, strict=True):
         if (r.id in b.vectors) != (p.id in b.vectors):
             raise NoLanes

@@ -25,7 +25,7 @@ _SIZE = struct.Struct("=I")
 
 
 class Executable(GpuExecutable):
-    """``object``: the size of the module, the module, and the machine code that wasmtime made from it."""
+    """``object``: the size of the module, the module, and the machine code that wasmtime has compiled it to."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
@@ -48,7 +48,7 @@ class Executable(GpuExecutable):
         return Frame(self, device)
 
     def run(self, device: Device) -> wasmtime.Func:
-        """The module's function, in the device's memory."""
+        """The exported function of the module, instantiated over the device's memory."""
         return self.once(device, lambda: self.built(partial(self._loaded, device)))
 
     def _loaded(self, device: Device, code: bytes) -> wasmtime.Func:
@@ -56,7 +56,7 @@ class Executable(GpuExecutable):
         return device.instance(wasmtime.Module.deserialize(engine(), code[_SIZE.size + size :]))
 
     def stopped(self, why: wasmtime.Trap | wasmtime.WasmtimeError) -> QuadrantsRuntimeError:
-        """The error of a launch that was stopped."""
+        """The error to raise for a launch that wasmtime has stopped."""
         frames = why.frames if isinstance(why, wasmtime.Trap) else []
         at = module(self.kernel, self.options).at(frames[0].module_offset) if frames else N.NO_ID
         span = next((s.span for s in walk(self.kernel.body) if s.id == at), self.kernel.span)

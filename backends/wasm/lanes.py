@@ -1,7 +1,8 @@
-"""Lanes: 128 bits hold four iterations' values of 32 bits, or two of 64 bits (simd128). Which tasks use them, and how.
+"""Lanes in WebAssembly: a vector of 128 bits holds the values of four iterations, of 32 bits each, or of two, of 64
+bits (simd128). This file decides which tasks use them, and emits vector code.
 
-All lanes run the same code: loops have the same bounds in all lanes, and if lanes disagree on an if, both arms are
-computed. A task for which this is not enough runs its iterations one by one.
+All lanes run the same code: loops must have the same bounds in all lanes, and if an if's condition differs between
+lanes, both arms are computed. Other tasks run their iterations one by one.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f64, i32, u1
 from quadrants_lab.ir.walk import all_are, find, of_kind, rewrite_in, types_of, uses, walk
 
-Body = Any  # `emitter.Body`, which is above this module
+Body = Any  # stands for `emitter.Body`: the emitter imports this module
 _SHAPES = {"f32": "f32x4", "f64": "f64x2", "i32": "i32x4", "i64": "i64x2"}
-# `lower` expresses these by operations that vectors have
+# primitives that `lower` replaces by operations that vectors have
 _FORMULAS = ("isnan", "isinf", "rsqrt", "round", "custom_jvp")
 _OF_FLOATS = ("floordiv", "mod", *_FORMULAS)
 _COMPARISONS = ("lt", "le", "gt", "ge")
 _BITS = {"and": "v128.and", "or": "v128.or", "xor": "v128.xor", "not": "v128.not"}
-_SHORT = 80  # the most statements of a task that computes two vectors of each value
+_SHORT = 80  # a task with more statements computes one vector of each value, not two
 _SHIFTS = ("shl", "shr", "lshr")
 
 
 class NoLanes(Exception):
-    """The code to emit has no form with vectors."""
+    """Raised when the code to emit has no vector form."""
 
 
 class Shape:
-    """The groups of iterations of a task. ``divergent``: the ids of values that differ in a group; ``linear``: the
-    divergent ids that count up from lane to lane; ``vectors``: the other divergent ids; ``per_lane``: see `Divergence`;
-    ``lanes``: the lanes of a vector, as many as the widest dtype allows."""
+    """How the iterations of a task form groups. ``divergent``: ids of values that differ within a group; ``linear``:
+    the divergent ids that grow by one from lane to lane; ``vectors``: the other divergent ids; ``per_lane``: see
+    `Divergence`; ``lanes``: how many lanes a vector has, as many as the widest dtype allows."""
 
     def __init__(self, body: N.Block, params: Sequence[N.Param], locals: Container[str] = ()) -> None:
         index, types = params[-1].id, types_of(body) | {p.id: p.type for p in params}
@@ -63,13 +64,13 @@ class Shape:
 
 
 def fits(t: DType, lanes: int) -> bool:
-    """Whether a vector holds so many values of the dtype."""
+    """Whether a vector holds ``lanes`` values of the dtype."""
     return t is u1 or (t.bits * lanes == 128 and t is not f16)
 
 
 def instructions(prim: str, out: DType, t: DType, lanes: int) -> list[str] | None:
-    """The instructions for a primitive on vectors of dtype ``t`` that have been pushed; None if vectors do not have it.
-    The count of a shift is a scalar."""
+    """The instructions for a primitive on vectors of dtype ``t`` that are on the stack; None if there are none for
+    vectors. The count of a shift is a scalar."""
     if prim == "cast" and (t, out, lanes) == (i32, f64, 2):
         return ["f64x2.convert_low_i32x4_s"]
     if not (fits(t, lanes) and fits(out, lanes)):
@@ -108,7 +109,7 @@ def _vector_of(b: Body, t: DType) -> str:
 def push_vector(b: Body, id: int) -> None:
     """Pushes a value as a vector."""
     value, t, first = b.value(id), b.types[id], b.part * b.lanes
-    numbers = range(first, first + b.lanes)  # the numbers of the lanes
+    numbers = range(first, first + b.lanes)  # the indices of the lanes
     if id in b.vectors:
         b.get(id)
     elif t is i32 and b.lanes == 2:  # the value will be converted to an f64
@@ -129,7 +130,7 @@ def push_vector(b: Body, id: int) -> None:
 
 
 def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...]) -> None:
-    """Pushes the result of a primitive as a vector."""
+    """Pushes the result of a primitive on the values ``args`` as a vector."""
     made = instructions(prim, out, t, b.lanes)
     if made is None:
         raise NoLanes
@@ -144,7 +145,7 @@ def emit_vector(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...])
 
 
 def load_vector(b: Body, t: DType, offset: int, stride: int) -> None:
-    """Loads from an address that has been pushed; the lanes' elements are ``stride`` bytes apart."""
+    """Loads a vector from the address on the stack; the lanes' elements are ``stride`` bytes apart."""
     own, load, offset = _vector_of(b, t), LOADS[t.name], offset + b.part * b.lanes * stride
     if t is u1 or not stride:
         raise NoLanes
@@ -158,7 +159,7 @@ def load_vector(b: Body, t: DType, offset: int, stride: int) -> None:
 
 
 def store_vector(b: Body, t: DType, offset: int, stride: int, id: int) -> None:
-    """Stores a value to an address that has been pushed."""
+    """Stores the value ``id`` to the address on the stack; the lanes' elements are ``stride`` bytes apart."""
     own, offset = _vector_of(b, t), offset + b.part * b.lanes * stride
     if t is u1:
         raise NoLanes
@@ -176,7 +177,7 @@ def store_vector(b: Body, t: DType, offset: int, stride: int, id: int) -> None:
 
 
 def reduce(b: Body, s: N.GroupReduce) -> None:
-    """Combines the values of the lanes, in the order of the lanes."""
+    """Emits the combination of the values of all lanes, in the order of the lanes."""
     if b.lanes == 1:
         b.get(s.value)
     else:
@@ -197,7 +198,7 @@ def reduce(b: Body, s: N.GroupReduce) -> None:
 @dataclass(frozen=True, slots=True)
 class LaneSchedule(Parametrised):
     """Decides how many iterations of each parallel task run side by side. Sums into one element become sums over the
-    lanes. ``near``: see `LowerMath`. ``reproducible``: all kernels that compute a value get the same bits."""
+    lanes. ``near``: see `LowerMath`. ``reproducible``: all kernels that compute a value must get the same bits."""
 
     near: bool = True
     reproducible: bool = False
@@ -231,7 +232,7 @@ class LaneSchedule(Parametrised):
 
 
 class _Look(Shape):
-    """The search for a task's lanes."""
+    """The decision for one task."""
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, how: LaneSchedule) -> None:
         super().__init__(task.body, task.indices)
@@ -242,9 +243,9 @@ class _Look(Shape):
         self.uses = uses(task.body)
 
     def group(self, asked: int) -> int:
-        """How many iterations run side by side: one vector of them; or two in a long loop with little code, because the
-        processor computes one vector while the results of the other are on their way. Two do not pay if the code needs
-        more registers than there are. ``asked``: the number that the user asks for, or 0."""
+        """How many iterations run side by side: as many as a vector has lanes; in a long loop with little code twice as
+        many, because the processor computes one vector while the results of the other are on their way. Two vectors do
+        not pay if the code needs more registers than there are. ``asked``: the number that the user asks for, or 0."""
         body = [*walk(self.task.body)]
         two = 2 * self.lanes
         if asked:
@@ -257,7 +258,7 @@ class _Look(Shape):
         return id in self.divergent
 
     def hindrance(self) -> str:
-        """Why the task has no lanes, or ""."""
+        """Why the task cannot have lanes, or ""."""
         total = fixed_total(self.task)
         if total is not None and total < self.lanes:
             return "there are too few iterations"
@@ -330,7 +331,8 @@ class _Look(Shape):
         return "" if not self.varies(s.cond) or (plain and kinds) else "iterations part"
 
     def told(self, s: N.Assert) -> str:
-        """Whether all lanes fail at the same time: then the first lane is reported."""
+        """Why an assert forbids lanes; "" if it fails in all lanes at the same time, so that the first lane can be
+        reported."""
         return "iterations part" if any(self.varies(i) and i not in self.linear for i in (s.cond, *s.args)) else ""
 
     def push(self, s: N.AdStackPush) -> str:

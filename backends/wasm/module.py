@@ -1,6 +1,7 @@
 """A WebAssembly module as text, one line an instruction, and as bytes.
 
-An instruction is a tuple of its name and its immediates; a local is the immediate `Local`, a function its number.
+An instruction is a tuple of its name and its immediates. As an immediate, a local is a `Local`, and a function its
+index.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Instruction = tuple[Any, ...]
 PAGE = 1 << 16
 _FLOAT = "eq ne lt gt le ge ceil floor trunc abs neg sqrt add sub mul div"
 _INTEGER = "eq ne lt_s gt_s le_s ge_s neg shl shr_s shr_u add sub mul"
-VECTORS = {  # the operations on vectors of each kind
+VECTORS = {  # kind of vector -> its operations
     "i32x4": f"{_INTEGER} lt_u gt_u le_u ge_u".split(), "i64x2": _INTEGER.split(), "f32x4": _FLOAT.split(),
     "f64x2": _FLOAT.split(),
 }  # fmt: skip
@@ -37,8 +38,8 @@ class Local(NamedTuple):
 
 @dataclass
 class Function:
-    """``params`` and ``results``: types. ``code`` and ``ids``: the instructions, each with the statement that it came
-    from. ``start``: instructions to run before them."""
+    """``params`` and ``results``: types. ``code``: the instructions; ``ids``: for each of them the id of the statement
+    that it came from. ``start``: instructions that run before the code."""
 
     name: str
     params: tuple[str, ...]
@@ -111,7 +112,8 @@ class Module:
         return Stage("wat", "\n".join(line for line, _ in lines), tuple(id for _, id in lines), count, size)
 
     def _lines(self, named: bool = True) -> list[tuple[str, int]]:
-        """The lines, each with its statement. Functions and locals are ``named`` or numbers."""
+        """The lines of the text, each with the id of its statement. If ``named``, functions and locals have names,
+        otherwise indices."""
         lines = [("(module", NO_ID), ('  (import "env" "memory" (memory 1))', NO_ID)]
         for f in self.functions:
             runs = _runs(f)
@@ -145,25 +147,28 @@ class Module:
 
 
 def _digits(x: np.floating[Any]) -> str:
-    """The shortest decimal that reads back as the number."""
+    """The shortest decimal that reads back as ``x``."""
     return str(x) if np.isfinite(x) else "nan" if np.isnan(x) else "inf" if x > 0 else "-inf"
 
 
 def _runs(f: Function) -> list[tuple[str, list[Local]]]:
-    """The locals that are used, by type."""
+    """The locals that are used, as runs of the same type."""
     used = {v for i, _ in f.lines() for v in i[1:] if isinstance(v, Local)}
     kept = sorted((v for v in f.locals[len(f.params) :] if v in used), key=lambda v: (v.type, v.number))
     return [(t, [*run]) for t, run in groupby(kept, lambda v: v.type)]
 
 
-# --- places in the bytes (WebAssembly Core Specification 2.0, chapter 5) ----------------------------------------------
+# --- offsets in the binary (WebAssembly Core Specification 2.0, chapter 5) --------------------------------------------
 
-_CODE = 10  # the section with the code of functions: number, size, how many functions, then each function with its size
-_FIXED = {"block": 1, "loop": 1, "if": 1, "f32.const": 4, "f64.const": 8, "v128.const": 16}  # bytes of immediates
+# the section with the functions' code: its id, its size, the number of functions, and then each function's size and
+# code
+_CODE = 10
+# how many bytes the immediates of an instruction take
+_FIXED = {"block": 1, "loop": 1, "if": 1, "f32.const": 4, "f64.const": 8, "v128.const": 16}
 
 
 def _number(code: bytes, at: int) -> tuple[int, int]:
-    """The LEB128 number at a place, and the place after it."""
+    """The LEB128 number at offset ``at``, and the offset after it."""
     value = shift = 0
     while True:
         value |= (code[at] & 0x7F) << shift
@@ -173,7 +178,7 @@ def _number(code: bytes, at: int) -> tuple[int, int]:
 
 
 def _behind(code: bytes, at: int, name: str, *given: Any) -> int:
-    """The place after an instruction."""
+    """The offset after the instruction at ``at``."""
     at = _number(code, at + 1)[1] if code[at] in (0xFC, 0xFD) else at + 1
     if name in _FIXED or name.endswith("_lane"):
         return at + _FIXED.get(name, 1)

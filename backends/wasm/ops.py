@@ -13,7 +13,7 @@ from quadrants_lab.backends.lower.expression import Scope, X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, f16, f32, u32
 
-Body = Any  # `emitter.Body`, which is above this module
+Body = Any  # stands for `emitter.Body`: the emitter imports this module
 TYPES = {
     **dict.fromkeys(("u1", "i8", "u8", "i16", "u16", "i32", "u32"), "i32"), "i64": "i64", "u64": "i64",
     "f16": "f32", "f32": "f32", "f64": "f64",
@@ -23,14 +23,14 @@ LOADS = {
     "f16": "i32.load16_u", **{name: f"{TYPES[name]}.load" for name in ("i32", "u32", "i64", "u64", "f32", "f64")},
 }  # fmt: skip
 STORES = {name: re.sub(r"load(\d*).*", r"store\1", load) for name, load in LOADS.items()}
-_SAME = {"raw_div": "div", "quot": "div"}  # other names of instructions
+_SAME = {"raw_div": "div", "quot": "div"}  # primitive -> name of its instruction, where they differ
 _SIGNED = ("quot", "rem", "shr", "lt", "le", "gt", "ge")  # these instructions have a variant _s and a variant _u
-_NORMAL = ("add", "sub", "mul", "shl")  # operations whose results may not fit a short integer
-_ROUNDED = ("add", "sub", "mul", "div", "raw_div", "sqrt")  # operations whose results may not be an f16
+_NORMAL = ("add", "sub", "mul", "shl")  # operations whose results may not fit in a short integer
+_ROUNDED = ("add", "sub", "mul", "div", "raw_div", "sqrt")  # operations whose results f16 may not represent
 
 
 def word(text: str) -> str:
-    """A text in a form that fits in a name."""
+    """A text with the characters that a name may have."""
     return re.sub(r"[^\w.]", "_", text)
 
 
@@ -58,7 +58,7 @@ def emit(b: Body, prim: str, out: DType, t: DType, args: tuple[int, ...]) -> Non
 
 
 def normal(b: Body, t: DType) -> None:
-    """Reduces the value on the stack to a short integer, by its low bits."""
+    """Reduces the value on the stack to its low bits, as many as a short integer of dtype ``t`` has."""
     if t.kind == "i" and t.bits < 32:
         b.put(f"i32.extend{t.bits}_s")
     elif t.kind == "u" and t.bits < 32:
@@ -121,7 +121,7 @@ _OTHERS: dict[str, Callable[..., None]] = {"select": _select, "cast": _cast, "fp
 
 @cache
 def half(name: str) -> N.Function:
-    """A function: the bits of an f16 to the f32 with its value, or an f32 to the bits of the nearest f16."""
+    """A function of the kernel that converts the bits of an f16 to an f32, or an f32 to the bits of the nearest f16."""
     s = Scope(u32, True)
     p = s.b.param(f32 if name == "half_bits" else u32, "x")
     with s.b.block() as block:
@@ -141,8 +141,8 @@ def _bits(x: X) -> X:
 
 
 def _value(h: X) -> X:
-    """The f32 with the value of f16 bits. Digits and exponent are shifted by 13 bits. The factor 2**112 corrects the
-    exponent's offset from 15 to 127, for denormals as well."""
+    """The f32 with the value of an f16 whose bits are given. Digits and exponent are shifted by 13 bits. The factor
+    2**112 corrects the exponent's offset from 15 to 127, for denormals as well."""
     size = (h & 0x7FFF).shl(13)
     moved = ((h & 0x7C00) == 0x7C00).select(size | 0x7F800000, (size.bitcast(f32) * 2.0**112).bitcast(u32))
     return (moved | (h & 0x8000).shl(16)).bitcast(f32)

@@ -1,9 +1,10 @@
-"""Where a kernel's loads, stores and atomics go: every index as an affine form, with the loops and ifs around it.
+"""Finds where a kernel's loads, stores and atomics go: each index as an affine form, with the loops and ifs around the
+access.
 
 The symbols of a form are texts. ``!...`` is a uniform symbol: an argument, a shape, or a value computed only from
-arguments and shapes, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of
-forms is exact, so only integers of at least 32 bits have forms; narrower integers wrap around. The forms also tell
-which tasks store every element of a buffer (`overwritten`).
+these, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of forms is exact, so
+only integers of at least 32 bits have forms; narrower integers wrap around. With the forms, `overwritten` finds the
+tasks that store every element of a buffer.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import by_class, find, of_kind
 
 T = TypeVar("T")
-_RECENT = 4  # for so many kernels `for_recent` keeps results
+_RECENT = 4  # for so many kernels `for_recent` caches results
 
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Form:
-    """An affine form: ``const`` plus the sum of coefficient times symbol. No coefficient is 0."""
+    """An affine form: ``const`` plus a sum of terms, each a coefficient times a symbol. No coefficient is 0."""
 
     terms: Mapping[str, int]
     const: int = 0
@@ -59,9 +60,9 @@ def symbol(value: int) -> str:
 class Access:
     """One load, store or atomic.
 
-    ``number`` is the number of its task and ``order`` its place in program order. ``loops`` are the loops around it,
-    outer ones first; ``arms`` maps the id of each if around it to the arm (0 or 1) in which it stands. ``at`` has a
-    form for each axis. ``in_body`` is false in the bounds of a task.
+    ``number``: the index of its task; ``order``: its place in program order. ``loops``: the loops around it, outermost
+    first; ``arms``: id of each if around it -> the arm (0 or 1) in which it is. ``at``: a form for each axis.
+    ``in_body``: false if it is in the bounds of a task.
     """
 
     stmt: N.Access
@@ -75,8 +76,8 @@ class Access:
 
 
 def for_recent(analyse: Callable[[N.Kernel], T]) -> Callable[[N.Kernel], T]:
-    """Makes a function keep its results for the last kernels, because analyses ask about the same kernels in turn: the
-    tasks of a kernel, its launch and its gradient."""
+    """A decorator that caches a function's results for the last kernels, because analyses ask about the same kernels in
+    turn: the tasks of a kernel, its launch and its gradient."""
     kept: tuple[tuple[N.Kernel, T], ...] = ()
 
     @wraps(analyse)
@@ -86,7 +87,8 @@ def for_recent(analyse: Callable[[N.Kernel], T]) -> Callable[[N.Kernel], T]:
             if known is kernel:
                 return found
         found = analyse(kernel)
-        kept = ((kernel, found), *kept[: _RECENT - 1])  # another thread may replace it at the same time
+        # a new tuple, since another thread may replace it at the same time
+        kept = ((kernel, found), *kept[: _RECENT - 1])
         return found
 
     return call
@@ -99,12 +101,11 @@ def accesses_of(kernel: N.Kernel) -> Accesses:
 
 
 class Accesses:
-    """All accesses of an offloaded kernel.
+    """All accesses of a kernel that is split into tasks.
 
-    ``of`` maps the id of a statement to its access, and ``writes`` the name of a buffer to its stores and atomics.
-    ``defs`` maps a value to the statement that defines it. ``home`` maps the symbol of a value to the loops around
-    its definition (an index belongs to its own loop). ``index`` maps the symbol of a loop or task index to the forms
-    of its begin and end.
+    ``of``: id of a statement -> its access. ``writes``: name of a buffer -> its stores and atomics. ``defs``: id of a
+    value -> the statement that defines it. ``home``: symbol of a value -> the loops around its definition (an index
+    belongs to its own loop). ``index``: symbol of a loop or task index -> the forms of its begin and end.
     """
 
     def __init__(self, kernel: N.Kernel) -> None:
@@ -115,11 +116,11 @@ class Accesses:
         self.index: dict[str, tuple[Form, Form]] = {}
         self.uniform: dict[str, tuple[str, Form, Form]] = {}  # symbol of an operation -> primitive and operands
         self.writes: dict[str, list[Access]] = {}
-        # number of each definition; the bounds of a value read only values with lower numbers
+        # symbol -> index of its definition; the bounds of a value read only values with lower indices
         self.order: dict[str, int] = {}
         self._forms: dict[int, Form] = {}
-        self._moduli: dict[str, tuple[Form, int]] = {}  # symbol of a remainder -> dividend and divisor
-        self._asserted: set[int] = set()  # conditions of index checks: if one is false, the launch fails
+        self._moduli: dict[str, tuple[Form, int]] = {}  # symbol of a remainder -> (dividend, divisor)
+        self._asserted: set[int] = set()  # ids of the conditions of index checks: if one is false, the launch fails
         for self._number, self._task in enumerate(kernel.tasks):
             self._in_body = False
             self._visit(self._task.bounds, (), {})
@@ -135,7 +136,7 @@ class Accesses:
 
     @cached_property
     def written(self) -> tuple[set[str], ...]:
-        """By task, the buffers that its body writes."""
+        """For each task, the buffers that its body writes."""
         found: tuple[set[str], ...] = tuple(set() for _ in self.kernel.tasks)
         for access in chain.from_iterable(self.writes.values()):
             if access.in_body:
@@ -196,7 +197,7 @@ class Accesses:
             self._visit(b, (*loops, s), arms)
 
     def _guard(self, s: N.AdStackGuard, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
-        self._visit(s.body, loops, arms)  # its body runs, or the launch fails
+        self._visit(s.body, loops, arms)  # the body runs, or the launch fails
 
     def _form(self, s: N.Value) -> Form | None:
         """The affine form of an integer value, or None if the value is a symbol itself."""
@@ -212,7 +213,7 @@ class Accesses:
                 return Form({f"!arg {arg}": 1})
             case N.ShapeOf(buffer=buffer, axis=axis):
                 return Form({f"!shape {buffer} {axis}": 1})
-            case N.Op(prim="select", args=(cond, x, _)) if cond in self._asserted:  # a checked index
+            case N.Op(prim="select", args=(cond, x, _)) if cond in self._asserted:  # an index that was checked
                 return self.form(x)
             case N.Op(prim="cast", args=(x,)):
                 return self._forms.get(x) or (Form({symbol(x): 1}) if symbol(x) in self.index else None)
@@ -230,7 +231,7 @@ class Accesses:
         return None
 
     def _uniform(self, prim: str, a: Form, b: Form) -> Form | None:
-        """A new uniform symbol for an operation on two uniform forms; None if one of them is not uniform."""
+        """A uniform symbol, as a form, for an operation on two uniform forms; None if one of them is not uniform."""
         if not (a.uniform and b.uniform):
             return None
         name = f"!{prim}({a},{b})"
@@ -244,8 +245,8 @@ class Accesses:
     # --- least and greatest values ---------------------------------------------------------------------------------
 
     def bound(self, form: Form, low: bool) -> Form | None:
-        """A lower bound of ``form`` (an upper bound unless ``low``) as a form of uniform symbols, or None if it depends
-        on data. A symbol that ends in primes stands for another instance of the same value."""
+        """A lower bound of ``form`` (an upper bound unless ``low``), as a form of uniform symbols; None if there is
+        only one that depends on data. A symbol with primes at its end stands for another instance of the same value."""
         while not form.uniform:
             s = max((s for s in form.terms if s[0] != "!"), key=lambda s: self.order.get(s.rstrip("'"), -1))
             base = s.rstrip("'")
@@ -262,7 +263,7 @@ class Accesses:
         return form
 
     def value_range(self, uniform: Form) -> tuple[int | None, int | None]:
-        """The least and the greatest value of a form of uniform symbols; None for an unknown one."""
+        """The least and the greatest value of a form of uniform symbols; None for one that is unknown."""
         low: int | None = uniform.const
         high: int | None = uniform.const
         for s, c in uniform.terms.items():
@@ -282,7 +283,8 @@ class Accesses:
         return None, None
 
     def congruent(self, form: Form) -> Form:
-        """The form with x % m - y % m, for a constant x - y modulo m, written as (x - y) - m * w with w in 0..1."""
+        """Replaces x % m - y % m in the form, if x - y is constant modulo m: by (x - y) - m * w with a symbol w in
+        0..1."""
         for s in sorted(form.terms):
             for t in sorted(form.terms):
                 if s in self._moduli and t in self._moduli and form.terms[s] == -form.terms[t] > 0:
@@ -301,15 +303,16 @@ _RULES: dict[type[N.Stmt], Callable[[Accesses, Any, tuple[N.Loop, ...], Mapping[
 
 
 def primed(form: Form, primes: str) -> Form:
-    """The form of another instance of the same values: all symbols but the uniform ones get the primes."""
+    """The form with primes at all symbols that are not uniform: they stand for another instance of the same values."""
     return Form({s if s[0] == "!" else s + primes: c for s, c in form.terms.items()}, form.const)
 
 
 def overwritten(info: Accesses) -> dict[str, list[int]]:
-    """For each buffer the numbers of the tasks that store to each of its elements, whatever the data."""
+    """Maps each buffer to the indices of the tasks that store each of its elements, whatever the data."""
     found: dict[str, list[int]] = {}
     for name, writes in info.writes.items():
-        entries: dict[tuple[int, tuple[int, ...]], set[tuple[int, ...]]] = {}  # by task and by axes with an index
+        # (task, axes that have a loop index) -> the constant indices along the other axes
+        entries: dict[tuple[int, tuple[int, ...]], set[tuple[int, ...]]] = {}
         buffer = info.kernel.buffers[name]
         for a in writes:
             if a.stmt.stores and not a.arms:
@@ -325,8 +328,8 @@ def overwritten(info: Accesses) -> dict[str, list[int]]:
 
 
 def _loops_cover(info: Accesses, a: Access, axes: list[int]) -> bool:
-    """Whether each of these axes has one loop around the access that covers its whole extent, and there is no other
-    loop."""
+    """Whether each of these axes has a loop around the access that covers the whole extent of the axis, and there are
+    no other loops."""
     inner = [x for x in of_kind(a.loops, N.For) if not any(find(x.body, N.Exit))]
     loops = {symbol(p.id) for p in (*a.task.indices, *(loop.index for loop in inner))}
     if len(inner) < len(a.loops) or len(loops) != len(axes):

@@ -1,4 +1,4 @@
-"""Constructors of SizeExpr that fold constants and drop neutral elements."""
+"""Makes expressions of sizes (SizeExpr): folds constants and drops neutral elements."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ ZERO, ONE, TWO = S.SizeConst(0), S.SizeConst(1), S.SizeConst(2)
 
 
 def saturate(x: int) -> int:
-    """The nearest integer in the signed 64-bit range."""
+    """The integer nearest to ``x`` in the signed 64-bit range."""
     return max(-INT64_MAX - 1, min(INT64_MAX, x))
 
 
@@ -36,7 +36,7 @@ def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
     if a.constant is not None and b.constant is not None:
         return S.SizeConst(fold(op, a.constant, b.constant))
     if op in ("add", "mul", "min", "max") and a.constant is not None:
-        a, b = b, a  # constants to the right
+        a, b = b, a  # constants go to the right
     if (op in ("add", "sub") and b == ZERO) or (op in ("mul", "floordiv") and b == ONE):
         return a
     if op == "mul" and b == ZERO:
@@ -65,7 +65,7 @@ def never_negative(e: S.SizeExpr) -> bool:
         case S.SizeOp("max", a, b):
             return never_negative(a) or never_negative(b)
         case S.SizeOp("add", S.SizeOp("floordiv", S.SizeOp("sub", a, S.SizeConst(1)), S.SizeConst(k)), S.SizeConst(1)):
-            return k > 0 and never_negative(a)  # a divided by k and rounded up
+            return k > 0 and never_negative(a)  # the quotient of a by k, rounded up
         case S.SizeOp("sub", S.SizeOp("max", a, b), c) if c in (a, b):
             return True
         case S.SizeOp("add" | "mul" | "min" | "floordiv", a, b):
@@ -76,15 +76,16 @@ def never_negative(e: S.SizeExpr) -> bool:
 
 
 def trips(begin: S.SizeExpr, end: S.SizeExpr) -> S.SizeExpr:
-    """The trip count of a loop from begin to end."""
+    """How many trips a loop from begin to end makes."""
     return binary("max", binary("sub", end, begin), ZERO)
 
 
 def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body: S.SizeExpr) -> S.SizeExpr:
-    """The sum or maximum of ``body`` over the range of ``var``. A body that does not read ``var`` needs no SizeRange.
+    """The sum or maximum (``op``) of ``body`` over the range of ``var``. If the body does not read ``var``, no
+    SizeRange is needed.
 
     (The maximum over an empty range is 0 by definition. If ``body`` does not read ``var``, this function returns
-    ``body`` as the maximum, also where the range is empty: an adstack then has capacity that no iteration uses.)
+    ``body`` as the maximum, even if the range is empty: an adstack then has capacity that no iteration uses.)
     """
     if body == ZERO:
         return ZERO
@@ -96,8 +97,8 @@ def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body
 def greatest_over(
     var: S.SizeVar, begin: S.SizeExpr | None, end: S.SizeExpr | None, body: S.SizeExpr
 ) -> S.SizeExpr | None:
-    """The maximum of ``body`` over the range, 0 if the range is empty. It is an upper bound if ``begin`` or ``end`` is
-    not known, and None if it needs such an end."""
+    """The maximum of ``body`` over the range, 0 if the range is empty. If ``begin`` or ``end`` is None (not known), an
+    upper bound; None if that would depend on the unknown end."""
     if begin is None or end is None:
         return None if reads_variable(body, var) else body
     if not falls(body, var):
@@ -105,12 +106,12 @@ def greatest_over(
     first = substituted(body, var, begin) if reads_variable(body, var) else body
     match end:
         case S.SizeOp("floordiv", _, S.SizeOp("isqrt") as size) if size in subexpressions(first):
-            return first  # only empty segments make a loop over segments empty, and then nothing is pushed in them
+            return first  # a loop over segments is empty only if all segments are, and then nothing is pushed in it
     return binary("mul", first, binary("min", trips(begin, end), ONE))
 
 
 def falls(e: S.SizeExpr, var: S.SizeVar, sign: int = 1) -> bool:
-    """Whether the value is known not to grow (with ``sign`` -1: not to fall) as the variable grows."""
+    """Whether the value never grows (with ``sign`` -1: never falls) when the variable grows."""
     if not reads_variable(e, var):
         return True
     match e:
@@ -130,7 +131,7 @@ def falls(e: S.SizeExpr, var: S.SizeVar, sign: int = 1) -> bool:
 
 
 def substituted(e: S.SizeExpr, var: S.SizeVar, value: S.SizeExpr) -> S.SizeExpr:
-    """``e`` with ``value`` in place of the variable, which no range in ``e`` binds."""
+    """``e`` with ``value`` in place of the variable. No range in ``e`` binds the variable."""
     if e == var:
         return value
     match e:

@@ -1,4 +1,4 @@
-"""Boxes of indices: the elements of a buffer that a task accesses; the host evaluates their ends before a launch."""
+"""Boxes of indices: which elements of a buffer a task accesses. The host evaluates a box's ends before a launch."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
@@ -15,8 +15,9 @@ _AXES = "ijklmnop"  # the names of the indices of a box
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Elements of a buffer: along each axis from ``low`` up to, but not including, ``high``, within the buffer.
-    ``type`` is the dtype that holds its indices. ``everywhere``: along some axis the indices depend on data."""
+    """Elements of a buffer: along each axis from ``low`` up to, but not including, ``high``, as far as they are in the
+    buffer. ``type``: the dtype that holds the box's indices. ``everywhere``: along some axis the indices depend on
+    data, so the box has the whole axis."""
 
     low: tuple[S.SizeExpr, ...]
     high: tuple[S.SizeExpr, ...]
@@ -24,11 +25,12 @@ class Box:
     everywhere: bool = False
 
     def extents(self) -> tuple[S.SizeExpr, ...]:
-        """The size along each axis. A negative size stands for no elements."""
+        """The number of elements along each axis. A negative number means that the box is empty."""
         return tuple(binary("sub", high, low) for low, high in zip(self.low, self.high, strict=True))
 
     def within(self, b: Builder, index: tuple[int, ...], types: Mapping[str, DType]) -> tuple[int, ...]:
-        """Emits the index within the box of an element of the buffer. For ``types`` see `emit_size`."""
+        """Emits, from the index of an element in the buffer, its index within the box. For ``types`` see `emit_size`.
+        """
         return tuple(
             i if low == ZERO else b.op("sub", i, emit_size(b, low, b.types[i], types))
             for i, low in zip(index, self.low, strict=True)
@@ -41,8 +43,8 @@ Ids = tuple[int, ...]
 def task_over(
     b: Builder, box: Box, types: Mapping[str, DType], build: Callable[[Ids, Ids], None]
 ) -> N.Offload:
-    """A parallel task over the elements of a box. ``build(index, within)`` emits its body: ``index`` is the index of
-    an element in the buffer, ``within`` its index in the box."""
+    """Makes a parallel task over the elements of a box. ``build(index, within)`` emits its body: ``index`` is the index
+    of an element in the buffer, ``within`` its index in the box."""
     span = b.span
     with b.block() as bounds:
         b.yield_(*(emit_size(b, e, box.type, types) for e in (*box.low, *box.high)))
@@ -57,8 +59,8 @@ def task_over(
 
 
 def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
-    """The smallest box with affine ends that has the elements of these accesses to one buffer. If an index depends on
-    data, the box has the whole axis."""
+    """The smallest box with affine ends that contains all elements of these accesses to one buffer. If an index depends
+    on data, the box has the whole axis."""
     found = list(accesses)
     buffer = info.kernel.buffers[found[0].stmt.buffer]
     low: list[S.SizeExpr] = []
@@ -80,7 +82,7 @@ def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
 
 
 def _ends(info: Accesses, forms: Iterable[Form]) -> list[tuple[Form, Form]] | None:
-    """The least and the greatest value of each form; None where one of them depends on data."""
+    """The least and the greatest value of each form; None if one of them depends on data."""
     found: list[tuple[Form, Form]] = []
     for form in forms:
         first, last = info.bound(form, low=True), info.bound(form, low=False)
@@ -108,7 +110,7 @@ def extent_of(buffer: N.Buffer, axis: int) -> S.SizeExpr:
 
 
 def _size(info: Accesses, form: Form) -> S.SizeExpr:
-    """A form of uniform symbols as SizeExpr."""
+    """A form of uniform symbols as a SizeExpr."""
     total: S.SizeExpr = ZERO
     for s, c in form.terms.items():
         total = binary("add", total, binary("mul", _symbol(info, s), S.SizeConst(c)))
@@ -127,15 +129,15 @@ def _symbol(info: Accesses, s: str) -> S.SizeExpr:
 
 
 def size_types(args: Iterable[N.Arg], buffers: Mapping[str, N.Buffer]) -> dict[str, DType]:
-    """The dtypes of a kernel's arguments, and of the extents of its arrays."""
+    """Maps the names of a kernel's arguments, and of the extents of its arrays, to dtypes."""
     return {a.name: a.type for a in args} | {n: b.extent_type for n, b in buffers.items() if b.kind == "ndarray"}
 
 
 def emit_size(b: Builder, e: S.SizeExpr, type: DType, types: Mapping[str, DType]) -> int:
     """Emits an expression of constants, arguments and shapes; returns the id of its value, of dtype ``type``.
 
-    ``types`` has the dtypes of arguments and extents (`size_types`). The arithmetic has 64 bits, as on the host. A
-    negative value becomes 0, and ``type`` must hold every other value.
+    ``types``: the dtypes of arguments and extents (`size_types`). The arithmetic has 64 bits, as on the host. A
+    negative value becomes 0; ``type`` must be able to hold every other value.
     """
     if e.constant is not None:
         return b.const(max(e.constant, 0), type)

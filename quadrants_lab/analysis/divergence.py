@@ -1,4 +1,4 @@
-"""Which values and variables of a block may differ between lanes."""
+"""Decides which values and variables of a block may differ between lanes."""
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import field
@@ -12,8 +12,8 @@ from quadrants_lab.ir.walk import find, of_kind
 @dataclass(slots=True)
 class Divergence:
     """``divergent``: ids of values that may differ between lanes; all others are equal in all lanes that take part.
-    ``per_lane``: names of locals and local arrays that may differ, and ids of adstacks (before they are lowered) that
-    are pushed or popped under a mask, so that depths differ between lanes. ``locals``: names of all locals."""
+    ``per_lane``: names of locals and local arrays that may differ; and ids of adstacks (before they are lowered) that
+    are pushed or popped under a mask, so that their depths differ between lanes. ``locals``: names of all locals."""
 
     locals: Container[str] = ()
     divergent: set[int] = field(default_factory=set)
@@ -26,9 +26,9 @@ class Divergence:
 def divergence(
     block: N.Block, seeds: Iterable[int], locals: Container[str] = (), arrays: Iterable[str] = ()
 ) -> Divergence:
-    """The least solution in which the values ``seeds`` are divergent. ``arrays``: the buffers of kind "private"; each
-    lane has its own. A data-flow analysis after Coutinho et al., "Divergence analysis and optimizations" (2011), over
-    structured control flow."""
+    """Finds what diverges if the values ``seeds`` do: the least solution of a data-flow analysis after Coutinho et al.,
+    "Divergence analysis and optimizations" (2011), over structured control flow. ``arrays``: the buffers of kind
+    "private", of which each lane has its own."""
     found = Divergence(locals, set(seeds), {*arrays})
     while True:
         before = found.size()
@@ -39,8 +39,8 @@ def divergence(
 
 def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> bool:
     """Whether the result grows by one from lane to lane because an operand, one of ``counting``, does: the operation
-    adds a uniform value to a signed integer or subtracts it, or casts it to another. The result may wrap around, but
-    then the indices before and after the wrap are not both in range."""
+    adds a uniform value to a signed integer, subtracts one from it, or casts it to another signed integer. The result
+    may wrap around, but then the indices before and after the wrap are not both in range."""
     if s.prim == "cast":
         return s.type.kind == "i" and s.args[0] in counting
     if s.prim not in ("add", "sub") or s.type.kind != "i":
@@ -50,7 +50,7 @@ def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> b
 
 
 def counting(block: N.Block, index: int, divergent: Container[int]) -> set[int]:
-    """The values that count up with the index: they grow by one from one iteration to the next."""
+    """The values that grow by one from one iteration to the next, because ``index`` does."""
     found = {index}
     for s in find(block, N.Op):
         if counts_up(s, found, divergent):
@@ -86,7 +86,7 @@ def _load(d: Divergence, s: N.Load, under_mask: bool) -> None:
 
 
 def _atomic(d: Divergence, s: N.Atomic, under_mask: bool) -> None:
-    if s.op != "slot" or not d.divergent.isdisjoint(s.operands()):  # a cell has one slot, whichever lane asks
+    if s.op != "slot" or not d.divergent.isdisjoint(s.operands()):  # a cell has the same slot for all lanes
         d.divergent.add(s.id)
 
 
@@ -106,7 +106,7 @@ def _depth(d: Divergence, s: N.AdStackDepth, under_mask: bool) -> None:
 
 
 def _if(d: Divergence, s: N.If, under_mask: bool) -> None:
-    # a lane that runs out of slots takes no further part, so the arms do not diverge for the other lanes
+    # a lane that runs out of slots stops, so the arms do not diverge for the other lanes
     part = s.cond in d.divergent and not any(of_kind(s.then, N.Overflow))
     for arm in (s.then, s.orelse):
         _block(d, arm, under_mask or part)

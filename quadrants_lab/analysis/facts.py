@@ -1,4 +1,4 @@
-"""What is true of a kernel, regardless of who launches it."""
+"""Facts about a kernel that are the same for all its launches."""
 
 from collections.abc import Callable, Sequence, Set
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Facts:
-    """Remembers what functions find out about a kernel, so that each function is called once."""
+    """Caches what functions find out about a kernel, so that each function is called only once."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -28,7 +28,7 @@ class Facts:
 
 
 def touched(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
-    """The buffers that a launch reads, and the buffers that it changes, without its scratch memory."""
+    """The buffers that a launch reads, and the buffers that it changes; scratch buffers are left out."""
     scratch = {b.name for b in kernel.buffers.values() if b.kind == "scratch"}
     reads, writes = effects.accesses(kernel)
     return reads - scratch, writes - scratch
@@ -40,7 +40,7 @@ def draws(kernel: N.Kernel) -> bool:
 
 
 def statements(kernel: N.Kernel) -> dict[str, list[N.Access]]:
-    """The loads, stores and atomics of each buffer, in program order."""
+    """Maps the name of each buffer to its loads, stores and atomics, in program order."""
     found: dict[str, list[N.Access]] = {}
     for s in find(kernel.body, N.Access):
         found.setdefault(s.buffer, []).append(s)
@@ -48,22 +48,22 @@ def statements(kernel: N.Kernel) -> dict[str, list[N.Access]]:
 
 
 def overwritten(kernel: N.Kernel) -> frozenset[str]:
-    """The buffers whose every element a launch stores, regardless of their content."""
+    """The buffers of which a launch stores every element, whatever the data."""
     from quadrants_lab.analysis.accesses import accesses_of, overwritten
 
     return frozenset(overwritten(accesses_of(kernel)))
 
 
 def derivatives(kernel: N.Kernel, buffers: Set[str]) -> frozenset[str]:
-    """Which derivatives, "grad" or "dual", any of these buffers has."""
+    """Which derivatives, "grad" or "dual", at least one of these buffers has."""
     found = [b for b in kernel.buffers.values() if b.name in buffers]
     return frozenset(which for which in ("grad", "dual") if any(getattr(b, which) for b in found))
 
 
 @dataclass(frozen=True, slots=True)
 class TripCount:
-    """A read of ``buffer`` at ``read`` on which the trip count of the loop at ``loop`` depends; with ``steers``
-    false, a read on which no trip count depends."""
+    """A read of ``buffer`` by the statement ``read`` on which the trip count of the loop at ``loop`` depends; if
+    ``steers`` is false, a read on which no trip count depends."""
 
     buffer: str
     read: Span | None
@@ -72,8 +72,8 @@ class TripCount:
 
 
 def trip_counts(kernel: N.Kernel) -> list[TripCount]:
-    """The first read of each field and ndarray of integers that a trip count depends on and the kernel does not write.
-    A trip count depends on the bounds of tasks and loops, and on the conditions of whiles."""
+    """The reads on which trip counts depend: for each field and ndarray of integers that the kernel does not write, the
+    first such read. Trip counts depend on the bounds of tasks and loops, and on the conditions of whiles."""
     from quadrants_lab.ir.loop_carried import computed_from
 
     written = effects.touched(kernel.body, N.Write)
@@ -92,7 +92,7 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
 
 
 def other_reads(kernel: N.Kernel, known: Sequence[TripCount]) -> list[TripCount]:
-    """The first read of each other field and ndarray that the kernel reads, except derivatives."""
+    """For each other field and ndarray that the kernel reads, except derivatives, the first read."""
     leave = {c.buffer for c in known} | {d for b in kernel.buffers.values() for d in (b.grad, b.dual)}
     found: dict[str, TripCount] = {}
     for s in find(kernel.body, N.Load):
@@ -102,6 +102,6 @@ def other_reads(kernel: N.Kernel, known: Sequence[TripCount]) -> list[TripCount]
 
 
 def memory_reads(kernel: N.Kernel) -> list[TripCount]:
-    """The reads of fields and ndarrays, first those that trip counts depend on."""
+    """The reads of fields and ndarrays; those that trip counts depend on come first."""
     found = trip_counts(kernel)
     return found + other_reads(kernel, found)

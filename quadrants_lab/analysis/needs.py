@@ -1,4 +1,4 @@
-"""Data and control dependences of statements, and blocks reduced to the statements that are needed."""
+"""Data and control dependences of statements; and reducing blocks to the statements that are needed."""
 
 from collections.abc import Callable, Container
 from functools import partial
@@ -16,9 +16,9 @@ def no_effect(s: N.Stmt) -> bool:
 class Needs:
     """The dependence graph of a block.
 
-    ``of`` maps the id of a value, or of a statement that owns blocks, to the ids that it depends on. A statement
-    depends on the owner of its block, and the owner on what controls it. ``effects`` has the roots of the graph: what
-    the statements with an ``effect`` depend on.
+    ``of``: id of a value, or of a statement that contains blocks, -> the ids that it depends on. A statement depends on
+    the statement that contains its block, and that one on what controls it. ``effects``: the roots of the graph, which
+    are the ids that statements with an ``effect`` depend on.
     """
 
     def __init__(self, effect: Callable[[N.Stmt], bool] = no_effect) -> None:
@@ -28,7 +28,8 @@ class Needs:
         self._guarded = False
 
     def collect(self, block: N.Block, owner: int, target: int) -> None:
-        """Adds the statements of a block. ``target`` is the loop or task that a Break or Continue in it leaves."""
+        """Adds the statements of a block to the graph. ``owner``: the statement that contains the block; ``target``:
+        the loop or task that a Break or Continue in the block leaves."""
         for s in block:
             if self.effect(s):
                 self.effects += (*s.operands(), owner)
@@ -82,8 +83,8 @@ _RULES: dict[type[N.Stmt], Callable[[Needs, Any, int, int], None]] = by_class({
 
 
 def only(block: N.Block, live: Container[int], effect: Callable[[N.Stmt], bool] = no_effect) -> N.Block:
-    """The block without the values, results, carried values and statements with blocks that neither have an effect
-    nor are ``live``."""
+    """The block without those statements, values, results and carried values that neither have an effect nor are
+    ``live``."""
     out: list[N.Stmt] = []
     for s in block:
         if s.blocks():

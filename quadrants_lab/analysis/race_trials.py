@@ -1,7 +1,8 @@
-"""A few iterations of a parallel loop in which two of them may meet: what decides whether a race is certain.
+"""Runs a few iterations of a parallel loop, to decide whether a race between two of them is certain.
 
-Two iterations that meet in a trial (`trials`) meet in every launch. Arguments and shapes take several values in turn,
-and an error needs a race under each of them, because some programs pass an offset that keeps two halves apart.
+Two iterations that race in a trial (`trials`) race in every launch. But arguments and shapes are unknown, so they take
+several values in turn, and there is an error only if there is a race under each of these, because some programs pass an
+offset that keeps two halves apart.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,13 +20,15 @@ RACE_CURE = (
     "run the loop serially (qd.loop_config(serialize=True) before it), write to a second field, or, to sum up, use += "
     "on the element, which is atomic"
 )
-# Values that arguments and shapes take, by the order in which they are read: each is the largest in some trial.
+# The values that arguments and shapes take, in the order in which they are read: a row for each trial; in some row each
+# of them is the largest.
 _SCALES = ((3, 11, 41, 150), (150, 41, 11, 3), (11, 3, 150, 41), (41, 150, 3, 11))
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """``write`` in iteration ``first`` and ``other`` in iteration ``second`` of the task touch the same ``element``."""
+    """A race: ``write`` in iteration ``first`` and ``other`` in iteration ``second`` of the task access the same
+    ``element``."""
 
     write: N.Write
     other: N.Access
@@ -36,7 +39,7 @@ class Race:
 
 
 def witness(kernel: N.Kernel, task: N.Offload, pairs: Sequence[tuple[Access, Access]]) -> Race | None:
-    """A race of one of the pairs, provided that each trial has one."""
+    """A race by one of the pairs of accesses, if each trial has a race; else None."""
     found: Race | None = None
     valid = 0
     for scale in _SCALES:
@@ -47,14 +50,14 @@ def witness(kernel: N.Kernel, task: N.Offload, pairs: Sequence[tuple[Access, Acc
         found = trial.race(pairs)
         if found is None:
             return None
-        if not trial.free:  # nothing was assumed, so all trials are the same
+        if not trial.free:  # no value was assumed, so all trials would be the same
             return found
     return found if valid > 1 else None
 
 
 class _Trial(Trial):
-    """``touched`` has, for each wanted access and element, the first two iterations that touch it. ``free`` has the
-    values that were assumed for arguments, shapes, and bounds that are loaded."""
+    """``touched``: wanted access -> element -> the first two iterations that access it. ``free``: what was read -> the
+    value assumed for it: arguments, shapes, and bounds that are loaded."""
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, wanted: set[int], scale: Sequence[int]) -> None:
         super().__init__(kernel, wanted, task.body)
@@ -89,7 +92,7 @@ class _Trial(Trial):
         return all(0 <= i < (self.extent(buffer, n) or 0) for n, i in enumerate(at))
 
     def race(self, pairs: Iterable[tuple[Access, Access]]) -> Race | None:
-        """Two iterations that meet by one of the pairs."""
+        """A race by one of the pairs of accesses, or None."""
         for write, other in pairs:
             ours, theirs = self.touched[write.stmt.id], self.touched[other.stmt.id]
             for element in sorted(ours.keys() & theirs.keys()):
@@ -101,7 +104,7 @@ class _Trial(Trial):
 
 
 def error(race: Race) -> QuadrantsCompilationError:
-    """The error that a certain race is."""
+    """The compile-time error for a certain race."""
 
     def of(iteration: tuple[int, ...]) -> str:
         named = [f"{p.name or 'index'} = {i}" for p, i in zip(race.task.indices, iteration, strict=True)]

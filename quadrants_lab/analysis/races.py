@@ -1,8 +1,8 @@
-"""Certain races: one iteration of a parallel loop writes an element, and another iteration reads the element or
+"""Finds certain races: one iteration of a parallel loop writes an element, and another iteration reads the element or
 overwrites it by a plain store.
 
-If affine indices do not exclude that a pair of accesses touches one element (`dependence`), the pair is tried in a few
-iterations of the loop (`race_trials`). `WatchRaces` finds all other races.
+If affine indices do not exclude that two accesses touch the same element (`dependence`), a few iterations of the loop
+are run to find out (`race_trials`). `WatchRaces` finds all other races at run time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from quadrants_lab.ir.walk import constants, reached
 if TYPE_CHECKING:
     from quadrants_lab.analysis.race_trials import Race
 
-_MOST_PAIRS = 64  # the most pairs of accesses to one buffer that are tried
-# most kernels have no pair to try
+_MOST_PAIRS = 64  # for each buffer at most so many pairs of accesses are tried
+# imported late: most kernels have no pair to try
 _witness = lazily("analysis.race_trials", "witness")
 _error = lazily("analysis.race_trials", "error")
 
 
 def check_races(kernel: N.Kernel) -> None:
-    """Raises QuadrantsCompilationError for the first certain race of an offloaded kernel."""
+    """Raises QuadrantsCompilationError for the first certain race of a kernel that is split into tasks."""
     for race in races(kernel):
         raise _error(race)
 
@@ -44,16 +44,17 @@ def races(kernel: N.Kernel) -> Iterator[Race]:
 
 
 def _single(task: N.Offload) -> bool:
-    """Whether constant bounds leave the task at most one iteration."""
+    """Whether the task has constant bounds and at most one iteration."""
     consts = constants(task.bounds)
     return all(b in consts and e in consts and consts[e] - consts[b] <= 1 for _, b, e in task.box())
 
 
 def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, list[tuple[Access, Access]]]:
-    """For each buffer the pairs of accesses, a write first, that may meet in different iterations of a parallel task.
+    """Maps each buffer to the pairs of accesses, a write first, that may access the same element in different
+    iterations of the parallel task ``number``.
 
-    Two atomics do not race, nor do stores of a value that is the same in all iterations. With ``aliases`` ndarrays of
-    one dtype are taken for the same memory.
+    Two atomics do not race, nor do two stores of a value that is the same in all iterations. With ``aliases`` all
+    ndarrays of one dtype count as the same memory.
     """
     if _single(info.kernel.tasks[number]):
         return {}
@@ -73,7 +74,8 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
 
 
 def _pairs(accesses: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
-    """Each store with each access, and each atomic with each load. Of two stores only one order counts."""
+    """The pairs that can race: each store with each access, and each atomic with each load; of two stores in one order
+    only."""
     loads = [a for a in accesses if a.stmt.loads]
     for w in accesses:
         for a in accesses if w.stmt.stores else loads if w.stmt.atomic else ():
@@ -82,8 +84,8 @@ def _pairs(accesses: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
 
 
 def _same_value(info: Accesses, a: Access, b: Access) -> bool:
-    """Whether both are stores of one value, which is the same in all iterations that store to one element. The order of
-    such stores does not matter."""
+    """Whether both are stores of the same value, which is the same in all iterations that store to one element. The
+    order of such stores does not matter."""
     if not (isinstance(a.stmt, N.Store) and isinstance(b.stmt, N.Store)):
         return False
     known = [s.constant for s in map(info.defs.get, (a.stmt.value, b.stmt.value)) if s is not None]
@@ -93,7 +95,7 @@ def _same_value(info: Accesses, a: Access, b: Access) -> bool:
 
 
 def is_uniform(info: Accesses, task: int, value: int, given: Iterable[int] = ()) -> bool:
-    """Whether the value is the same in all iterations of task ``number`` in which the ``given`` values are the
+    """Whether the value is the same in all those iterations of task ``task`` in which the ``given`` values are the
     same."""
     written, same = info.written[task], {*given}
 
@@ -109,6 +111,6 @@ def is_uniform(info: Accesses, task: int, value: int, given: Iterable[int] = ())
 
 def _counter(a: Access, b: Access) -> bool:
     """Whether the element is an integer counter: iterations count with atomics and also read it, for instance to look
-    for room before they take some. The number that they read depends on the order of iterations, but the program may
+    for room before they take some. The value that they read depends on the order of iterations, but the program may
     still be right."""
     return isinstance(a.stmt, N.Atomic) and isinstance(b.stmt, N.Load) and not b.stmt.type.is_float

@@ -1,4 +1,4 @@
-"""Value ranges of integers, derived from constants and loop bounds, and indices that are surely in bounds."""
+"""Derives ranges of integer values from constants and loop bounds, and tells which indices are surely in bounds."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -10,19 +10,19 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import by_class, find, walk
 
 Range = tuple[int, int]  # both ends included
-Interval = tuple[float, float]  # an interval of floats
+Interval = tuple[float, float]  # a range of floats
 
 
 class Ranges:
-    """What is known about the integer values of a kernel."""
+    """The ranges of the integer values of a kernel."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers = kernel.buffers
         self.defs: dict[int, N.Value] = {}
         self.indices: dict[int, tuple[int, int, DType]] = {}  # loop or task index -> begin, end, dtype
-        self.merged: dict[int, list[int]] = {}  # carried value or result -> the values that it may be
+        self.merged: dict[int, list[int]] = {}  # carried value or result -> the values that it may be equal to
         self.known: dict[int, Range | None] = {}
-        exits = any(find(kernel.body, N.Exit))  # with exits, values merge at more places than the yields
+        exits = any(find(kernel.body, N.Exit))  # with exits, values are not merged at yields only
         for s in walk(kernel.body):
             for source, target in merges(s) if s.nests and not exits else ():
                 self.merged.setdefault(target, []).append(source)
@@ -33,7 +33,7 @@ class Ranges:
         self.defs[s.id] = s
 
     def _for(self, s: N.For) -> None:
-        begin = s.begin if s.step == N.NO_ID else N.NO_ID  # at 0 or above
+        begin = s.begin if s.step == N.NO_ID else N.NO_ID  # a loop with a step begins at an index that is not negative
         self.indices[s.index.id] = (begin, s.end, s.index.type)
 
     def _task(self, s: N.Offload) -> None:
@@ -45,7 +45,7 @@ class Ranges:
     def range(self, v: int) -> Range | None:
         """The least and the greatest value that ``v`` may have, or None if nothing is known."""
         if v not in self.known:
-            self.known[v] = None  # the answer for a cycle of carried values
+            self.known[v] = None  # the answer while it is computed, for values that depend on themselves through a loop
             self.known[v] = self._range(v)
         return self.known[v]
 
@@ -135,7 +135,7 @@ _BINARY: dict[str, Callable[[Range, Range], Range | None]] = {
     "rem": lambda x, y: (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None,
 }
 
-# operations on floats other than NaN; the ends are not rounded outwards
+# operation on floats -> function of ranges; the operands are not NaN, and the ends are not rounded outwards
 FLOATS: dict[str, Callable[..., Any]] = {prim: _BINARY[prim] for prim in ("add", "sub", "mul", "min", "max")} | {
     "neg": lambda x: (-x[1], -x[0]),
     "abs": lambda x: (max(x[0], -x[1], 0.0), max(-x[0], x[1])),

@@ -1,11 +1,11 @@
-"""Boxes of indices, which say what a launch reads or writes: a box has a begin and an end for each axis, and the
-launch touches each element in it."""
+"""Boxes of indices that say which elements a launch reads or writes: a box has a begin and an end for each axis, and
+the launch accesses all elements in it."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from math import prod
 
-Region = tuple[tuple[int, int], ...]  # of each axis begin and end (exclusive)
+Region = tuple[tuple[int, int], ...]  # (begin, end) for each axis; the end is exclusive
 
 
 def overlap(a: Region, b: Region) -> bool:
@@ -22,12 +22,12 @@ def intersection(a: Region, b: Region) -> Region:
 
 
 def bounding_box(a: Region, b: Region) -> Region:
-    """The smallest box that holds both."""
+    """The smallest box that contains both."""
     return tuple((min(x, c), max(y, d)) for (x, y), (c, d) in zip(a, b, strict=True))
 
 
 def contains(a: Region, b: Region) -> bool:
-    """Whether ``a`` has every element of ``b``."""
+    """Whether every element of ``b`` is in ``a``."""
     for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110
         if c < x or y < d:
             return False
@@ -35,8 +35,8 @@ def contains(a: Region, b: Region) -> bool:
 
 
 def common(a: Region, boxes: Sequence[Region]) -> Region | None:
-    """The smallest box around the elements that ``a`` has in common with the boxes; None if there are no such
-    elements."""
+    """The smallest box around the elements of ``a`` that are in some of the boxes; None if there are no such elements.
+    """
     found = None
     for r in boxes:
         if overlap(a, r):
@@ -70,8 +70,8 @@ def is_empty(a: Region) -> bool:
 
 
 def add(regions: list[Region], new: Region, most: int = 8) -> None:
-    """Adds a box to a list that stands for the union of its boxes. Two boxes whose union is a box are merged; a list of
-    more than ``most`` boxes is replaced by the box around them all, so that it does not grow without bound."""
+    """Adds a box to a list, which stands for the union of its boxes. Two boxes whose union is a box are merged; a list
+    of more than ``most`` boxes is replaced by one box around all of them, so that it does not grow without limit."""
     for r in regions:
         if contains(r, new):
             return
@@ -88,7 +88,7 @@ def add(regions: list[Region], new: Region, most: int = 8) -> None:
 
 
 def _side_by_side(a: Region, b: Region) -> bool:
-    """Whether the union of the two is a box: they differ along one axis only, and touch or overlap there."""
+    """Whether the union of the two boxes is a box: they differ along one axis only, and touch or overlap there."""
     other = [ends for ends in zip(a, b, strict=True) if ends[0] != ends[1]]
     if len(other) != 1:
         return False

@@ -1,4 +1,4 @@
-"""IR values as SizeExpr: loop bounds that can be evaluated on the host before a launch."""
+"""Turns IR values, such as loop bounds, into expressions (SizeExpr) that the host can evaluate before a launch."""
 
 from collections.abc import Mapping, Set as AbstractSet
 
@@ -6,16 +6,16 @@ from quadrants_lab.analysis.algebra import TWO, binary, larger
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.walk import of_kind, walk
 
-MOST_PARTS = 100  # the most parts of a size expression; evaluating a longer one is no faster than counting pushes
+MOST_PARTS = 100  # the most parts of an expression; evaluating a longer one is no faster than counting pushes
 _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
 class Symbols:
-    """Turns values of one task (and of its bounds) into SizeExpr.
+    """Turns values of one task, and of its bounds, into SizeExprs.
 
-    The host reads the same integer from a field or ndarray before the launch as the kernel does, unless the buffer is
-    one of ``written``: in such a buffer the reverse kernel restores values that the forward kernel overwrote. Launch
-    temporaries exist on the device only.
+    Before the launch, the host reads the same integer from a field or ndarray as the kernel will; but not from the
+    buffers ``written``, in which the reverse kernel restores values that the forward kernel overwrote. Launch
+    temporaries exist only on the device.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class Symbols:
         self.vars[p.id] = S.SizeVar(p.id, p.name if p.name.isidentifier() else "k")
 
     def size(self, v: int) -> S.SizeExpr | None:
-        """The value as SizeExpr; None if only the device knows it, or if the expression has too many parts."""
+        """The value as a SizeExpr; None if only the device knows it, or if the expression has too many parts."""
         if v in self.vars:
             return self.vars[v]
         todo = [] if v in self.sizes else [v]
-        while todo:  # operands first, without recursion, which would be deep for a long sum
+        while todo:  # operands first; not recursive, since a long sum is deep
             stmt = self.defs.get(todo[-1])
             first = [i for i in stmt.operands() if i in self.defs and i not in self.sizes] if stmt is not None else []
             if first:

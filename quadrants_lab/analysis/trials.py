@@ -1,7 +1,7 @@
-"""A few iterations of a kernel, run with the integers that are known when it is compiled.
+"""Runs a few iterations of a kernel with the integers that are known when it is compiled.
 
 A trial computes indices, conditions and bounds as the kernel would, and skips what depends on data. So everything that
-a trial shows happens in every launch.
+happens in a trial happens in every launch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,27 +16,28 @@ from quadrants_lab.ir.types import wrapped
 from quadrants_lab.ir.walk import by_class, find, of_kind, walk
 
 _MOST_STEPS = 4000  # the most statements that one trial runs
-_SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
-_TRIPS = 3  # how many first trips of an inner loop are tried; its last two are tried as well
+_SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> how many indices are tried along each axis
+_TRIPS = 3  # so many first trips of an inner loop are tried; its last two are tried as well
 
 
 class Ended(Exception):
-    """The iteration of the task ends here, or may end here."""
+    """Raised where the iteration of the task ends, or may end."""
 
 
 class _Unsure(Ended):
-    """Whether the innermost loop, or the iteration of the task, goes on from here depends on data."""
+    """Raised where data decide whether the innermost loop, or the iteration of the task, goes on."""
 
 
 class _Left(Ended):
-    """An exit leaves the innermost loop, or ends the iteration of the task."""
+    """Raised where an exit leaves the innermost loop, or ends the iteration of the task."""
 
     def __init__(self, by: N.Exit, values: tuple[Any, ...]) -> None:
         self.by, self.values = by, values
 
 
 class Trial:
-    """``env`` has the known values, as numpy scalars. Only loops that contain a ``wanted`` statement run."""
+    """One trial. ``env``: id of a known value -> the value, as a numpy scalar. Only loops that contain a ``wanted``
+    statement run."""
 
     def __init__(self, kernel: N.Kernel, wanted: set[int], block: N.Block) -> None:
         self.kernel = kernel
@@ -47,10 +48,11 @@ class Trial:
         self.loops = {s.id for s in loops if any(inner.id in wanted for inner in walk(s.body))}
 
     def load(self, s: N.Load) -> int | None:
-        """The value of an integer in memory."""
+        """The value that a trial assumes for an integer in memory; None if it assumes none."""
 
     def unknown(self, what: tuple[Any, ...]) -> int | None:
-        """The value of an argument or an extent that only a launch knows."""
+        """The value that a trial assumes for an argument or an extent that only a launch knows; None if it assumes
+        none."""
 
     def sees_access(self, s: N.Access) -> None:
         """Called for each access that runs."""
@@ -59,11 +61,11 @@ class Trial:
         """Called for each assert that runs."""
 
     def chosen(self, axes: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
-        """The iterations that run, in order; ``axes`` has some indices along each axis."""
+        """The iterations to run, in order. ``axes``: a few indices along each axis."""
         return product(*axes)
 
     def run_task(self, task: N.Offload) -> int:
-        """Runs some iterations of a task; returns their number."""
+        """Runs some iterations of a task; returns how many."""
         self.run(task.bounds)
         wanted, k, count = task.bounds[-1].operands(), len(task.indices), 0
         ends = [int(v) for i in wanted if (v := self.env.get(i)) is not None]
@@ -83,8 +85,8 @@ class Trial:
         return count
 
     def run(self, block: N.Block) -> tuple[Any, ...]:
-        """Runs the statements of the block whose operands are known; returns the values of its terminator, None if
-        unknown."""
+        """Runs those statements of the block whose operands are known; returns the values of its terminator, None for
+        each that is unknown."""
         for s in block:
             self.steps += 1
             if rule := _RULES.get(type(s)):
@@ -111,7 +113,7 @@ class Trial:
         self.env.update((r.id, v) for r, v in zip(s.results, ends, strict=False))
 
     def ends(self, s: N.Control) -> tuple[Any, ...]:
-        """The values that the statement yields; none if they are not known."""
+        """The values that the statement yields; an empty tuple if they are not known."""
         match s:
             case N.If():
                 return self.if_(s)
@@ -120,7 +122,7 @@ class Trial:
         return ()
 
     def if_(self, s: N.If) -> tuple[Any, ...]:
-        """The values that an If yields: none if it is not known which arm runs."""
+        """The values that an If yields; an empty tuple if it is not known which arm runs."""
         cond = self.env.get(s.cond)
         if cond is not None:
             return self.run(s.then if cond else s.orelse)
@@ -129,7 +131,7 @@ class Trial:
         return ()
 
     def for_(self, s: N.For) -> tuple[Any, ...]:
-        """Runs a few trips of a loop with known bounds; returns what is known of its results."""
+        """Runs a few trips of a loop with known bounds; returns those of its results that are known."""
         env, begin, end = self.env, self.env.get(s.begin), self.env.get(s.end)
         if begin is None or end is None or s.id not in self.loops or self.steps > _MOST_STEPS:
             return ()
@@ -153,7 +155,7 @@ class Trial:
         return carried if not ends_early or len(trips) <= _TRIPS else ()
 
     def value(self, s: N.Value) -> Any:
-        """The integer or truth value, or None if it is not known."""
+        """The value of the statement, an integer or truth value; None if it is not known."""
         if not (s.type.is_int or s.type.kind == "b"):
             return None
         match s:
@@ -171,7 +173,7 @@ class Trial:
         return None
 
     def typed(self, s: N.Value, value: int | None) -> Any:
-        """The integer as a number of the statement's dtype."""
+        """The integer ``value`` as a scalar of the statement's dtype."""
         return None if value is None or not s.type.is_int else s.type.numpy(wrapped(value, s.type))
 
     def extent(self, buffer: str, axis: int) -> int | None:
@@ -186,6 +188,6 @@ _RULES: dict[type[N.Stmt], Callable[[Trial, Any], None]] = by_class({
 
 
 def _sample(axis: range, count: int) -> list[int]:
-    """A few indices of an axis: the first ones and the last two."""
+    """At most ``count`` indices of an axis: the first ones and the last two."""
     return [*axis[:count], *axis[max(count, len(axis) - 2) :]]
 

@@ -16,7 +16,7 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError,
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.derivatives import check_has_derivative
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.observe.observers import MODE, Scope, launching
 from quadrants_lab.runtime.tape.dead_paths import DeadPaths

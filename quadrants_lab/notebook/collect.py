@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from quadrants_lab.adstack.evaluate import LiveData, reads, values_of_parts
+from quadrants_lab.adstack.evaluate_sizes import LiveData, reads, values_of_parts
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import on_stacks, unstacked

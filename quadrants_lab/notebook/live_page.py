@@ -36,7 +36,7 @@ from quadrants_lab.passes.log_values import log_values
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check.differences import launched, restore
 from quadrants_lab.runtime.compile.compile import elsewhere
-from quadrants_lab.runtime.compile.compiled import Compiled
+from quadrants_lab.runtime.compile.specialisation import Compiled
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import unwatched, watch

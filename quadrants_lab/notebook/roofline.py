@@ -24,7 +24,7 @@ from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.ir.walk import find
 from quadrants_lab.notebook.compare import home
 from quadrants_lab.runtime.backend import backend
-from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.launch.frames import make_frame

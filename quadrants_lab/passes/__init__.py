@@ -1,1 +1,2 @@
-"""Passes over the IR: each is a function Kernel -> Kernel; `quadrants_lab.pipelines` says which run, in which order."""
+"""Passes over the IR. Each is a function Kernel -> Kernel; `quadrants_lab.pipelines` says which of them run, in which
+order."""

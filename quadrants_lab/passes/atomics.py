@@ -1,4 +1,4 @@
-"""Atomics on elements that no other iteration touches need not be atomic: `privatize_atomics` marks them, and
+"""An atomic on an element that no other iteration accesses need not be atomic. `privatize_atomics` marks these atomics;
 `plain_atomics` replaces them by a load, an operation and a store before a kernel is differentiated."""
 
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from quadrants_lab.ir.walk import find, map_offloads, rewrite_in, rewritten, rul
 
 
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic is ``private`` only if two iterations never touch the same element: for each of the
-    task's indices there is an axis along which every access of the task to that buffer uses just this index. Arrays
-    that may share memory (`aliased_atomic_buffers`) have no private atomics. In serial tasks all atomics are
-    private."""
+    """Guarantees that an Atomic is marked ``private`` only if two iterations never access the same element: for each of
+    the task's indices there is an axis along which every access of the task to that buffer uses just this index. Arrays
+    that may share memory (`aliased_atomic_buffers`) have no private atomics. In serial tasks all atomics are private.
+    """
     return map_offloads(kernel, lambda task: _task(kernel, task))
 
 
@@ -43,11 +43,10 @@ _SUMS = ("add", "sub")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees, for a kernel that will be differentiated, that a private Atomic (`privatize_atomics`) is a sum
-    whose old value nothing reads, or a minimum or maximum of a buffer that its task accesses in no other way. The
-    result or derivative of any other atomic depends on the order of accesses. The accesses to the element of a
-    private atomic have an order, since a single iteration makes all of them. So a load, an operation and a store take
-    the place of the atomic."""
+    """Guarantees, for a kernel that will be differentiated, that a private Atomic (`privatize_atomics`) is a sum whose
+    old value nothing reads, or a minimum or maximum on a buffer that its task accesses in no other way. Any other
+    private atomic becomes a load, an operation and a store, because its result or derivative depends on the order of
+    the accesses to its element; this order is known, since a single iteration makes all of them."""
     if not any(b.grad or b.dual for b in kernel.buffers.values()):
         return kernel
     marked = privatize_atomics(kernel)
@@ -80,7 +79,7 @@ def _also_used_otherwise(task: N.Stmt) -> set[str]:
 
 
 def _plain(b: Builder, s: N.Atomic) -> None:
-    """Emits the load, the operation and the store; the old value keeps its id."""
+    """Emits the load, the operation and the store; the load gets the id of the atomic, which is its old value."""
     b.span = s.span
     b.add(N.Load(s.id, s.type, s.buffer, s.index, name=s.name))
     if s.op == "exchange":

@@ -1,4 +1,4 @@
-"""Checks of debug builds: indices are in bounds, integer divisors are not zero."""
+"""The checks of debug builds: that indices are in bounds, and that integer divisors are not zero."""
 
 from dataclasses import replace
 
@@ -10,10 +10,10 @@ from quadrants_lab.ir.walk import of_kind, rewritten, rules, types_of
 
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no access is out of bounds. An assert of kind "bounds" stands before each access for each index
-    that may be out of bounds; it names buffer, axis, index, extent and iteration. If an assert fails, a load from a
-    field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or atomic
-    does nothing. An index of a loop over the buffer's own extent needs no check."""
+    """Guarantees that no access is out of bounds. Before each access there is an Assert of kind "bounds" for each index
+    that may be out of bounds; it names buffer, axis, index, extent and iteration. If the assert fails, a load from a
+    field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or atomic does
+    nothing. An index of a loop over the buffer's own extent needs no check."""
     c = _Checker(kernel)
     return rewritten(kernel, rules({N.Access: c.access, N.Assert: c.assert_}), c.b)
 
@@ -36,11 +36,11 @@ class _Checker:
     def assert_(self, s: N.Assert) -> N.Stmt:
         if s.kind != "bounds":
             return s
-        where, indices = self.iteration[s.id]  # the front end made it, for an entry of a local vector
+        where, indices = self.iteration[s.id]  # the front end has made this check, for an entry of a local vector
         return replace(s, message=s.message + where, args=(*s.args, *indices))
 
     def checked(self, s: N.Access, axes: list[int]) -> None:
-        """Appends the access with the checks of these axes."""
+        """Emits the access with checks of its indices along these axes."""
         b = self.b
         b.span = s.span
         oks = {a: self.inside(s, a) for a in axes}
@@ -66,12 +66,12 @@ class _Checker:
         b.add(N.If(b.fresh(), all_ok, tuple(then), tuple(orelse), results))
 
     def inside(self, s: N.Access, axis: int) -> int:
-        """Appends the assert for one axis, and returns the id of its condition."""
+        """Emits the assert for one axis; returns the id of its condition."""
         b = self.b
         index = s.index[axis]
         buffer = self.buffers[s.buffer]
         shape = buffer.shape
-        # indices other than i32, and larger extents, are compared as i64, in which a huge u64 is negative
+        # indices of other dtypes than i32, and larger extents, are compared as i64; a huge u64 is negative then
         narrow = not buffer.wide if shape is None else shape[axis] <= i32.limits[1]
         wide = i32 if b.types[index] is i32 and narrow else i64
         at = b.cast(index, wide)
@@ -92,19 +92,19 @@ class _Checker:
 
 
 def begin(buffer: N.Buffer, axis: int) -> int:
-    """The index at which the axis begins in the program."""
+    """The first valid index along the axis, as the program counts."""
     return buffer.first[axis] if buffer.first else 0
 
 
 def no_element(buffer: N.Buffer, axis: int) -> str:
-    """The message about an index that is out of bounds, with ``{}`` for the index and for the extent."""
+    """The message for an index that is out of bounds, with ``{}`` for the index and for the extent."""
     begins = f" from {begin(buffer, axis)}" if begin(buffer, axis) else ""
     return f"index {{}} is out of bounds for axis {axis} of {buffer.name} with extent {{}}{begins}"
 
 
 def iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
-    """For each statement the end of a message that names the iteration, and the indices that fill the message: the
-    indices of the loops around the statement, the outermost first."""
+    """Maps each statement to the end of a message that names the iteration, and the indices to fill it in: those of the
+    loops around the statement, outermost first."""
     found: dict[int, tuple[str, tuple[int, ...]]] = {}
 
     def visit(block: N.Block, around: tuple[tuple[str, int], ...]) -> None:
@@ -125,7 +125,8 @@ def iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
 
 
 def _variable(p: N.Param, body: N.Block) -> tuple[str, int] | None:
-    """The name and the id of the loop variable: the loop's index, or begin + index * step if the loop computes that."""
+    """The name and the id of the loop variable that the user sees: the loop's index, or begin + index * step if the
+    loop computes that."""
     if p.name:
         return None if p.name == "_" else (p.name, p.id)
     made = {p.id}

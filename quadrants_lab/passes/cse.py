@@ -11,14 +11,14 @@ from quadrants_lab.passes.fold_rules import COMMUTATIVE
 
 def cse(kernel: N.Kernel) -> N.Kernel:
     """Guarantees for each task that no Op, constant, argument, shape or assert repeats an equal statement whose value
-    is visible there. No load repeats an equal load either, unless a path from the first to the second writes to
-    memory that may be the same. A task does not use values of other tasks or of the statements around it."""
+    is visible there; nor does a load repeat an equal load, unless something between them may write to the same memory.
+    A task does not use values of other tasks or of the statements around it."""
     body = _Cse(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
 
 def without_repetitions(kernel: N.Kernel, block: N.Block) -> N.Block:
-    """The block, which is part of a task, with the guarantee of `cse` for repetitions of the block's own statements."""
+    """The block, which is part of a task, without statements that repeat others of the same block (see `cse`)."""
     return _Cse(kernel).block(block)
 
 
@@ -27,12 +27,13 @@ class _Cse:
         self.classes = memory_classes(kernel)
         self.ids: dict[int, int] = {}
         self.seen: dict[Hashable, int] = {}
-        self.state: dict[str, int] = {}  # memory class -> number of the last write to it
+        self.state: dict[str, int] = {}  # memory class -> number of the last write to it, counted through the kernel
         self.writes = 0
-        self.known: dict[int, tuple[N.Block, set[str]]] = {}  # id of a block -> the block, memory that it writes
+        # id of a block -> (the block, the memory classes that it writes)
+        self.known: dict[int, tuple[N.Block, set[str]]] = {}
 
     def written(self, s: N.Stmt) -> set[str]:
-        """Memory classes that the blocks of the statement write. No block is walked twice."""
+        """The memory classes that the blocks of the statement write. They are cached, so no block is walked twice."""
         return set().union(*map(self._written, s.blocks()))
 
     def _written(self, block: N.Block) -> set[str]:
@@ -49,8 +50,8 @@ class _Cse:
         self.state.update(dict.fromkeys(memories, self.writes))
 
     def key(self, s: N.Stmt) -> Hashable:
-        """The key of a statement: statements with the same key define the same value. None for a statement that may
-        not be merged with others."""
+        """A key: two statements with the same key define the same value. None if the statement may not be merged with
+        others."""
         match s:
             case N.Op(prim=prim, args=args, type=type):
                 if prim in COMMUTATIVE and args[0] > args[1]:
@@ -99,10 +100,10 @@ class _Cse:
         return tuple(out) if changed else block
 
     def inside(self, s: N.Stmt) -> list[N.Block]:
-        """The blocks of the statement. An arm of an If sees the memory before the If. In a loop, memory that the loop
-        writes is unknown. A task sees no value from outside. After the statement, the memory that its blocks write is
-        unknown. The body of a guard runs once, after the statements before the guard, so everything that was known is
-        still known there."""
+        """The blocks of the statement, without repetitions. An arm of an If knows the loads from before the If. In a
+        loop, nothing is known about memory that the loop writes; after the statement, about memory that its blocks
+        write. A task sees no value from outside. The body of a guard runs once, after the statements before the guard,
+        so everything that was known is still known there."""
         if isinstance(s, N.AdStackGuard):
             return [self.block(s.body)]
         seen, state, memories = self.seen, self.state, self.written(s)

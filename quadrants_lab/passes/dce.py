@@ -1,4 +1,4 @@
-"""Dead code elimination: `dce` for statements, `drop_unused_gradients` for the buffers of derivatives."""
+"""Removes dead code: `dce` removes statements, `drop_unused_gradients` the buffers of derivatives."""
 
 from dataclasses import replace
 
@@ -11,9 +11,9 @@ _OUTSIDE = -1
 
 
 def dce(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that every statement has an effect, or defines something that an effect needs, directly or for its
+    """Guarantees that every statement has a side effect, or defines something that one needs, directly or for its
     control flow. So there is no unused value, result or carried value; no If, loop (endless or not) or task without
-    effect; no write to a launch temporary that nothing reads; and no temporary that no statement names."""
+    side effect; no write to a launch temporary that nothing reads; and no temporary that no statement accesses."""
     temps = {name for name, b in kernel.buffers.items() if b.kind == "temp"}
     unread = temps and temps - touched(kernel.body, N.Load)
     if unread and (atomics := [s for s in find(kernel.body, N.Atomic) if s.buffer in unread]):
@@ -33,8 +33,8 @@ def dce(kernel: N.Kernel) -> N.Kernel:
 
 
 def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
-    """The buffers, but without the temporaries that no statement accesses and that are neither grad nor dual of
-    another buffer."""
+    """The buffers without those temporaries that no statement accesses and that are neither grad nor dual of another
+    buffer."""
     if all(b.kind != "temp" for b in buffers.values()):
         return buffers
     named = touched(body)
@@ -43,9 +43,9 @@ def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
 
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that every gradient or dual buffer is used by a statement, or has a gradient that a statement uses,
-    so that a launch need not provide the others. In a gradient the memory that the threads of a block share stays,
-    because the kernels that run before the gradient get this memory from the gradient."""
+    """Guarantees that every gradient or dual buffer is used by a statement, or has a gradient that a statement uses, so
+    that a launch need not provide others. In a gradient kernel, the memory that the threads of a block share is not
+    removed, because the kernels that run before the gradient get this memory from it."""
     used = touched(kernel.body) | {s.buffer for s in find(kernel.body, N.ShapeOf)}
     used |= {name for name, b in kernel.buffers.items() if b.grad in used}
     if kernel.mode in ("reverse", "count"):

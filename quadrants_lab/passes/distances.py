@@ -1,5 +1,6 @@
-"""`mark_distances`: finds the dependence distance between iterations that add to the same element, as in the adjoint of
-a stencil, and which of these sums loop fission may move to a separate loop."""
+"""`mark_distances`: for atomic sums by which several iterations add to the same element, as in the adjoint of a
+stencil, finds how far apart these iterations are (the dependence distance), and which of the sums may move to separate
+loops (loop fission)."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -10,18 +11,19 @@ from quadrants_lab.analysis.effects import aliased_atomic_buffers, memory_classe
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import all_are, find, reached, rewrite_in, rules, uses, walk
 
-_MOST = 64  # a backend cannot use a larger distance
+_MOST = 64  # backends cannot use a larger distance
 
 
 def mark_distances(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that an Atomic with a ``distance`` is not private, that nothing reads its old value, and that all
-    atomics of its task on that buffer have the same distance. Iterations that have the same first index, or that differ
-    only in the last index, either all add to the same element or all add to different elements. `_fission` sets
+    atomics of its task on that buffer have the same distance. Iterations with the same first index, and iterations that
+    differ only in the last index, either all add to the same element or all add to different elements. `_fission` sets
     ``fission``."""
     body: list[N.Stmt] = []
     for task in kernel.tasks:
         found = _distances(kernel, task)
-        if found or any(s.distance >= 0 for s in find(task.body, N.Atomic)):  # or an earlier run has marked atomics
+        # also if an earlier run has marked atomics
+        if found or any(s.distance >= 0 for s in find(task.body, N.Atomic)):
             fission = _fission(accesses_of(kernel), task, found) if found else {}
 
             def marked(s: N.Atomic) -> N.Stmt:
@@ -33,7 +35,7 @@ def mark_distances(kernel: N.Kernel) -> N.Kernel:
 
 
 def _distances(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
-    """For each buffer: the largest distance, along the first index, between two iterations of the task that add to
+    """Maps each buffer to the largest distance, along the first index, between two iterations of the task that add to
     the same element."""
     if task.kind == "serial":
         return {}
@@ -53,7 +55,7 @@ def _distances(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
 
 def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
     """The largest distance between the indices along the axis, if each of them is the task's first index plus a
-    constant plus the same uniform terms; otherwise None."""
+    constant plus the same uniform terms; None if they are not."""
     forms = [a.at[axis] for a in places]
     if any(f.terms != forms[0].terms for f in forms):
         return None
@@ -65,16 +67,16 @@ def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
 
 
 def _all_or_none(info: Accesses, place: Access, own: list[str]) -> bool:
-    """Whether the iterations of a row, which differ only in the last index, all go to different elements, or all to the
-    same element. Vector lanes may then add at once."""
+    """Whether the iterations of a row, which differ only in the last index, either all access different elements or all
+    access the same one. Only then may vector lanes add at once."""
     if not all(_simple(f, own) for f in place.at):
         return False
     return any(own[-1] in f.terms for f in place.at) or _same(info, list(place.stmt.index), own[:-1])
 
 
 def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
-    """Whether the values are computed only from outer indices and uniform values. The affine form does not show this:
-    the form of ``(i + j) - j`` has no j."""
+    """Whether the values are computed from outer indices and uniform values only. Affine forms do not tell this: the
+    form of ``(i + j) - j`` has no j."""
 
     def operands(value: int) -> tuple[int, ...]:
         s = info.defs.get(value)
@@ -97,13 +99,14 @@ def _simple(form: Form, own: list[str]) -> bool:
 # Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters 2 and 5).
 
 
-# statements that each of the loops may repeat
+# statements that each of the separate loops may repeat
 _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
 def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
-    """The ``fission`` of each atomic that may have a separate loop, by its id, for atomics on ``buffers``, which have a
-    distance. Atomics with the same index along the row as the first atomic stay with the rest of the body."""
+    """Maps the id of each atomic that may have a separate loop to its ``fission`` number. ``buffers``: those whose
+    atomics have a distance. Atomics with the same index along the row as the first atomic stay with the rest of the
+    body."""
     last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
@@ -112,7 +115,7 @@ def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[i
         return {}
     used = uses(task.body)
     if any(a.stmt.atomic and a.stmt.id in used for a in own):
-        return {}  # each loop that needs an old value would change the element again
+        return {}  # each loop that needs the old value would change the element again
     classes = memory_classes(info.kernel)
     near: dict[str, list[Access]] = {}
     for a in own:
@@ -120,7 +123,7 @@ def _fission(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[i
     for group in near.values():
         loads = [a for a in group if a.stmt.loads]
         if any(may_follow(info, a, load) for load in loads for a in group if not a.stmt.loads):
-            return {}  # one loop may have written what another one reads
+            return {}  # one loop may write what another one reads
     found: dict[int, int] = {}
     for a in sums:
         at = _row_at(info, a, last)
@@ -136,13 +139,13 @@ def _adds(a: Access) -> bool:
 
 
 def _row_at(info: Accesses, a: Access, last: str) -> str:
-    """The index along the only axis in which the row's index appears, if neighbouring iterations go to neighbouring
-    elements along it, and all further indices (components of a vector) are constants; otherwise ""."""
+    """The text of the index along the only axis that the row's index appears in, if neighbouring iterations access
+    neighbouring elements along it, and all further indices (components of a vector) are constants; otherwise ""."""
     axes = [n for n, form in enumerate(a.at) if last in form.terms]
     if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1:
         return ""
     buffer = info.kernel.buffers[a.stmt.buffer]
     for n, form in enumerate(a.at[axes[0] + 1 :], axes[0] + 1):
-        if form.terms or buffer.known_extent(n) is None:  # otherwise LLVM makes no vectors
+        if form.terms or buffer.known_extent(n) is None:  # otherwise LLVM would not vectorise the loop
             return ""
     return str(a.at[axes[0]])

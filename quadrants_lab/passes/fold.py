@@ -1,4 +1,4 @@
-"""`fold`: constants, algebra, and control flow that is decided at compile time."""
+"""`fold`: evaluates constants, simplifies by algebra, and removes control flow that is decided at compile time."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,24 +18,25 @@ from quadrants_lab.passes.fold_rules import COMMUTATIVE, KNOWN, Rewritten, rules
 
 def fold(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no Op has only constant operands, and that no rule of `fold_rules` applies to an Op; that no If
-    has a condition that is constant or decided by the Ifs around it, nor only constants in its arms; that no loop is
-    known to run never or just once; and that no carried value is known to keep its first value. Values stay the same
-    bit for bit, except that small integer powers become products. Statements that nothing uses any more stay: `dce`
-    removes them."""
+    has a condition that is constant or decided by the Ifs around it, nor arms that only yield constants; that no loop
+    is known to run never or just once; and that no carried value is known to keep its first value. Values stay the same
+    bit for bit, except that small integer powers become products. Statements that are not used any more are left to
+    `dce`."""
     f = _Folder(kernel)
     body = f.block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=f.b.next_id)
 
 
 class _Folder:
-    """Walks the kernel once in program order. ``ids`` maps each value that equals an earlier value to that value."""
+    """Folds a kernel in one walk in program order. ``ids``: id of a value -> id of an earlier value that equals it."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.b = Builder(kernel.next_id)
         self.types = self.b.types
         self.ids: dict[int, int] = {}
         self.defs: dict[int, N.Stmt] = {}
-        self.assumed: dict[int, bool] = {}  # values of conditions that the Ifs around the current place decide
+        # id of a condition -> its value, as the Ifs around the current place decide it
+        self.assumed: dict[int, bool] = {}
         self.changed = False  # whether anything changed in the block that is being walked
 
     # --- the protocol `Facts` of the rules -------------------------------------------------------------------
@@ -67,7 +68,7 @@ class _Folder:
     # --- walk -----------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block) -> N.Block:
-        """The block, folded; the same object if nothing changed."""
+        """The block with its statements folded; the same object if nothing changed."""
         outer, self.changed = self.changed, False
         with self.b.block() as out:
             self.stmts(block)
@@ -76,7 +77,7 @@ class _Folder:
         return new
 
     def stmts(self, block: N.Block) -> bool:
-        """Appends the folded statements. Returns whether one of them was replaced by a block that ends in an exit."""
+        """Emits the folded statements. Returns whether one of them was replaced by a block that ends in an exit."""
         ids = self.ids
         for s in block:
             if ids and not ids.keys().isdisjoint(s.operands()):
@@ -89,7 +90,7 @@ class _Folder:
         return False
 
     def becomes(self, ident: int, other: int) -> None:
-        """Replaces the value ``ident`` by ``other``, which equals it."""
+        """Replaces the value ``ident`` by ``other``, which equals it, in all that follows."""
         self.ids[ident] = other
         self.changed = True
 
@@ -110,7 +111,7 @@ class _Folder:
         self.add(now)
 
     def step(self, s: N.Op) -> Rewritten:
-        """One rewrite of the Op."""
+        """Rewrites the Op once; None if no rule applies."""
         args = [self.defs.get(a) for a in s.args]
         known = [type(a) is N.Const for a in args]
         if all(known):
@@ -118,7 +119,7 @@ class _Folder:
             with np.errstate(all="ignore"):
                 value = PRIMS[s.prim].evaluate(s.type, *values)
             if any(_subnormal(v) for v in (value, *values)):
-                return None  # devices may flush subnormal numbers to zero
+                return None  # not folded, since devices may flush subnormal numbers to zero
             return N.Const(s.id, s.type, value.item(), name=s.name, span=s.span, adjoint_of=s.adjoint_of)
         if known[0] and s.prim in COMMUTATIVE:  # a constant operand goes to the right: c . x = x . c
             s = replace(s, args=(s.args[1], s.args[0]))
@@ -156,8 +157,8 @@ class _Folder:
         return False
 
     def arm(self, block: N.Block, cond: int, holds: bool) -> N.Block:
-        """The arm, folded. It runs only when the condition is true, or (the other arm) only when the condition is
-        false, so the value of the condition is known in it."""
+        """The arm of an If, folded. It runs only if the condition has the value ``holds``, so within it the condition
+        is known."""
         before = dict(self.assumed)
         self.assume(cond, holds)
         block = self.block(block)
@@ -165,8 +166,8 @@ class _Folder:
         return block
 
     def assume(self, cond: int, holds: bool) -> None:
-        """Notes the value of a condition. ``not a`` also decides ``a``; a true ``a and b``, or a false ``a or b``,
-        decides both operands."""
+        """Records that a condition has the value ``holds``. ``not a`` also decides ``a``; a true ``a and b``, or a
+        false ``a or b``, decides both operands."""
         self.assumed[cond] = holds
         if (inner := self.op(cond, "not")) is not None:
             self.assume(inner.args[0], not holds)
@@ -175,8 +176,8 @@ class _Folder:
                 self.assume(a, holds)
 
     def splice(self, block: N.Block, results: tuple[N.Param, ...]) -> bool:
-        """Replaces the owner of the block by the block's statements. Its results become the values that the block
-        yields."""
+        """Puts the block's statements in place of the statement that contains it. The values that the block yields
+        replace the statement's results."""
         self.changed = True
         if type(block[-1]) is not N.Yield:
             return self.stmts(block) or True
@@ -187,7 +188,7 @@ class _Folder:
         return False
 
     def selects(self, s: N.If) -> None:
-        """if b {} else {} -> r  is  r = select(b, x, y), since its arms only yield."""
+        """Replaces if b {yield x} else {yield y} -> r by r = select(b, x, y)."""
         self.changed = True
         for a in (*s.then[:-1], *s.orelse[:-1]):
             assert isinstance(a, N.Const)
@@ -198,7 +199,7 @@ class _Folder:
             )
 
     def merged(self, s: N.If) -> N.If:
-        """The If without results that get the same value from both arms, or that equal the condition."""
+        """The If without those results that get the same value from both arms, or that equal the condition."""
         keep = []
         for n, (r, x, y) in enumerate(
             zip(s.results, s.then[-1].operands(), s.orelse[-1].operands(), strict=True)
@@ -232,7 +233,8 @@ class _Folder:
         if begin is not None and end is not None and begin >= end:
             return self.never(s)
         s = keep_carried(s, self.kept(s))
-        once = begin is not None and end == begin + 1 and not s.threads  # a loop over threads stays
+        # a loop over the threads of a block is not removed
+        once = begin is not None and end == begin + 1 and not s.threads
         if once and len(exits(s.body)) == 1 and type(s.body[-1]) is N.Yield:
             self.becomes(s.index.id, s.begin)
             for p, init in zip(s.carried, s.inits, strict=True):
@@ -249,7 +251,7 @@ class _Folder:
         return False
 
     def never(self, s: N.Loop) -> bool:
-        """Removes a loop that never runs: its inits take the place of its results."""
+        """Removes a loop that never runs: the initial values replace its results."""
         self.changed = True
         for r, init in zip(s.results, s.inits, strict=True):
             self.becomes(r.id, init)

@@ -1,9 +1,9 @@
-"""The algebra of `fold`: rewrite rules for a primitive on values about which something is known.
+"""The rewrite rules of `fold`, which replace an operation by algebra, depending on what is known about its operands.
 
-A rule takes the facts and an Op. It returns the id of a value that equals the Op, a statement with the same id to
-replace the Op, or None if it does not apply. Most rules are texts (`pattern`). Every rule holds for all values of the
-dtype, including NaN, infinities, signed zeros and wrapping integers. Sums and products of floats are never
-reassociated. ``x`` and ``y`` stand for values, ``c`` for a constant.
+A rule takes facts and an Op. It returns the id of a value that equals the Op, or a statement with the same id to
+replace the Op, or None if it does not apply. Most rules are written as texts (`pattern`). Every rule holds for all
+values of the dtype, including NaN, infinities, signed zeros and wrapping integers. Sums and products of floats are
+never reassociated. ``x`` and ``y`` stand for values, ``c`` for a constant.
 """
 
 import ast
@@ -20,7 +20,8 @@ from quadrants_lab.ir.types import DType, u1, wrapped
 
 
 class Facts(Protocol):
-    """What is known about values where the Op stands. ``emit`` and ``emit_const`` insert a statement before the Op."""
+    """What is known about values at the place of the Op. ``emit`` and ``emit_const`` insert a statement before the Op.
+    """
 
     types: dict[int, DType]
 
@@ -36,7 +37,8 @@ class Facts(Protocol):
 Rewritten = int | Value | None
 Rule = Callable[[Facts, Op], Rewritten]
 
-# Primitives whose operands may be swapped. min and max are not: at a tie the derivative goes to the first operand.
+# Primitives whose operands may be swapped. Those of min and max may not: if they are equal, the derivative goes to the
+# first.
 COMMUTATIVE = frozenset(("add", "mul", "and", "or", "xor", "eq", "ne"))
 
 
@@ -48,24 +50,25 @@ def op(s: Op, prim: str, *args: int) -> Op:
     return Op(s.id, s.type, prim, args, name=s.name, span=s.span, adjoint_of=s.adjoint_of)
 
 
-# --- rules that are texts -----------------------------------------------------------------------------------------
+# --- rules that are written as texts --------------------------------------------------------------------------------
 
-Match = Callable[[Facts, int, dict[str, int]], bool]  # whether a value matches; it binds names to parts of the value
+# whether a value matches a part of a pattern; if so, it binds the part's names
+Match = Callable[[Facts, int, dict[str, int]], bool]
 KNOWN = "!"
 _KINDS = {"integer": "iu", "signed": "i", "unsigned": "u", "float": "f", "truth": "b", "exact": "iub"}
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
 def pattern(text: str) -> Rule:
-    """The rule that a text ``p(...) = ...`` states. ``if`` and a word of `_KINDS` may follow: the rule then holds
-    for results (for comparisons: operands) of that kind. A name stands for the same value wherever it occurs, ``_`` for
+    """The rule that a text ``p(...) = ...`` states. ``if`` and a word of `_KINDS` may follow: then the rule holds only
+    for results (of comparisons: operands) of that kind. A name stands for the same value wherever it occurs, ``_`` for
     any value. The name of a primitive that Python reserves ends in ``_``. Numbers are numbers of the dtype: -1 has all
     bits set, and -0.0 is not 0."""
     sides, _, kind = text.partition(" if ")
     kinds = _KINDS[kind] if kind else ""
     left, right = (syntax_tree(side, "eval").body for side in sides.split(" = "))
     assert isinstance(left, ast.Call)
-    # names are matched last, as they match anything
+    # names are matched last, because they match anything
     is_name = [isinstance(a, ast.Name) for a in left.args]
     operands = sorted(((n, _match(a)) for n, a in enumerate(left.args)), key=lambda o: is_name[o[0]])
     prim, names = _prim(right), [a.id for a in getattr(right, "args", (right,)) if isinstance(a, ast.Name)]
@@ -109,13 +112,14 @@ def _match(node: ast.expr) -> Match:
 
     def constant(f: Facts, v: int, found: dict[str, int]) -> bool:
         c = f.const(v)
-        return c is not None and c == number(f.types[v]) and repr(c) == repr(number(f.types[v]))  # zeros have a sign
+        # compared as text too, because zeros have a sign
+        return c is not None and c == number(f.types[v]) and repr(c) == repr(number(f.types[v]))
 
     return constant
 
 
 def _number(value: Any, t: DType) -> Any:
-    """A number of a pattern as a constant of the dtype."""
+    """A number in a pattern as a constant of the dtype."""
     return float(value) if t.is_float else bool(value) if t is u1 else wrapped(int(value), t)
 
 
@@ -123,7 +127,7 @@ def _number(value: Any, t: DType) -> Any:
 
 
 def idempotent(*prims: str) -> Rule:
-    """p(q(x)) = q(x) for these q."""
+    """p(q(x)) = q(x), where q is one of ``prims``."""
 
     def rule(f: Facts, s: Op) -> Rewritten:
         return s.args[0] if f.op(s.args[0], *prims) is not None else None
@@ -132,7 +136,7 @@ def idempotent(*prims: str) -> Rule:
 
 
 def integer_sum(f: Facts, s: Op) -> Rewritten:
-    """(x +- c1) +- c2 = x + (+-c1 +- c2), integers only."""
+    """(x +- c1) +- c2 = x + (+-c1 +- c2), for integers only."""
     c2, inner = f.const(s.args[1]), f.op(s.args[0], "add", "sub")
     if c2 is None or inner is None or not s.type.is_int:
         return None
@@ -145,7 +149,7 @@ def integer_sum(f: Facts, s: Op) -> Rewritten:
 
 
 def integer_product(f: Facts, s: Op) -> Rewritten:
-    """(x * c1) * c2 = x * (c1 * c2), integers only."""
+    """(x * c1) * c2 = x * (c1 * c2), for integers only."""
     c2, inner = f.const(s.args[1]), f.op(s.args[0], "mul")
     if c2 is None or inner is None or not s.type.is_int:
         return None
@@ -154,7 +158,8 @@ def integer_product(f: Facts, s: Op) -> Rewritten:
 
 
 def div_power_of_two(f: Facts, s: Op) -> Rewritten:
-    """x / c = x * (1/c) if c and 1/c are powers of two and normal numbers: both sides then round the same number."""
+    """x / c = x * (1/c) if c and 1/c are powers of two and normal numbers; then both sides round the same exact number.
+    """
     c = f.const(s.args[1])
     if c is None or not s.type.is_float or c == 0 or not math.isfinite(c):
         return None
@@ -165,11 +170,12 @@ def div_power_of_two(f: Facts, s: Op) -> Rewritten:
     return op(s, "mul", s.args[0], f.emit_const(s, 1.0 / c, s.type))
 
 
-_LARGEST_POWER = {16: 2, 32: 8, 64: 8}  # by bits of the dtype: at most three products deep
+# bits of the dtype -> the greatest exponent; at most three products depend on each other
+_LARGEST_POWER = {16: 2, 32: 8, 64: 8}
 
 
 def pow_small(f: Facts, s: Op) -> Rewritten:
-    """x ** 0 = 1, x ** 1 = x, x ** -1 = 1 / x for floats, x ** n = x * x * ... for small n, by squaring."""
+    """x ** 0 = 1, x ** 1 = x, x ** -1 = 1 / x for floats, and x ** n = x * x * ... for small n, by squaring."""
     x, n = s.args[0], f.const(s.args[1])
     t = s.type
     if n is None or n != n or n in (math.inf, -math.inf) or n != int(n):
@@ -194,15 +200,15 @@ def pow_small(f: Facts, s: Op) -> Rewritten:
 
 
 def holds(outer: DType, inner: DType) -> bool:
-    """Whether the dtype ``outer`` can hold every value of ``inner``. (numpy says that f64 holds all 64-bit
+    """Whether the dtype ``outer`` can represent every value of ``inner``. (numpy claims that f64 represents all 64-bit
     integers.)"""
     return np.can_cast(inner.numpy, outer.numpy) and not (outer.is_float and inner.is_int and inner.bits == 64)
 
 
 def cast_cast(f: Facts, s: Op) -> Rewritten:
-    """For casts to the dtypes B and C: C(B(x)) = C(x) if B can hold every value of x's dtype. The exception is a cast
-    of an integer through a float to a narrower integer, since floats saturate and integers wrap. Between integers the
-    rule also holds if C is no wider than B, because both casts wrap."""
+    """C(B(x)) = C(x) for casts to the dtypes B and C, if B can represent every value of x's dtype. The exception is a
+    cast of an integer through a float to a narrower integer, since floats saturate and integers wrap. Between integers
+    the rule also holds if C is no wider than B, because both casts wrap."""
     inner = f.op(s.args[0], "cast")
     if inner is None:
         return None
@@ -217,13 +223,13 @@ def cast_cast(f: Facts, s: Op) -> Rewritten:
 
 
 def round_integer(f: Facts, s: Op) -> Rewritten:
-    """floor(x) = x (and ceil, trunc, round) for x cast from an integer."""
+    """floor(x) = x (and ceil, trunc, round) if x was cast from an integer."""
     inner = f.op(s.args[0], "cast")
     return s.args[0] if inner is not None and not f.types[inner.args[0]].is_float else None
 
 
 def truth_as_number(f: Facts, s: Op) -> Rewritten:
-    """(T(b) == 0) = not b and (T(b) != 0) = b for truth values b, where T is the dtype of a number."""
+    """(T(b) == 0) = not b and (T(b) != 0) = b for truth values b, where T is a cast to a dtype of numbers."""
     inner = f.op(s.args[0], "cast")
     if f.const(s.args[1]) != 0 or inner is None or f.types[inner.args[0]] is not u1:
         return None
@@ -231,7 +237,7 @@ def truth_as_number(f: Facts, s: Op) -> Rewritten:
 
 
 def not_compare(f: Facts, s: Op) -> Rewritten:
-    """not (x < y) = (x >= y) and so on; for floats only == and !=, as NaN is neither less nor not less."""
+    """not (x < y) = (x >= y) and so on; for floats only with == and !=, because of NaN."""
     inner = f.op(s.args[0], *_OPPOSITE)
     if inner is None or (f.types[inner.args[0]].is_float and inner.prim not in ("eq", "ne")):
         return None
@@ -256,7 +262,8 @@ RULES: dict[str, tuple[Rule | str, ...]] = {
     "mul": ("mul(x, 1) = x", "mul(_, 0) = 0 if integer", "mul(x, -1) = neg(x)", "mul(neg(x), neg(y)) = mul(x, y)",
             integer_product),
     "div": ("div(x, 1) = x", "div(neg(x), neg(y)) = div(x, y)", div_power_of_two),
-    # a division of an integer by 0 is 0, and the smallest integer divided by -1 wraps to itself, as neg does
+    # as `ir.prims` defines, the quotient of an integer by 0 is 0, and the smallest integer divided by -1 wraps to
+    # itself, as neg does
     "floordiv": ("floordiv(x, 1) = x if integer", "floordiv(0, _) = 0 if integer", "floordiv(x, 1) = floor(x) if float",
                  "floordiv(x, -1) = neg(x) if signed"),
     "mod": ("mod(_, 1) = 0 if integer", "mod(0, _) = 0 if integer", "mod(x, x) = 0 if integer"),
@@ -299,8 +306,9 @@ RULES: dict[str, tuple[Rule | str, ...]] = {
 
 @cache
 def rules_of(prim: str, kinds: tuple[str, ...]) -> tuple[Rule, ...]:
-    """The rules for a primitive that operands of these ``kinds`` do not exclude, in the order in which they are tried.
-    A kind is the primitive that makes the operand, or "" for others, followed by `KNOWN` if its value is known."""
+    """The rules that may apply to a primitive whose operands have these ``kinds``, in the order in which they are
+    tried. A kind is the primitive that makes the operand, or "" for other values, followed by `KNOWN` if the value is
+    known."""
     return tuple(
         pattern(r) if isinstance(r, str) else r
         for r in RULES.get(prim, ())

@@ -1,10 +1,10 @@
-"""Loops of blocks of threads, for backends that run a block in one thread.
+"""Improves loops of blocks of threads for backends that run a whole block in one thread.
 
 `unroll_whiles` unrolls a `while` whose number of trips follows from constants. Blocks often halve or double a stride in
-such a loop. Unrolled, the loops over threads in it have constant ends, so the backend vectorizes them without a loop
-for the remainder. `thread_rows` splits a loop over threads t that computes ``t // 16`` and ``t % 16`` into a loop over
-rows of 16 threads and a loop within the row, whose accesses are contiguous. `narrowed` limits a loop to the threads
-that do something.
+such a loop. After unrolling, the loops over threads in it have constant ends, so the backend vectorises them without a
+loop for the remainder. `thread_rows` splits a loop over threads t that computes ``t // 16`` and ``t % 16`` into a loop
+over rows of 16 threads and a loop within the row, whose accesses are contiguous. `narrowed` limits a loop to the
+threads that do something.
 """
 
 from dataclasses import replace
@@ -32,11 +32,11 @@ from quadrants_lab.ir.walk import (
 )
 
 MOST_TRIPS = 16
-MOST_STATEMENTS = 400  # the most statements of all copies of the body together
+MOST_STATEMENTS = 400  # the most statements of all copies of a body together
 
 
 def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no `while` is left that, as constants decide, ends after at most 16 short trips."""
+    """Guarantees that no `while` is left that, as follows from constants, ends after at most 16 short trips."""
     whole = (s for s in find(kernel.body, N.Const) if not s.type.is_float)
     consts = {s.id: s.type.numpy(s.value) for s in whole}
     b, ends = Builder(kernel.next_id, types_of(kernel.body)), dict[int, int]()
@@ -50,7 +50,7 @@ def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
 
 
 def _trips(loop: N.While, consts: dict[int, Any]) -> int | None:
-    """The number of trips; None if it is not known or the unrolled loop would be too long."""
+    """How many trips the loop makes; None if this is not known or the unrolled loop would be too long."""
     known, inside = dict(consts), list(walk(loop.body))
     most = min(MOST_TRIPS, MOST_STATEMENTS // len(inside))
     if not isinstance(loop.body[-1], N.Yield) or any(of_kind(inside, (N.Break, N.Continue))):
@@ -69,7 +69,8 @@ def _trips(loop: N.While, consts: dict[int, Any]) -> int | None:
 
 
 def _evaluate(block: N.Block, known: dict[int, Any]) -> None:
-    """Evaluates the operations whose operands are known integers; the results of all others are None."""
+    """Evaluates the operations whose operands are known integers. ``known``: id -> value; it gets the results, None for
+    the other operations."""
     for s in block:
         if isinstance(s, N.Op):
             args = [known.get(i) for i in s.args]
@@ -80,7 +81,7 @@ def _evaluate(block: N.Block, known: dict[int, Any]) -> None:
 
 
 def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None:
-    """Emits the copies of the body; ``ends`` maps the loop's results to the values that replace them."""
+    """Emits the copies of the body. ``ends``: filled with result of the loop -> value that replaces it."""
     values = loop.inits
     for _ in range(trips):
         values = emit_copy(b, loop.body, {p.id: v for p, v in zip(loop.carried, values, strict=True)})
@@ -88,7 +89,7 @@ def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None
 
 
 def thread_rows(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no loop over threads divides the thread's number by a single constant."""
+    """Guarantees that no loop over threads divides the thread's index by just one constant."""
     b, consts = Builder(kernel.next_id, types_of(kernel.body)), constants(walk(kernel.body))
 
     def split(s: N.For) -> N.Stmt | list[N.Stmt]:
@@ -99,7 +100,7 @@ def thread_rows(kernel: N.Kernel) -> N.Kernel:
 
 
 def _row(loop: N.For, consts: dict[int, int | float]) -> int:
-    """The constant by which the loop divides the number of the thread; 0 if there is none, or several."""
+    """The constant by which the loop divides the thread's index; 0 if there is none, or several."""
     if consts.get(loop.begin) != 0 or loop.carried:
         return 0
     by = {consts.get(s.args[1], 0) for s in find(loop.body, N.Op) if _divides(s, loop.index.id)}
@@ -131,8 +132,8 @@ def _rows(b: Builder, loop: N.For, by: int) -> None:
 
 
 def narrowed(b: Builder, loop: N.For) -> None:
-    """Emits the loop over threads t. If ``t < n`` or ``t == 2`` guards everything in it, it runs only over these
-    threads. """
+    """Emits the loop over threads t. If everything in it is guarded by ``t < n`` or ``t == 2``, it runs only over these
+    threads."""
     before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
     made = {s.id: s for s in of_kind(before, (N.Const, N.Op, N.Load))}
     test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None

@@ -1,4 +1,4 @@
-"""`licm`: loop-invariant code motion. If no iteration of a serial loop changes a value, it is computed before the loop.
+"""`licm`: loop-invariant code motion. A value that no iteration of a serial loop changes is computed before the loop.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from quadrants_lab.ir.walk import map_blocks, same_or
 
 
 def licm(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no constant, argument, shape or Op whose operands come from outside the loop stands at the top
-    level of a For or While. A load whose index comes from outside the loop moves out, too, if the kernel does not
-    write that memory and the load is safe to run early: it reads a 0-d buffer, its index is surely in bounds, or its
-    block surely runs, as the condition of a While does. From an arm of an If at the top level of the loop, only loads
-    move that are safe even if the arm does not run, together with the values that their indices need."""
+    """Guarantees that no constant, argument, shape or Op whose operands come from outside the loop is at the top level
+    of a For or While. A load whose index comes from outside the loop moves out, too, if the kernel does not write that
+    memory and the load can safely run early: it reads a 0-d buffer, its index is surely in bounds, or its block surely
+    runs, as the condition of a While does. From an arm of an If at the top level of the loop, loads move out only if
+    they are safe even when the arm does not run; the values that their indices need move with them."""
     body = _Licm(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
@@ -31,12 +31,13 @@ class _Licm:
     def block(self, block: N.Block) -> N.Block:
         out: list[N.Stmt] = []
         for s in block:
-            s = map_blocks(s, self.block)  # inner loops first: a value may then leave this loop too
+            # inner loops first: a value that left an inner loop may then leave this loop too
+            s = map_blocks(s, self.block)
             out.append(self.loop(s, out) if isinstance(s, N.Loop) else s)
         return same_or(block, out)
 
     def loop(self, s: N.Loop, out: list[N.Stmt]) -> N.Stmt:
-        """The loop without the statements that can stand before it; these are appended to ``out``."""
+        """The loop without the statements that move before it; these are appended to ``out``."""
         inside = {p.id for p in s.params()}
         new: list[N.Block] = []
         moved = len(out)
@@ -46,8 +47,8 @@ class _Licm:
         return s if len(out) == moved else s.with_blocks(tuple(new))
 
     def rest(self, b: N.Block, inside: set[int], out: list[N.Stmt], moves: Callable[[N.Stmt], bool]) -> N.Block:
-        """The block without the statements that move out. Their operands are not among ``inside``, the loop's
-        values."""
+        """The block without the statements that move out. ``inside``: the values of the loop, which their operands must
+        not be."""
         stay: list[N.Stmt] = []
         for i in b:
             if moves(i) and inside.isdisjoint(i.operands()):
@@ -60,7 +61,7 @@ class _Licm:
         return tuple(stay)
 
     def moves_from_arm(self, s: N.Stmt) -> bool:
-        """Whether a statement moves out of an arm of an If. Slow statements stay, since the arm may never run."""
+        """Whether a statement moves out of an arm of an If. Slow statements do not, since the arm may never run."""
         return not (isinstance(s, N.Op) and s.type.is_float) and self.same_everywhere(s, runs=False)
 
     def surely_runs(self, s: N.For) -> bool:
@@ -68,7 +69,8 @@ class _Licm:
         return begin is not None and end is not None and begin[1] < end[0]
 
     def same_everywhere(self, s: N.Stmt, runs: bool) -> bool:
-        """Whether the statement may run speculatively, and gives the same value each time for the same operands."""
+        """Whether the statement can be run early, and always gives the same value for the same operands. ``runs``: its
+        block surely runs."""
         if isinstance(s, N.Pure):
             return True
         if not isinstance(s, N.Load) or s.buffer not in self.read_only:

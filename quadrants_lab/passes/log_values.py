@@ -1,4 +1,4 @@
-"""`log_values`: a kernel that logs what one of its iterations computes, for a stepper without an interpreter."""
+"""`log_values`: makes a kernel log what one of its iterations computes, for a stepper without an interpreter."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from quadrants_lab.ir.types import DType, f64, i32, i64
 from quadrants_lab.ir.walk import map_blocks, types_of
 
 LOG, PLACE = "$log", "$log.place"
-ROOM = 1 << 20  # how many numbers the log holds
-TASK, NEXT, INDEX = 0, 1, 2  # elements of the place: the chosen task, the next free element of the log, the first index
+ROOM = 1 << 20  # how many 64-bit numbers the log holds
+# elements of the buffer "place": the task to log, the next free element of the log, the first index of the iteration
+TASK, NEXT, INDEX = 0, 1, 2
 
 
 class Logged(NamedTuple):
-    """A statement that has run; or a loop or task, one iteration of which begins. ``defs``: the values that it has
-    defined, and their dtypes."""
+    """A statement that has run, or a loop or task of which an iteration begins. ``defs``: the values that it has
+    defined, with their dtypes."""
 
     stmt: N.Stmt
     begins: bool
     defs: tuple[tuple[int, DType], ...]
 
 
-Runs = dict[int, list[Logged]]  # runs of statements by number
+Runs = dict[int, list[Logged]]  # index of a run -> its statements, in order
 
 
 def log_values(kernel: N.Kernel) -> tuple[N.Kernel, list[Runs]]:
-    """An offloaded kernel with two more scratch buffers, and the runs of each task.
+    """A kernel with tasks, extended by two scratch buffers: the log, and the place, which says what to log. Also
+    returns the runs of each task.
 
-    A run is a sequence of statements without blocks. In the iteration that the place names (in a serial task: always),
-    each run appends to the log its number, then the values of its statements, in order. A 64-bit value that is not a
+    A run is a sequence of statements without blocks. In the iteration that the place names (in a serial task always),
+    each run appends to the log its index, and then the values of its statements, in order. A 64-bit value that is not a
     float is appended as its bits. When the log is full, the place still counts the numbers that would follow.
     """
     log = N.Buffer(LOG, "scratch", f64, 1, None, extents=(S.SizeConst(ROOM),), role="work")
@@ -47,9 +49,9 @@ def log_values(kernel: N.Kernel) -> tuple[N.Kernel, list[Runs]]:
 class _Logger:
     def __init__(self, b: Builder, log: N.Buffer, place: N.Buffer) -> None:
         self.b, self.log, self.place = b, log, place
-        self.runs: list[Runs] = []  # the runs of each task so far
+        self.runs: list[Runs] = []  # the runs of each task that was rewritten so far
         self.count = 0  # how many runs there are
-        self.chosen = N.NO_ID  # a u1: this is the iteration to log
+        self.chosen = N.NO_ID  # id of a u1: whether this is the iteration to log
 
     def task(self, number: int, task: N.Offload) -> N.Offload:
         b = self.b
@@ -64,7 +66,7 @@ class _Logger:
         return replace(task, body=(*head, *self.block(task.body, [_begin(task)])))
 
     def block(self, block: N.Block, run: list[Logged]) -> N.Block:
-        """The block, logged; ``run`` is logged at its begin."""
+        """The block with code that logs; ``run`` is logged at its begin."""
         out: list[N.Stmt] = []
         for s in block[:-1]:
             if s.nests:

@@ -1,5 +1,5 @@
-"""Primitives that only derivatives and sizes of stacks know: after differentiation `lower_custom_jvp` replaces a
-custom_jvp by its value, and `lower_isqrt` makes a loop over the bits of the result of each integer square root."""
+"""Replaces primitives that only derivatives and sizes of stacks use: `lower_custom_jvp` replaces a custom_jvp by its
+value, after differentiation; `lower_isqrt` replaces an integer square root by a loop over the bits of the result."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from quadrants_lab.passes.dce import dce
 
 def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and the statements that only
-    its second operand needed are dropped. Runs after the last derivative is taken."""
+    its second operand needs are removed. Runs after the last derivative is taken."""
     ids: dict[int, int] = {}
     for s in find(kernel.body, N.Op):
         if s.prim == "custom_jvp":
@@ -22,8 +22,8 @@ def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
 
 
 def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``isqrt``. Runs after `determine_ad_stack_size`, whose sizes may contain
-    ``isqrt`` but no loop."""
+    """Guarantees that there is no ``isqrt``. Runs after `determine_ad_stack_size`, whose sizes may contain ``isqrt``
+    but no loop."""
     if not any(s.prim == "isqrt" for s in walk(kernel.body)):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -31,8 +31,8 @@ def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
 
 
 def _isqrt(b: Builder, s: N.Op) -> None:
-    """Emits one plus the greatest r with r * r <= a - 1, found bit by bit from the highest bit; 0 if a < 1. The dtype
-    is i32 or i64."""
+    """Emits one plus the greatest r with r * r <= a - 1, or 0 if a < 1; r is found bit by bit from the highest bit. The
+    dtype is i32 or i64."""
     b.span, b.adjoint_of = s.span, s.adjoint_of
     t = s.type
     zero, one = b.const(0, t), b.const(1, t)
@@ -40,7 +40,7 @@ def _isqrt(b: Builder, s: N.Op) -> None:
     bit, root, result = b.param(t), b.param(t), b.param(t)
     with b.block() as body:
         more = b.op("or", root.id, b.op("shl", one, bit.id))
-        # the test is more * more > below, without overflow
+        # tests more * more > below, without overflow
         fits = b.op("le", more, b.op("floordiv", below, more))
         b.yield_(b.op("select", fits, more, root.id))
     bits = b.const(t.bits // 2, t)

@@ -9,30 +9,30 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import free_values, substitute, types_of
 
-_MAX_COST = 64  # the most cycles for computing a value again in each iteration of a task
+_MAX_COST = 64  # a value that costs more cycles is not computed again in each iteration of a task
 
 
 def offload(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that the kernel holds only `Offload`s and that no task reads a value from outside.
+    """Guarantees that the kernel consists of `Offload`s only, and that no task reads a value from outside.
 
-    Consecutive plain statements become one "serial" task. If a later task reads a value of such a task, it computes
-    the value again, provided that this is cheap and surely gives the same value, also in a gradient that runs after
-    the kernel. Constants, arguments, shapes, loads from memory that the kernel does not write later, and Ops on such
-    values are computed again. Any other value is stored to a launch temporary (with an adjoint if it is a float)
-    where it is defined, and loaded at the top of the block that reads it.
+    Consecutive plain statements become one "serial" task. If a later task needs a value of such a task, it computes the
+    value again, provided that this is cheap and surely gives the same value, also in a gradient that runs after the
+    kernel. This is so for constants, arguments, shapes, loads from memory that the kernel does not write later, and Ops
+    on such values. Any other value is stored to a launch temporary (with an adjoint if it is a float) where it is
+    defined, and loaded at the top of the block that reads it.
     """
     if all(isinstance(s, N.Offload) and not _reads(s) for s in kernel.body):
         return kernel
     o = _Offloader(kernel)
     groups = o.groups()
-    # a later task decides which values of the earlier tasks are stored, so the last task comes first
+    # last task first: later tasks decide which values of earlier tasks are stored
     done = [o.task(g) if isinstance(g, N.Offload) else o.serial(g) for g in reversed(groups)]
     tasks = [o.stored(t) for t in reversed(done)]
     return replace(kernel, body=tuple(tasks), buffers=o.buffers, next_id=o.b.next_id)
 
 
 def _reads(task: N.Offload) -> set[int]:
-    """Ids of values that the task reads from outside."""
+    """The ids of the values that the task reads from outside."""
     own = {p.id for p in task.indices}
     return free_values(task.bounds) | (free_values(task.body) - own)
 
@@ -45,7 +45,8 @@ class _Offloader:
         self.temps: dict[int, N.Buffer] = {}  # value -> the temporary that holds it
         classes = memory_classes(kernel)
         last_write: dict[str, int] = {}
-        loads: dict[int, tuple[str, int]] = {}  # top-level load -> memory, place
+        # id of a load at the top level -> (memory class, position in the kernel)
+        loads: dict[int, tuple[str, int]] = {}
         for n, s in enumerate(kernel.body):
             last_write.update(dict.fromkeys(written(((s,),), classes), n))
             if isinstance(s, N.Load):
@@ -53,7 +54,8 @@ class _Offloader:
         self.unchanged = {i for i, (memory, n) in loads.items() if last_write.get(memory, -1) < n}
         self.defs: dict[int, N.Stmt] = {}
         self.names: dict[int, str] = {}
-        self.cost: dict[int, int | None] = {}  # the cost of computing a value again; None: impossible
+        # id of a value -> the cost of computing it again, None if that is impossible
+        self.cost: dict[int, int | None] = {}
         for s in kernel.body:
             for i, _ in s.defs():
                 self.defs[i] = s
@@ -63,7 +65,7 @@ class _Offloader:
                 self.names[s.id] = s.name
 
     def groups(self) -> list[N.Offload | list[N.Stmt]]:
-        """The kernel's tasks, and lists of the consecutive plain statements between them."""
+        """The kernel's tasks and, between them, lists of consecutive plain statements."""
         out: list[N.Offload | list[N.Stmt]] = []
         for s in self.kernel.body:
             if isinstance(s, N.Offload):
@@ -86,7 +88,8 @@ class _Offloader:
         return N.Offload(b.fresh(), "serial", bounds, (), body, span=stmts[0].span)
 
     def through_temporaries(self, block: N.Block, own: set[int]) -> N.Block:
-        """The block with the values that it reads from outside recomputed or loaded at its top."""
+        """The block, with the values that it reads from outside computed again or loaded at its top. ``own``: values of
+        the task."""
         ids: dict[int, int] = {}
         with self.b.block() as top:
             for i in sorted(free_values(block) - own):
@@ -94,8 +97,8 @@ class _Offloader:
         return (*top, *substitute(block, ids))
 
     def bring(self, i: int, ids: dict[int, int]) -> int:
-        """The id of a value equal to ``i`` in the block that is being built. ``ids`` has the values that are already
-        there."""
+        """The id of a value equal to ``i`` in the block under construction. ``ids``: the values that are there already;
+        it is extended."""
         if i not in ids:
             s = self.defs[i]
             if self.remake_cost(i) is not None:
@@ -109,8 +112,8 @@ class _Offloader:
         return ids[i]
 
     def remake_cost(self, i: int) -> int | None:
-        """The cost of computing the value again anywhere in the kernel; None if that is impossible or costs too
-        much."""
+        """The cost in cycles of computing the value again anywhere in the kernel; None if that is impossible or costs
+        too much."""
         if i not in self.cost:
             s = self.defs.get(i)
             cost: int | None = None
@@ -134,7 +137,7 @@ class _Offloader:
         return self.temps[i]
 
     def stored(self, task: N.Offload) -> N.Offload:
-        """The task with stores to the temporaries that later tasks read."""
+        """The task with stores to the temporaries that later tasks load."""
         body: list[N.Stmt] = []
         for s in task.body:
             body.append(s)

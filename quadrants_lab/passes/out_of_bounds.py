@@ -1,4 +1,5 @@
-"""The error for an index that is out of bounds in every launch, found in a few iterations (`analysis.trials`)."""
+"""Finds indices that are out of bounds in every launch, by running a few iterations (`analysis.trials`), and raises the
+error."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -14,12 +15,12 @@ from quadrants_lab.passes.trust_bounds import Suspects, beside, is_check
 
 
 def refuse_sure(suspects: Suspects) -> None:
-    """Raises QuadrantsIndexError for the first suspect that fails in a trial."""
+    """Raises QuadrantsIndexError for the first of the ``suspects`` that fails in a trial."""
     _Sure(suspects).look()
 
 
 class _Sure(Trial):
-    """Runs the first and the last iterations of loops, and raises the error for the first suspect that fails."""
+    """A trial of the first and the last iterations of loops; it raises the error for the first suspect that fails."""
 
     def __init__(self, suspects: Suspects) -> None:
         super().__init__(suspects.kernel, suspects.found, suspects.kernel.body)
@@ -34,13 +35,13 @@ class _Sure(Trial):
                     self.run_task(s)
 
     def chosen(self, axes: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
-        """The iterations to try, those near the corners of the box first."""
+        """The iterations to try; those near the corners of the box come first."""
         inwards = [[(min(n, len(axis) - 1 - n), i) for n, i in enumerate(axis)] for axis in axes]
         return [tuple(i for _, i in at) for at in sorted(product(*inwards), key=lambda at: sum(n for n, _ in at))]
 
     def sees_assert(self, s: N.Assert) -> None:
         if not is_check(s) and not self.env.get(s.cond):
-            raise Ended  # it may fail
+            raise Ended  # the assert may fail, so what follows need not run in every launch
         if s.id in self.suspects.found and self.env.get(s.cond) == 0:
             raise self.error(s, s.message, *(self.env.get(i) for i in s.args))
 

@@ -1,6 +1,6 @@
-"""Sparse layouts on the host. `over_cells`: a loop over a sparse layout tests cells, the widest first, and runs over
-elements of active cells. `spare_pages`: a zero is written to memory in pages only over a value that is not zero,
-because a write makes a page."""
+"""Passes for sparse layouts on the host. `over_cells` rewrites a loop over a sparse layout: it tests cells, the widest
+first, and runs over the elements of active cells only. `spare_pages` makes a store of zero test whether the element is
+zero already, because a write to memory in pages allocates a page."""
 
 from dataclasses import field, replace
 from math import prod
@@ -30,19 +30,19 @@ from quadrants_lab.ir.walk import (
 )
 from quadrants_lab.passes.cse import without_repetitions
 
-FEWEST = 64  # the fewest iterations of a task, so that all threads of the host have work
-ENOUGH = 1024  # with so many iterations, the active cells of a task may all lie side by side
+FEWEST = 64  # a task should have at least so many iterations, so that all threads of the host have work
+ENOUGH = 1024  # with so many iterations, the threads all have work even if only cells side by side are active
 SMALL = 4096  # an iteration over so few elements need not be divided any further
 _PLAIN = (N.Const, N.Op, N.Load)
 _IDLE = (N.Const, N.Yield)
-_PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # these depend on what one iteration is
+_PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # what these do depends on what one iteration is
 
 
 def over_cells(kernel: N.Kernel) -> N.Kernel:
-    """Applies to a parallel task whose iterations do nothing unless a cell of a sparse layout is active. Guarantees
-    that such a task runs over the cells, with serial loops over the cells in an active cell, and over their elements.
-    If the task has adstacks, which belong to one element, or elementary functions, which lanes compute, it runs over
-    the elements of the active cells instead; tasks before it list these cells."""
+    """Rewrites parallel tasks whose iterations do nothing unless a cell of a sparse layout is active. Guarantees that
+    such a task runs over the cells, with serial loops inside over the cells within an active cell, and over their
+    elements. But if the task has adstacks, which belong to one element, or elementary functions, which are faster in
+    lanes, it runs over the elements of the active cells, which tasks before it collect in a list."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     body: list[N.Stmt] = []
@@ -58,11 +58,11 @@ def over_cells(kernel: N.Kernel) -> N.Kernel:
 
 @dataclass(slots=True)
 class _Level:
-    """A block that does nothing unless a cell is active. ``test``: the statements of the test; ``guard``: the branch;
-    its arm number ``arm`` does everything else; ``rest``: statements before the branch that are not part of the test.
-    ``sizes``: along each axis the elements of a cell, 1 if the test reads the index itself, 0 if it does not read the
-    index. ``ids``: values in the test that are the number of the cell along an axis. ``what``: the test as an
-    expression, for comparisons."""
+    """A block that does nothing unless a cell is active. ``test``: the statements that compute the condition;
+    ``guard``: the branch; its arm with index ``arm`` does everything else; ``rest``: statements before the branch that
+    are not part of the test. ``sizes``: for each axis how many elements a cell has, 1 if the test reads the index
+    itself, 0 if it does not read the index. ``ids``: for each axis the values in the test that are the index of the
+    cell along it. ``what``: the test as an expression that can be compared."""
 
     test: tuple[N.Stmt, ...]
     guard: N.If
@@ -79,8 +79,8 @@ class _Level:
 
 @dataclass(slots=True)
 class _Nest:
-    """Makes the loops of one task. ``begins``: the first index of each axis (the generated indices count from 0);
-    ``same``: which id replaces which in the body."""
+    """Makes the loops of one task. ``begins``: the first index along each axis (indices of the new loops count from 0);
+    ``same``: id in the body -> the id that replaces it."""
 
     kernel: N.Kernel
     task: N.Offload
@@ -90,7 +90,7 @@ class _Nest:
     known: set[int] = field(default_factory=set)  # axes whose indices have a value
 
     def level(self, block: N.Block) -> _Level | None:
-        """The block as a level; None if it does something for every element."""
+        """The block as a level; None if it does something even for inactive cells."""
         *before, guard, _ = block if len(block) > 1 else (None, None)
         if not isinstance(guard, N.If) or guard.results or not all_are(before, _PLAIN):
             return None
@@ -119,8 +119,9 @@ class _Nest:
     def _test(
         self, cond: int, made: dict[int, N.Value]
     ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]], set[int]]:
-        """The ids of the statements that compute the condition; by index that is divided there by a single constant n,
-        n and the ids of these divisions; and the indices that are read in another way."""
+        """Three results: the ids of the statements that compute the condition; index that the condition divides by a
+        single constant n -> n and the ids of these divisions; and the indices that the condition reads in another way.
+        """
         axes, known = {p.id: p.id for p in self.task.indices}, constants(made.values())
         for p, begin in zip(self.task.indices, self.begins, strict=True):
             for s in made.values():
@@ -149,8 +150,8 @@ class _Nest:
         return next(n for p, n in zip(self.task.indices, self.begins, strict=True) if p.id == index)
 
     def inside(self, block: N.Block, sizes: list[int], cells: list[int]) -> N.Block:
-        """The block for all elements of a cell; ``sizes``: the elements along each axis, ``cells``: the cell's
-        numbers."""
+        """Emits the block for all elements of a cell. ``sizes``: how many elements the cell has along each axis;
+        ``cells``: the cell's indices."""
         level = self.level(block)
         if level is not None:
             level.sizes = [n or size for n, size in zip(level.sizes, sizes, strict=True)]
@@ -166,15 +167,15 @@ class _Nest:
         return self._loops(indices, cells, counts, (*body, block[-1]))
 
     def tested(self, level: _Level, tested: list[int], sizes: list[int], cells: list[int]) -> N.Block:
-        """The test of the cell ``tested``, and in its arm the code for a cell of ``sizes`` with the numbers
-        ``cells``."""
+        """Emits the test of the cell ``tested``, and within its branch the code for the cell with the ``sizes`` and the
+        indices ``cells``."""
         self.same.update((i, tested[axis]) for i, axis in level.ids.items())
         arms = [level.guard.then, level.guard.orelse]
         arms[level.arm] = self.inside(level.inner, sizes, cells)
         return *level.test, replace(level.guard, then=arms[0], orelse=arms[1])
 
     def own(self, sizes: list[int], cells: list[int]) -> N.Block:
-        """Defines the indices along the axes where a cell has one element, unless they are known already."""
+        """Emits the indices along the axes where a cell has one element, unless they are known already."""
         moved: list[N.Stmt] = []
         for axis, (p, n, cell, begin) in enumerate(zip(self.task.indices, sizes, cells, self.begins, strict=True)):
             if n > 1 or axis in self.known:
@@ -197,8 +198,8 @@ class _Nest:
         return self._loops(indices, cells, sizes, (*self.own([1] * len(sizes), places), *block))
 
     def _loops(self, indices: list[N.Param | None], cells: list[int], counts: list[int], body: N.Block) -> N.Block:
-        """Loops over the axes that have an index. Each makes ``counts`` trips, and the index is the cell's number times
-        ``counts`` plus the trip's number. The CPU finds the digits of the index in this sum
+        """Emits loops over the axes that have an index. Each loop makes ``counts`` trips; the index is the cell's index
+        times ``counts`` plus the trip's index. From this sum the CPU gets the digits of the index without a division
         (`backends.lower.cells`)."""
         b = self.b
         for index, cell, n in reversed(list(zip(indices, cells, counts, strict=True))):
@@ -219,7 +220,7 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     if task.kind != "struct_for" or ends is None or any(find(task.body, _PER_ITERATION)):
         return task
     in_pages = any(kernel.buffers[s.buffer].order for s in find(task.body, N.Access))
-    if in_pages:  # far fewer sums, but made by several threads at a time
+    if in_pages:  # then only active cells make sums, but several threads make them at a time, in any order
         task = rewrite_in(task, _by_any)
     elif any(_by_rows(s) for s in walk(task.body)):
         return task
@@ -252,8 +253,8 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
 
 
 def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.Buffer]) -> list[N.Stmt]:
-    """A task that runs over the elements of a list of cells, after the tasks that make the list; nothing if there can
-    be no such list. The list's buffers are added to ``buffers``."""
+    """The tasks that collect the active cells in a list, and the task that runs over the elements of the listed cells;
+    nothing if the cells cannot be listed. The list's buffers are added to ``buffers``."""
     ends = _ends(task)
     kinds = {type(s) for s in find(task.body, _PER_ITERATION)}
     if ends is None or any(p.type is not i32 for p in task.indices):
@@ -303,14 +304,15 @@ def _listed(kernel: N.Kernel, task: N.Offload, b: Builder, buffers: dict[str, N.
 
 
 def _in_vectors(task: N.Offload) -> bool:
-    """Whether iterations side by side gain more than serial loops: they compute elementary functions and no sums, whose
-    order would change in each launch."""
+    """Whether running iterations side by side in lanes gains more than serial loops: if they compute elementary
+    functions, and no sums, whose order would change in each launch."""
     sums = any(not s.private for s in find(task.body, N.Atomic))
     return not sums and any(s.type.is_float and "@math" in PRIMS[s.prim].llvm for s in find(task.body, N.Op))
 
 
 def _levels(nest: _Nest, block: N.Block, outer: N.Block = ()) -> list[_Level]:
-    """The tests of a branch of the block, the widest cells first. ``outer``: the statements around the block."""
+    """The tests in a branch of the block as levels, the widest cells first. ``outer``: the statements around the block.
+    """
     for n, s in enumerate(block):
         before = (*outer, *block[:n])
         if isinstance(s, N.If) and (level := nest.guarded(before, s)) is not None:
@@ -321,9 +323,9 @@ def _levels(nest: _Nest, block: N.Block, outer: N.Block = ()) -> list[_Level]:
 def _behind(
     nest: _Nest, block: N.Block, levels: list[_Level], changed: set[str], seen: list[N.Stmt], same: dict[int, int]
 ) -> bool:
-    """Whether everything that the block does stands behind the tests of these levels, which read no buffer in
-    ``changed``. ``seen`` gets its arithmetic and loads; ``same``: the values that results of branches have behind the
-    tests."""
+    """Whether everything that the block does happens only if the tests of these levels succeed, and the tests read no
+    buffer in ``changed``. ``seen`` is filled with the block's arithmetic and loads, ``same`` with result of a branch ->
+    the value that it has if the tests succeed."""
     for s in block if levels else ():
         if isinstance(s, N.If):
             level = nest.guarded(tuple(seen), replace(s, cond=same.get(s.cond, s.cond)))
@@ -348,7 +350,7 @@ def _behind(
 def _listing(
     nest: _Nest, levels: list[_Level], sizes: list[int], counts: list[int], count: N.Buffer, found: N.Buffer
 ) -> N.Offload:
-    """The task that puts the active cells of the last level into the list ``found``."""
+    """The task that puts the active cells of the last level into the list ``found`` and counts them in ``count``."""
     b = nest.b
     cells = tuple(b.param(p.type, p.name) for p in nest.task.indices)
     with b.block() as body:
@@ -386,7 +388,7 @@ def _shared(extents: list[int], sizes: list[int]) -> list[int]:
 
 
 def _expression(id: int, made: dict[int, N.Value]) -> object:
-    """A value as an expression of values that are not in ``made``."""
+    """The expression that computes a value from values that are not in ``made``."""
     match made.get(id):
         case N.Const(value=value):
             return "const", value
@@ -398,7 +400,7 @@ def _expression(id: int, made: dict[int, N.Value]) -> object:
 
 
 def _by_rows(s: N.Stmt) -> bool:
-    """Whether the statement is a sum that rows of iterations may make in a certain order."""
+    """Whether the statement is a sum whose order must be that of rows of iterations."""
     return isinstance(s, N.Atomic) and (s.distance >= 0 or s.fission != 0)
 
 
@@ -407,7 +409,7 @@ def _by_any(s: N.Stmt) -> N.Stmt:
 
 
 def _ends(task: N.Offload) -> list[tuple[int, int]] | None:
-    """Begin and end of each axis; None unless these are constants."""
+    """(begin, end) of each axis; None if some of these are not constants."""
     known = constants(task.bounds)
     ends = task.bounds[-1].operands() if task.bounds else ()
     k = len(task.indices)
@@ -416,8 +418,7 @@ def _ends(task: N.Offload) -> list[tuple[int, int]] | None:
     return [(int(known[low]), int(known[high])) for low, high in zip(ends[:k], ends[k:], strict=True)]
 
 
-# --- two branches on one condition: in an adjoint, the first may repeat forward values, which the second uses
-# -----------
+# --- two branches on one condition: in an adjoint, the first may compute forward values that the second uses --------
 
 
 def _merged(kernel: N.Kernel, block: N.Block) -> N.Block:
@@ -457,7 +458,7 @@ def _own(block: N.Block, first: N.If, second: N.If) -> bool:
 
 
 def _idle(block: N.Block) -> N.Block:
-    """The block; only its end if the rest computes values that nobody uses."""
+    """The block; only its terminator if all other statements compute values that are not used."""
     return block[-1:] if all_are(block[:-1], _PLAIN) else block
 
 
@@ -465,9 +466,9 @@ def _idle(block: N.Block) -> N.Block:
 
 
 def spare_pages(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that the constant 0 is stored to an element of a buffer with an order only if the element has a set
-    bit, unless the kernel reads the element, too. The deactivation of a cell, and its adjoint, write zeros to the whole
-    cell, whose pages may never have been written to."""
+    """Guarantees that a store of the constant 0, to an element of a buffer ordered by cells, is made only if the
+    element has a set bit, unless the kernel reads the element, too. The deactivation of a cell, and its adjoint, write
+    zeros to the whole cell, whose pages may never have been written to."""
     if not any(buffer.order for buffer in kernel.buffers.values()):
         return kernel
     zeros = {s.id for s in find(kernel.body, N.Const) if not s.value}

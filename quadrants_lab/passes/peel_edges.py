@@ -1,10 +1,11 @@
-"""`peel_edges`: in a loop over a row of a cell, trips whose neighbours lie in the same row get a separate loop.
+"""`peel_edges`: splits a loop over a row of a cell: the trips whose neighbours lie in the same row get a separate loop.
 
     for k in 0..16 { j = c * 16 + k; load @x[i, j - 1] }
     becomes
     for k in 0..1 { ... }   for k in 1..16 { j = c * 16 + k; load @x[i, c * 16 + (k - 1)] }
 
-The second loop finds the cell of all neighbours once, and reads them side by side (`backends.lower.cells`).
+In the second loop all neighbours lie in the same cell, which is found once, and they are read side by side
+(`backends.lower.cells`).
 """
 
 from dataclasses import replace
@@ -15,12 +16,12 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import find, of_kind, renamed, rewrite, rewritten, rules, types_of, walk
 
-MOST = 150  # the most statements of a body that is emitted three times
+MOST = 150  # a body with more statements is not emitted three times
 _SERIAL = (N.StackUse, N.AdStackAlloca, N.Loop, N.Random)
 
 
 class _Row(NamedTuple):
-    """The index ``own`` of a row: ``begin`` plus the number of the trip."""
+    """The index ``own`` along a row: ``begin`` plus the index of the trip."""
 
     own: N.Op
     begin: int
@@ -28,7 +29,7 @@ class _Row(NamedTuple):
 
 def peel_edges(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that a short innermost loop over a row of a cell, which accesses neighbours along the row in memory
-    with an order, has the trips at the row's ends in loops before and after it."""
+    ordered by cells, does the trips at the row's ends in separate loops before and after."""
     if not any(buffer.order for buffer in kernel.buffers.values()):
         return kernel
     b, ranges = Builder(kernel.next_id, types_of(kernel.body)), Ranges(kernel)
@@ -42,7 +43,7 @@ def peel_edges(kernel: N.Kernel) -> N.Kernel:
 
 
 def _peeled(kernel: N.Kernel, loop: N.For, b: Builder, ranges: Ranges) -> list[N.Stmt]:
-    """The loops that replace the loop; none if it stays."""
+    """The loops that replace ``loop``; an empty list if it is left as it is."""
     least, n = ranges.range(loop.end) or (0, -1)
     row = _row(loop, ranges, n) if ranges.range(loop.begin) == (0, 0) and least == n else None
     if row is None or any(find(loop.body, _SERIAL)) or sum(1 for _ in walk(loop.body)) > MOST:
@@ -66,7 +67,8 @@ def _peeled(kernel: N.Kernel, loop: N.For, b: Builder, ranges: Ranges) -> list[N
 
 
 def _row(loop: N.For, ranges: Ranges, n: int) -> _Row | None:
-    """The index of a row of ``n`` elements, a whole number of rows plus the number of the trip."""
+    """The index along a row of ``n`` elements: a whole number of rows plus the index of the trip; None if the loop has
+    none."""
     for s in of_kind(loop.body, N.Op):
         if s.prim == "add" and s.args[1] == loop.index.id:
             product = ranges.defs.get(s.args[0])
@@ -76,7 +78,7 @@ def _row(loop: N.For, ranges: Ranges, n: int) -> _Row | None:
 
 
 def _neighbours(body: N.Block, own: int, ranges: Ranges) -> dict[int, int]:
-    """The values that are the index plus a constant, each with that constant, if the sum is a possible index: then a
+    """Maps each value that is the index ``own`` plus a constant to the constant, as far as it is in range. If it is, a
     minimum, a maximum and a modulo do not change the sum, or the modulo subtracts its divisor."""
     offsets, most = {own: 0}, ranges.range(own)
     for s in find(body, N.Op):
@@ -95,7 +97,8 @@ def _neighbours(body: N.Block, own: int, ranges: Ranges) -> dict[int, int]:
 
 
 def _inside(loop: N.For, row: _Row, offsets: dict[int, int], b: Builder) -> N.Block:
-    """The body for trips whose neighbours lie in the row: a neighbour's index is begin + (trip + constant)."""
+    """The body for the trips whose neighbours lie in the row: there a neighbour's index is begin + (trip + constant).
+    """
 
     def moved(s: N.Op) -> N.Stmt | list[N.Stmt]:
         if s.id not in offsets:

@@ -10,7 +10,7 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(slots=True)
 class Step:
-    """One pass over one kernel. If the pass changed nothing, ``before`` and ``after`` are the same object."""
+    """A run of one pass on one kernel. If the pass changed nothing, ``before`` and ``after`` are the same object."""
 
     name: str
     before: Kernel
@@ -20,22 +20,22 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """The steps of passes in the order in which they ran. ``tell`` is called with the name of a pass before it runs."""
+    """The runs of passes, in order. ``tell`` is called with the name of a pass before it runs."""
 
     steps: list[Step] = field(default_factory=list)
     tell: Callable[[str], None] = lambda name: None
 
 
 def pass_name(fn: Pass) -> str:
-    """The name of a pass in traces: the name of its function, with spaces."""
+    """The name of a pass in traces: the name of its function, with spaces for underscores."""
     return str(getattr(fn, "__name__", fn)).replace("_", " ")
 
 
 def run(kernel: Kernel, passes: Iterable[Pass], verify: bool = False, trace: Trace | None = None) -> Kernel:
-    """The kernel after all of ``passes``, recorded in ``trace``.
+    """Runs ``passes`` on the kernel and returns the result; ``trace`` records each run.
 
-    With ``verify`` the verifier checks the kernel at the start and after every pass; its `VerifyError` then names
-    the pass that broke the kernel.
+    With ``verify`` the verifier checks the kernel at the start and after every pass; its `VerifyError` then names the
+    pass that broke the kernel.
     """
     if verify:
         _check(kernel, "before the first pass")
@@ -53,7 +53,7 @@ def run(kernel: Kernel, passes: Iterable[Pass], verify: bool = False, trace: Tra
 
 
 def _check(kernel: Kernel, when: str) -> None:
-    from quadrants_lab.ir.verify import VerifyError, verify  # few kernels are verified
+    from quadrants_lab.ir.verify import VerifyError, verify  # imported late, since few kernels are verified
 
     try:
         verify(kernel)

@@ -1,14 +1,14 @@
-"""`split_blocks`: loops whose blocks of iterations wait for each other become loops over blocks, without barriers.
+"""`split_blocks`: turns loops whose blocks of iterations have barriers into loops over blocks without barriers.
 
-    offload range_for block_dim 32 .. do (i) { A; barrier; B }    becomes
+offload range_for block_dim 32 .. do (i) { A; barrier; B } becomes
 
-    offload range_for .. do (block) { for threads t { i = ..; A }  for threads t { i = ..; B } }
+offload range_for .. do (block) { for threads t { i = ..; A } for threads t { i = ..; B } }
 
-The code between two barriers is a phase: it runs for all threads of a block before the next phase begins. A loop or
-an ``if`` around a barrier stays outside of the loops over threads, so it must be uniform: the same for all threads of
-a block. If several phases need a value of a thread, it is computed again if few operations are enough. Other values
-are spilled to memory with one element for each thread. This is loop fission at barriers, as in Stratton, Stone and
-Hwu, "MCUDA" (LCPC 2008).
+The code between two barriers is a phase: it runs for all threads of a block before the next phase begins. A loop or an
+``if`` around a barrier stays outside of the loops over threads, so it must be uniform: the same for all threads of a
+block. If several phases need a value of a thread, it is computed again in each if a few operations are enough. Other
+values are spilled to memory with one element for each thread. This is loop fission at barriers, as in Stratton, Stone
+and Hwu, "MCUDA" (LCPC 2008).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,19 +28,19 @@ from quadrants_lab.ir.walk import constants, end_of, find, free_values, rewrite,
 from quadrants_lab.passes.host_loops import narrowed
 from quadrants_lab.passes.structure_exits import structure_exits
 
-_MOST = 12  # if a value needs more operations, it is spilled and not computed again
-_OF_THREADS = ("thread", "number", "threads")  # builtins that this pass replaces
-_FEW = 1 << 30  # an i32 counts fewer iterations than this, with room for a block
+_MOST = 12  # a value that needs more operations is spilled instead of being computed again
+_OF_THREADS = ("thread", "number", "threads")  # the builtins that this pass replaces
+_FEW = 1 << 30  # the most iterations that an i32 counts, with room for a block
 
 
 def split_blocks(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no task has blocks, and that there is no barrier and no buffer of kind "shared". Raises
-    QuadrantsSyntaxError for a barrier that not all threads of a block may reach together."""
+    QuadrantsSyntaxError for a barrier that some threads of a block might reach without the others."""
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def plain(s: N.Stmt) -> N.Stmt:
         if not isinstance(s, N.While) or not any(find(s.cond, (N.Effect, N.Loop))):
-            return s  # the test has only values and ifs, so it may run once for all threads of a block
+            return s  # the test consists of values and ifs only, so it can run once for all threads of a block
         return tested_inside(b, s)
 
     kernel = structure_exits(replace(kernel, body=rewrite(kernel.body, plain), next_id=b.next_id))
@@ -57,13 +57,13 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
 
 
 def _has_barrier(s: N.Stmt) -> bool:
-    """Whether there is a barrier in the statement."""
+    """Whether the statement contains a barrier."""
     return any(find((s,), N.Barrier))
 
 
 class _Task:
-    """Splits one task. ``uniform`` has the values that are the same in all threads of a block and can be computed
-    outside the loops over threads; ``uniform_loads`` also has the values that are the same as long as no thread changes
+    """Splits one task. ``uniform``: ids of values that are the same in all threads of a block and can be computed
+    outside the loops over threads; ``uniform_loads``: also of values that are the same as long as no thread changes
     memory."""
 
     def __init__(self, b: Builder, buffers: dict[str, N.Buffer], task: N.Offload) -> None:
@@ -78,8 +78,9 @@ class _Task:
         self.uniform_loads = self.uniform_values(loads=True)
         self.cost = self.costs()
         self.slots: dict[int, N.Buffer] = {}
-        self.ids: dict[int, int] = {}  # value -> its id in the phase that is being built
-        self.phases: dict[int, tuple[set[int], int]] = {}  # loop over threads -> the values it defines, its index
+        self.ids: dict[int, int] = {}  # id of a value -> its id in the phase under construction
+        # id of a loop over threads -> (ids of the values that it defines, id of its index)
+        self.phases: dict[int, tuple[set[int], int]] = {}
         used = {s.buffer for s in find(task.body, N.Access)}
         self.shared = [x for n, x in buffers.items() if n in used and x.kind == "shared"]
 
@@ -115,11 +116,12 @@ class _Task:
         b.span = None
 
     def box(self, begins: Sequence[int], ends: Sequence[int]) -> tuple[DType, list[int], int]:
-        """Emits the extent of each axis and the number of iterations; the dtype is the one that counts iterations."""
+        """Emits the extent of each axis and the number of iterations. Returns the dtype that counts iterations, the
+        extents and the number."""
         consts, b = self.consts, self.b
         known = [consts[e] - consts[x] for x, e in zip(begins, ends, strict=True) if x in consts and e in consts]
         whole = prod(max(0, n) for n in known) if len(known) == len(ends) else None
-        self.full = whole is not None and whole % self.task.block_dim == 0  # then each block is full, too
+        self.full = whole is not None and whole % self.task.block_dim == 0  # whether each block has all its threads
         few = len(ends) == 1 if whole is None else whole < _FEW
         t = i32 if few and all(p.type is i32 for p in self.task.indices) else i64
         zero = b.const(0, t)
@@ -144,8 +146,9 @@ class _Task:
         return size
 
     def memory(self, name: str, dtype: DType, shape: tuple[int, ...]) -> N.Buffer:
-        """Adds a buffer with a part for each block, and with an adjoint if the kernel has adjoints. The adjoint is 0
-        when a gradient begins: the kernel stores to every element, and the adjoint of a store leaves 0."""
+        """Adds a buffer with a part for each block, and an adjoint buffer if the kernel has adjoints. Nothing has to
+        set the adjoint to 0 before a gradient: the kernel stores to every element, and the adjoint of a store leaves 0.
+        """
         sizes = (self.block_count, *map(SizeConst, shape))
         made = N.Buffer(name, "scratch", dtype, len(sizes), None, role="block", extents=sizes)
         if not dtype.is_float or not self.differentiable:
@@ -155,7 +158,7 @@ class _Task:
         return replace(made, grad=grad)
 
     def clear(self, x: N.Buffer) -> None:
-        """Emits stores of zeros to all elements of shared memory. Each thread clears the elements of one first index;
+        """Emits stores of zeros to all elements of shared memory. Each thread clears the elements with one first index;
         if there are more first indices than threads, a thread clears several, one after the other."""
         b, size = self.b, self.task.block_dim
         first, *rest = x.shape or ()
@@ -184,8 +187,8 @@ class _Task:
     # --- uniform values -----------------------------------------------------------------------------------------
 
     def uniform_values(self, loads: bool) -> set[int]:
-        """The values that are the same in all threads of a block and visible where a barrier may stand. A carried
-        value is uniform unless one of its operands is not (a greatest fixed point). With ``loads``, a load at a
+        """The ids of the values that are the same in all threads of a block and visible where a barrier may be. A
+        carried value is uniform unless one of its operands is not (a greatest fixed point). With ``loads``, a load at a
         uniform index is uniform, too."""
         divergent: set[int] = set()
         while True:
@@ -227,18 +230,19 @@ class _Task:
                         uniform.add(r.id)
 
     def same_in_block(self, axis: int) -> bool:
-        """Whether all threads of a block have the same index along this axis: the later axes hold whole blocks."""
+        """Whether all threads of a block have the same index along this axis, because the extents of the later axes are
+        a multiple of the block."""
         sizes = [self.length(n) for n in range(axis + 1, len(self.task.indices))]
         return bool(sizes) and min(sizes) > 0 and prod(sizes) % self.task.block_dim == 0
 
     def length(self, axis: int) -> int:
-        """The number of indices of the axis; 0 if it is not known."""
+        """How many indices the axis has; 0 if this is not known."""
         ends, k, known = end_of(self.task.bounds).values, len(self.task.indices), self.consts
         both = ends[axis] in known and ends[k + axis] in known
         return max(0, known[ends[k + axis]] - known[ends[axis]]) if both else 0
 
     def is_block_number(self, s: N.Stmt) -> bool:
-        """Whether the value is ``i // n``, with i the number of the iteration and n a multiple of the size of a
+        """Whether the value is ``i // n``, where i is the index of the iteration and n a multiple of the size of a
         block."""
         if s.prim != "floordiv":
             return False
@@ -252,8 +256,8 @@ class _Task:
     # --- phases -------------------------------------------------------------------------------------------------
 
     def region(self, block: Sequence[N.Stmt], tail: Sequence[tuple[int, int]]) -> None:
-        """Emits the statements as phases, with control flow between these. ``tail`` has pairs (a, b): the last phase
-        stores value b to the slot of value a."""
+        """Emits the statements as phases, with control flow between these. ``tail``: pairs (a, b): the last phase
+        stores value b to the memory of value a."""
         run: list[N.Stmt] = []
         for s in block:
             if isinstance(s, N.Barrier):
@@ -267,7 +271,7 @@ class _Task:
         self.phase([*run, *self.spills(tail)])
 
     def spills(self, pairs: Sequence[tuple[int, int]]) -> list[N.Stmt]:
-        """Stores of the second value of each pair to the slot of the first; `phase` fills in the index."""
+        """Stores of the second value of each pair to the memory of the first; `phase` adds the index."""
         return [N.Store(self.b.fresh(), self.slot(i).name, (), value, span=self.b.span) for i, value in pairs]
 
     def phase(self, run: Sequence[N.Stmt]) -> None:
@@ -299,7 +303,7 @@ class _Task:
         self.phases[b.add(loop)] = {i for s in run for i, _ in s.defs()}, t.id
 
     def slot(self, i: int) -> N.Buffer:
-        """The memory that keeps a value of each thread between phases."""
+        """The memory that holds a value of each thread between phases."""
         if i not in self.slots:
             known = self.names.get(i) or str(getattr(self.defs.get(i), "name", ""))
             first = f"{N.buffer_name(known) or 'value'}.each"
@@ -308,8 +312,8 @@ class _Task:
         return self.slots[i]
 
     def with_spills(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        """The loop over threads, extended by stores of the values that other phases read. If there are no such
-        values, the loop runs only over the threads that do something (`_narrowed`)."""
+        """The loop over threads with added stores of the values that other phases read. If there are no such values,
+        the loop runs only over the threads that do something (`_narrowed`)."""
         if not isinstance(s, N.For) or s.id not in self.phases:
             return s
         defined, t = self.phases[s.id]
@@ -323,7 +327,7 @@ class _Task:
     # --- values -------------------------------------------------------------------------------------------------
 
     def costs(self) -> dict[int, int]:
-        """For each value, the number of operations that compute it from values that every phase has. A number above
+        """Maps each value to the number of operations that compute it from values that every phase has. A number above
         `_MOST` means that the value is spilled."""
         found = dict.fromkeys((i for i in self.names if i not in self.uniform), _MOST + 1)
         for s in walk(self.task.body):
@@ -334,13 +338,13 @@ class _Task:
         return found
 
     def value(self, i: int) -> int:
-        """The id of the value in the phase that is being built."""
+        """The id of the value ``i`` in the phase under construction."""
         if i not in self.ids:
             self.ids[i] = self.made_in_phase(i)
         return self.ids[i]
 
     def made_in_phase(self, i: int) -> int:
-        """Emits the value at the top of the phase: computed again, or loaded."""
+        """Emits the value at the top of the phase: by computing it again, or by loading it."""
         b, s = self.b, self.defs.get(i)
         axes = [p.id for p in self.task.indices]
         if i in axes:
@@ -352,9 +356,9 @@ class _Task:
         if isinstance(s, N.Builtin) and s.what == "threads":
             return self.threads
         if i in self.uniform and not isinstance(s, N.Value):
-            return i  # an index, a carried value, or a result outside of the loops over threads
+            return i  # it is an index, a carried value, or a result outside of the loops over threads
         if i not in self.uniform and i not in self.names and s is None:
-            return i  # a value from outside of the task
+            return i  # it is a value from outside of the task
         if isinstance(s, N.Value) and (i in self.uniform or self.cost.get(i, 0) <= _MOST):
             operands = tuple(self.value(o) for o in s.operands())
             return b.add(replace(s.with_operands(operands), id=b.fresh()))
@@ -364,7 +368,7 @@ class _Task:
         return self.b.op("add", self.base, self.b.cast(self.t, self.number_type))
 
     def index(self, axis: int, number: int = N.NO_ID) -> int:
-        """Emits the task's index of that axis for this thread, or for the iteration with that number."""
+        """Emits the task's index along that axis, for this thread or for the iteration with index ``number``."""
         b, last = self.b, len(self.extents) - 1
         if last and self.length(last) == self.task.block_dim:  # each block is a row
             last -= 1

@@ -1,4 +1,4 @@
-"""`structure_exits`: replaces `break` and `continue` by conditions, so that every block ends in one place."""
+"""`structure_exits`: replaces `break` and `continue` by conditions, so that every block has a single end."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,10 +16,10 @@ Ids = tuple[int, ...]
 def structure_exits(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no Break and no Continue is left.
 
-    The statements after an If with an exit move into an If: if just one arm reaches them, into that arm, otherwise
-    under a flag. A For that has `continue` but no `break` stays a For. A For with `break` becomes a While that
-    carries its index and a live flag, and a While with `break` carries a live flag. After a break the condition of
-    the While is evaluated again only if that has no effect and is safe anywhere.
+    If an If contains an exit, the statements after it move into an If: if only one arm reaches them, into that arm,
+    otherwise into an If on a flag. A For that has `continue` but no `break` stays a For. A For with `break` becomes a
+    While that carries its index and a flag "live", and a While with `break` carries a flag "live". After a break the
+    condition of the While is evaluated again only if that has no side effect and is safe anywhere.
     """
     if not any(find(kernel.body, N.Exit)):
         return kernel
@@ -29,11 +29,11 @@ def structure_exits(kernel: N.Kernel) -> N.Kernel:
 
 @dataclass(slots=True)
 class _Exits:
-    """How the terminators of a block become its one closing Yield, whose values have the dtypes ``types``.
+    """Says how the several terminators of a block become its one closing Yield, whose values have the dtypes ``types``.
 
-    ``fall(values)`` returns the values of the closing Yield for the block's own Yield. ``leave(values, live)``
-    returns them for an exit with these values; ``live`` is the id of a u1 that says whether the loop goes on.
-    ``carried`` has the dtypes that the loop carries; ``breaks`` says whether the loop has a `break`.
+    ``fall(values)`` returns the values of the closing Yield for the block's own Yield. ``leave(values, live)`` returns
+    them for an exit with these values; ``live`` is the id of a u1 that is true if the loop goes on. ``carried``: the
+    dtypes of the values that the loop carries; ``breaks``: whether the loop has a `break`.
     """
 
     types: Sequence[DType]
@@ -48,10 +48,10 @@ class _Structurer:
         self.b = b
 
     def block(self, block: N.Block) -> N.Block:
-        """The block with every loop and task in it structured."""
+        """The block, in which every loop and task has no exits any more."""
         new: list[N.Stmt] = []
         for s in block:
-            s = map_blocks(s, self.block)  # inner loops first: the exits that remain are then this loop's own
+            s = map_blocks(s, self.block)  # inner loops first: the exits that remain belong to this loop
             if not isinstance(s, (N.For, N.While, N.Offload)) or not (exits := list(leaves(s.body))):
                 new.append(s)
             elif isinstance(s, N.Offload) or not any(of_kind(exits, N.Break)):
@@ -64,8 +64,8 @@ class _Structurer:
     # --- loops ------------------------------------------------------------------------------------------------
 
     def body(self, body: N.Block, carried: Sequence[DType], breaks: bool) -> N.Block:
-        """The loop's body, which ends in one Yield of the carried values and, if the loop ``breaks``, of the live
-        flag."""
+        """The loop's body, ending in one Yield of the carried values and, if the loop ``breaks``, of the flag "live".
+        """
         out = _Exits(
             [*carried, u1] if breaks else carried, carried, breaks,
             fall=lambda values: (*values, self.b.const(True, u1)) if breaks else values,
@@ -82,7 +82,7 @@ class _Structurer:
         t = s.index.type
         with b.block() as before:
             true = b.const(True, u1)
-        # a reversed loop counts upwards, too, and computes its index: begin + (end - 1) - count
+        # a reversed loop counts upwards, too, and computes its index as begin + (end - 1) - count
         index = b.param(t, s.index.name) if s.reverse else s.index
         live = b.param(u1, "live")
         with b.block() as cond:
@@ -132,7 +132,7 @@ class _Structurer:
     # --- blocks with exits ------------------------------------------------------------------------------------
 
     def rest(self, stmts: Sequence[N.Stmt], out: _Exits) -> None:
-        """Appends the statements, whose last one is a terminator, in a form that ends in one Yield."""
+        """Emits the statements, of which the last one is a terminator, so that they end in one Yield."""
         for n, s in enumerate(stmts):
             if isinstance(s, N.Yield):
                 self.terminator(s, out)
@@ -153,12 +153,12 @@ class _Structurer:
         b.add(N.Yield(s.id, values, span=s.span))
 
     def branch(self, s: N.If, rest: Sequence[N.Stmt], out: _Exits) -> None:
-        """An If with exits inside, and what follows it in its block."""
+        """Emits an If with exits inside, and the statements ``rest`` that follow it in its block."""
         falls = [type(arm[-1]) is N.Yield for arm in s.blocks()]
         if all(falls):
             self.flagged(s, rest, out)
             return
-        # at most one arm reaches what follows, which moves into it
+        # at most one arm reaches the statements that follow, which move into it
         arms = []
         for arm, goes_on in zip(s.blocks(), falls, strict=True):
             stmts: Sequence[N.Stmt] = arm
@@ -171,7 +171,7 @@ class _Structurer:
         self.close(s, arms[0], arms[1], out)
 
     def close(self, s: N.If, then: N.Block, orelse: N.Block, out: _Exits) -> None:
-        """Appends the If as the last statement of its block, which then yields the results of the If."""
+        """Emits the If as the last statement of its block, which then yields the results of the If."""
         b = self.b
         b.span = s.span
         results = tuple(N.Param(b.fresh(), t) for t in out.types)
@@ -179,8 +179,8 @@ class _Structurer:
         b.yield_(*(r.id for r in results))
 
     def flagged(self, s: N.If, rest: Sequence[N.Stmt], out: _Exits) -> None:
-        """An If whose arms may both reach the statements after it. Besides its results it yields whether an exit was
-        taken, and the values of that exit."""
+        """Emits an If whose arms may both reach the statements after it. Besides its results it yields whether an exit
+        was taken, and the values of that exit."""
         b = self.b
         own = [r.type for r in s.results]
         extra: list[DType] = [u1, *([u1] if out.breaks else []), *out.carried]

@@ -1,10 +1,10 @@
-"""Cheap tasks that suspect races: they miss no race, but may suspect a race where there is none.
+"""Makes cheap tasks that suspect races: they miss no race, but may suspect one where there is none.
 
-Every store of a watched task marks its element by one byte and adds 1 to a counter. If several iterations stored to
-one element, there are fewer marked elements than there were stores. An iteration that reads an element, or stores to
-an element to which others add, tests whether the element has a mark. Marks of one byte often fit into a processor's
-caches when marks that name iterations do not. Two iterations may leave a mark at the same time, because all marks of
-a task are the same.
+Every store of a watched task sets a mark, one byte, for its element and adds 1 to a counter. If several iterations
+stored to one element, there are fewer marked elements than there were stores. An iteration that reads an element, or
+that stores to an element to which others add, tests whether the element has a mark. Marks of one byte often fit in a
+processor's caches when marks that name iterations do not. Several iterations may set a mark at the same time, because
+all marks of a task are the same.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,14 +18,15 @@ from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import emit_copy, find, renamed, walk
 
 READ, WRITTEN, CHANGED = "read", "written", "changed"
-_SPARSE = 64  # if the buffers have more elements for each iteration, counting marked elements takes too long
+# if the buffers have more elements than this for each iteration, counting the marked elements would take too long
+_SPARSE = 64
 Place = N.Access
 Slice = Callable[[Callable[[Place, "Watched"], None]], N.Offload]
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An access, the kinds of marks that mean a race if another iteration left them, and the accesses that leave such
+    """An access; the kinds of marks that mean a race if another iteration set them; and the accesses that set such
     marks."""
 
     access: Access
@@ -36,8 +37,9 @@ class Watched:
 class Suspecting:
     """Makes the tasks that suspect races of one task.
 
-    ``marks(buffer, kind)`` is the buffer of marks of that kind, and ``mark()`` emits the byte of this launch and task.
-    ``slice(add)`` is the task without effects; before each watched access it has what ``add`` emits.
+    ``marks(buffer, kind)`` returns the buffer of marks of that kind, and ``mark()`` emits the byte that stands for this
+    launch and task. ``slice(add)`` is the watched task without its side effects, where ``add`` emits something before
+    each watched access.
     """
 
     def __init__(
@@ -54,14 +56,14 @@ class Suspecting:
         self.covered = covered(task.body, {w.access.stmt.id for w in stores})
 
     def tasks(self) -> list[N.Stmt]:
-        """The tasks. They leave 0 in the counter, a launch temporary, unless they suspect a race."""
+        """Makes the tasks. They leave 0 in the counter, a launch temporary, unless they suspect a race."""
         marking, looking = self.slice(self._leave), self.slice(self._look)
         scans = [self._scan(self.kernel.buffers[name]) for name in self.counted]
         found = (t for t in (marking, looking, *scans) if any(find(t.body, N.Write)))
         return [self.bounded(t, self._is_dense) for t in found]
 
     def bounded(self, task: N.Offload, cond: Callable[[], int | None]) -> N.Offload:
-        """The task with fresh ids, which has no iterations unless the condition holds."""
+        """A copy of the task with new ids that runs no iterations unless the condition holds."""
         b, k = self.b, len(task.indices)
         with b.block() as bounds:
             holds, ends = cond(), self._ends(task)
@@ -71,8 +73,8 @@ class Suspecting:
         return replace(renamed(replace(task, bounds=()), b.fresh), bounds=tuple(bounds))
 
     def suspected(self) -> int:
-        """Emits whether the full check must run: a race was suspected, or the buffers were too large to search for
-        marks."""
+        """Emits whether the full check must run: a race is suspected, or the buffers were too large to look for marks.
+        """
         b = self.b
         some, dense = b.op("ne", b.load(self.counter, ()), b.const(0, i32)), self._is_dense()
         return some if dense is None else b.op("or", some, b.op("not", dense))
@@ -86,20 +88,20 @@ class Suspecting:
             self.b.atomic("add", self.counter, (), self.b.const(1, i32))
 
     def _look(self, s: Place, w: Watched) -> None:
-        """Emits counts of the accesses to elements that have marks of other kinds. Two stores to one element need no
-        test, since the number of marks shows them. If a store and an atomic go to one element, the store tests for the
-        mark."""
+        """Emits, for an access, that it is counted if its element has a mark of another kind. Two stores to one element
+        need no test, since the number of marks shows them. If a store and an atomic access one element, the store makes
+        the test."""
         for what in w.against:
             if what == CHANGED or (what == WRITTEN and s.loads and s.id not in self.covered):
                 self._add("add", self.marks(s.buffer, what), s.index)
 
     def _add(self, op: str, marks: N.Buffer, index: tuple[int, ...]) -> None:
-        """Adds 1 to the counter (or subtracts it) if the element has the mark."""
+        """Emits an addition of 1 to the counter (``op`` may also subtract it) if the element has the mark."""
         b = self.b
         b.atomic(op, self.counter, (), b.cast(b.op("eq", b.load(marks, index), self.mark()), i32))
 
     def _scan(self, of: N.Buffer) -> N.Offload:
-        """Subtracts the number of marked elements from the counter."""
+        """A task that subtracts the number of marked elements from the counter."""
         b = self.b
         indices = tuple(b.param(of.extent_type) for _ in range(of.ndim)) or (b.param(i32),)
         with b.block() as bounds:
@@ -116,12 +118,12 @@ class Suspecting:
         return [b.add(N.ShapeOf(b.fresh(), t, of.name, axis)) for axis in range(of.ndim)]
 
     def _ends(self, task: N.Offload) -> tuple[int, ...]:
-        """Emits the bounds of the task, and returns the ids that they yield."""
+        """Emits the bounds of the task; returns the ids that they yield."""
         return emit_copy(self.b, task.bounds, {})
 
     def _is_dense(self) -> int | None:
-        """Emits whether the task has so many iterations that counting marked elements takes little time compared with
-        them. None if the task counts no marked elements."""
+        """Emits whether the task has so many iterations that counting the marked elements takes little time in
+        comparison. None if the task counts no marked elements."""
         b = self.b
         if not self.counted:
             return None
@@ -141,13 +143,13 @@ class Suspecting:
 
 
 def covered(body: N.Block, stores: set[int]) -> set[int]:
-    """Ids of the loads that run only if the same iteration also makes one of the ``stores`` to the same element,
+    """The ids of the loads that run only if the same iteration also makes one of the ``stores`` to the same element,
     and of the stores that repeat an earlier store. An If that only keeps an index in bounds does not count as a
-    condition: if its arm is not taken, the launch fails."""
+    condition: if its arm does not run, the launch fails."""
     defs = {i: s for s in walk(body) for i, _ in s.defs()}
     inside = {s.cond for s in find(body, N.Assert) if s.kind == "bounds"}
     loads: list[tuple[N.Load, tuple[int, ...]]] = []
-    stored: dict[tuple[str, tuple[int, ...]], set[int]] = {}  # place -> blocks that always store there
+    stored: dict[tuple[str, tuple[int, ...]], set[int]] = {}  # (buffer, index) -> the blocks that always store there
     again: set[int] = set()
 
     def sure(cond: int) -> bool:

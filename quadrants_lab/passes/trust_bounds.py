@@ -1,5 +1,5 @@
-"""`trust_bounds`: builds without checks refuse an index that is out of bounds in every launch, and trust all other
-indices."""
+"""`trust_bounds`: in builds without checks, raises an error for an index that is out of bounds in every launch, and
+removes all checks of indices."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +10,12 @@ from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.walk import rewrite, walk
 from quadrants_lab.passes.dce import dce
 
-_refuse_sure = lazily("passes.out_of_bounds", "refuse_sure")  # few kernels have suspects
+_refuse_sure = lazily("passes.out_of_bounds", "refuse_sure")  # imported late, since few kernels have suspects
 
 
 def trust_bounds(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no Assert of kind "bounds". Raises QuadrantsIndexError for an index that is out of
-    bounds in every launch: only constants decide the value of the index and whether the access runs."""
+    bounds in every launch: constants alone decide the value of the index and whether the access runs."""
     suspects = Suspects(kernel)
     if suspects.found:
         _refuse_sure(suspects)
@@ -25,17 +25,17 @@ def trust_bounds(kernel: N.Kernel) -> N.Kernel:
 
 
 def is_check(s: N.Stmt) -> bool:
-    """Whether it checks an index."""
+    """Whether the statement is an Assert of kind "bounds"."""
     return isinstance(s, N.Assert) and s.kind == "bounds"
 
 
 class Suspects:
-    """Collects in ``found`` the accesses and the asserts of kind "bounds" that may fail and do not depend on data."""
+    """Collects in ``found`` the accesses, and the asserts of kind "bounds", that may fail and do not depend on data."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
         self.ranges = Ranges(kernel)
-        self.unknown: set[int] = set()  # values that depend on more than constants
+        self.unknown: set[int] = set()  # ids of values that depend on more than constants
         self.found: set[int] = set()
         self.asserts = False
         self.visit(kernel.body)
@@ -64,14 +64,14 @@ class Suspects:
                 self.unknown.update(i for i, _ in s.defs())
                 if isinstance(s, N.Loop):
                     self.unknown.update(p.id for p in s.params())
-            elif isinstance(s, N.Loop):  # values that it carries may be known in some iterations
+            elif isinstance(s, N.Loop):  # the values that it carries may be known in some iterations
                 carried = zip(s.carried, s.results, s.inits, strict=True)
                 self.unknown.update(v.id for *both, i in carried for v in both if not self.knows((i,)))
             for inner in s.blocks():
                 self.visit(inner)
 
     def computed(self, s: N.Stmt) -> bool:
-        """Whether a trial can compute what the statement defines, from the values that it knows."""
+        """Whether a trial can compute what the statement defines, from the values that the trial knows."""
         match s:
             case N.ShapeOf(buffer=buffer, axis=axis):
                 return self.kernel.buffers[buffer].known_extent(axis) is not None
@@ -102,5 +102,5 @@ class Suspects:
 
 
 def beside(lies: Range | None, extent: int) -> bool:
-    """Whether all values of the range are out of bounds."""
+    """Whether all indices in the range ``lies`` are out of bounds."""
     return lies is not None and (lies[1] < 0 or lies[0] >= extent)

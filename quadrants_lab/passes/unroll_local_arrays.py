@@ -1,11 +1,12 @@
 """Unrolls short loops that index local vectors and matrices.
 
-An access to a local vector at an index that is known only at run time is one select for each element of the vector, and
-a gradient keeps all elements in each trip. If the index is computed from the indices of loops with known bounds,
-unrolling these loops makes the index a constant: the selects disappear, and the vector becomes a few values.
+An access to a local vector at an index known only at run time is one select for each element of the vector, and a
+gradient stores all elements in each trip. If the index is computed from the indices of loops with known bounds,
+unrolling these loops makes it a constant: the selects disappear, and the vector becomes a few values.
 
-A long vector that is also accessed at an index that stays unknown lies in memory on most devices, and unrolling removes
-none of that. Loops over such vectors alone stay: their copies would take longer to compile and run no faster.
+On most devices, a long vector lies in memory if it is also accessed at an index that stays unknown after unrolling;
+unrolling does not change that. So loops are not unrolled if they access only such vectors: their copies would take
+longer to compile and run no faster.
 """
 
 from collections import defaultdict
@@ -15,10 +16,11 @@ from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.unroll import unroll_loops, unrollable
 from quadrants_lab.ir.walk import constants, reached, walk
 
-MOST_MADE = 1000  # the most statements that a nest of loops may become
-MOST_VISITED = 50_000  # the most statements to visit for that: an access has a select for each element
+MOST_MADE = 1000  # a nest of loops is not unrolled if it would become more statements
+# the most statements that unrolling visits to find that out: an access has a select for each element
+MOST_VISITED = 50_000
 LEAST_LONG = 16  # the fewest elements of a long vector
-_LEAST = 2  # the fewest places that an index is compared with: a read of three elements compares it with two
+_LEAST = 2  # the least number of places that an index is compared with: a read of three elements compares it with two
 
 
 def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
@@ -34,10 +36,10 @@ def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
 
 
 class _Accesses:
-    """The selects of a body whose condition compares indices with places. ``loops``: of an integer value, the loops on
-    whose indices it depends. ``known``: constants, and values that are computed from constants and such indices alone.
-    ``places``: of an index, the constants that it is compared with. ``tests``: of a condition, the indices and the
-    place. ``at``: of an index, the selects that it decides."""
+    """The selects of a body whose condition compares indices with constant places. ``loops``: integer value -> the
+    loops on whose indices it depends. ``known``: constants, and values that are computed from constants and such
+    indices alone. ``places``: index -> the constants that it is compared with. ``tests``: condition -> the indices and
+    the place. ``at``: index -> the selects that it decides."""
 
     def __init__(self, body: N.Block) -> None:
         self.body = body
@@ -72,14 +74,14 @@ class _Accesses:
                     self.at[i].append(s.id)
 
     def wanted(self, in_memory: set[int]) -> set[int]:
-        """The loops whose indices decide which of several elements a select chooses that is not ``in_memory``."""
+        """The loops whose indices decide among several elements in a select that is not ``in_memory``."""
         decide = (i for i, places in self.places.items() if len(places) >= _LEAST and i in self.loops)
         return set().union(*(self.loops[i] for i in decide if not self.at[i] or not in_memory.issuperset(self.at[i])))
 
     def in_memory(self, unrolled: set[int]) -> set[int]:
-        """The selects among elements of long vectors that are also accessed at an index that is not known when these
-        loops are unrolled. Elements of one vector are what selects choose among, and what loops and Ifs hand on.
-        Numbers of fewer than 32 bits lie in memory nowhere."""
+        """The selects among elements of long vectors that are also accessed at an index which is not known after these
+        loops are unrolled. Values belong to one vector if selects choose among them, or if loops and Ifs pass them on.
+        Vectors of numbers with fewer than 32 bits never lie in memory."""
         same: dict[int, list[int]] = defaultdict(list)
         pairs = [(a, s.id) for s in self.selects.values() for a in s.args[1:]]
         pairs += [pair for s in walk(self.body) if s.nests for pair in merges(s)]

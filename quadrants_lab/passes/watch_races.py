@@ -1,17 +1,17 @@
-"""`WatchRaces`: accesses that may race mark their element, and check the marks of other iterations.
+"""`WatchRaces`: makes accesses that may race set a mark for their element, and check the marks of other iterations.
 
 An element of a watched buffer has up to three marks in scratch memory: one each for the last iteration that read the
-element, the last one that wrote it by a plain store, and the last one that changed it by an atomic. A mark holds,
-from its high bits down: the epoch, which differs for each task of each launch, so that old marks do not count; the
-iteration; whether several iterations accessed the element; and for a store a hash of the value, since two stores of
-one value do not race.
+element, the last one that wrote it by a plain store, and the last one that changed it by an atomic. A mark holds, from
+its high bits down: the epoch, which differs for each task of each launch, so that old marks do not count; the
+iteration; whether several iterations accessed the element; and for a store a hash of the value, since two stores of the
+same value do not race.
 
-If indices and conditions do not depend on what the task itself writes, stores only leave marks, and a second task
-repeats the iterations and checks. An iteration that stored must find its own mark there; otherwise another iteration
-stored, too. An iteration that read must find no mark of a store, or only its own. With ``suspect`` both tasks stand
-after the tasks of `suspect_races`, and run no iterations unless those tasks suspect a race. If indices or conditions
-do depend on what the task writes, each access exchanges marks and checks at once. Either way, whether a race is found
-does not depend on the order of iterations.
+If indices and conditions do not depend on what the task itself writes, stores only set marks, and a second task repeats
+the iterations and checks. An iteration that stored must find its own mark; otherwise another iteration stored, too. An
+iteration that read must find no mark of a store, or only its own. With ``suspect`` both tasks come after the tasks of
+`suspect_races`, and run no iterations unless those suspect a race. If indices or conditions do depend on what the task
+writes, each access exchanges marks and checks at once. In both cases, whether a race is found does not depend on the
+order of iterations.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,14 +35,14 @@ _ITERATION_AT, _ITERATION_BITS = 21, 30
 _EPOCH_AT = _ITERATION_AT + _ITERATION_BITS
 _SEVERAL = 1 << 20
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
-_MOST_VALUES = 8  # so many values a device can report for an assert
+_MOST_VALUES = 8  # how many values an assert can report
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRaces(Parametrised):
-    """Guarantees for an offloaded kernel that every race between two iterations of a parallel task fails an Assert of
-    kind "race", wherever affine indices do not exclude it. With ``aliases`` ndarrays of one dtype are taken for the
-    same memory; with ``suspect`` only iterations that may race leave marks."""
+    """Guarantees, for a kernel with tasks, that every race between two iterations of a parallel task fails an Assert of
+    kind "race", unless affine indices exclude the race. With ``aliases`` all ndarrays of one dtype count as the same
+    memory; with ``suspect`` only iterations that may race set marks."""
 
     aliases: bool = False
     suspect: bool = False
@@ -74,8 +74,8 @@ def _kind(a: Access) -> str:
 
 
 def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
-    """Each index of the task, with its lowest bit in a mark and its number of bits. An index with constant bounds
-    gets as many bits as it needs, and the others share the remaining bits."""
+    """For each index of the task: the index, its lowest bit in a mark, and its number of bits. An index with constant
+    bounds gets as many bits as it needs; the others share the remaining bits."""
     consts = constants(task.bounds)
     ends, k = [(consts.get(b, -1), consts.get(e, -1)) for _, b, e in task.box()], len(task.indices)
     needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in ends]
@@ -85,8 +85,8 @@ def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
 
 
 class _Watcher:
-    """Rewrites the tasks of a kernel. ``me`` is the mark of the running iteration without a hash, ``hashed`` says
-    whether marks of stores have one, and ``indices`` is `_placed` of the task."""
+    """Rewrites the tasks of a kernel. ``me``: the mark of the running iteration, without a hash; ``hashed``: whether
+    marks of stores have a hash; ``indices``: the result of `_placed` for the task."""
 
     def __init__(self, kernel: N.Kernel, watched: dict[int, Watched], suspect: bool) -> None:
         self.kernel = kernel
@@ -98,7 +98,7 @@ class _Watcher:
         self.epoch = self.buffers[EPOCH] = N.Buffer(EPOCH, "scratch", i64, 0, None, role="marks")
         self.me = 0
         self.hashed = True
-        self.counted = False  # whether marks of stores also say if several iterations stored
+        self.counted = False  # whether marks of stores also say if several iterations have stored
         self.indices: list[tuple[N.Param, int, int]] = []
 
     def tasks(self, number: int, task: N.Offload) -> list[N.Stmt]:
@@ -117,7 +117,7 @@ class _Watcher:
         return [self._with_mark(number, task, lambda: self._added(task.body, self._check_at_once))]
 
     def _in_turn(self, number: int, task: N.Offload, found: list[Watched], looking: N.Offload) -> list[N.Stmt]:
-        """The task that marks and the task that checks, after the tasks that suspect races."""
+        """The task that sets marks and the task that checks them, after the tasks that suspect races."""
         b = self.b
         marking = self._with_mark(number, task, lambda: self._sliced(task.body, self._leave_mark))
         if not self.suspect or not self._is_repeatable(task, marking):
@@ -137,7 +137,7 @@ class _Watcher:
         return self.b.op("add", self.b.load(self.epoch, ()), self.b.const(number + 1, i64))
 
     def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
-        """The task with another body; statements before that body compute the mark of the iteration."""
+        """The task with another body, and with statements before the body that compute the mark of the iteration."""
         b = self.b
         b.span = task.span
         with b.block() as top:
@@ -148,8 +148,8 @@ class _Watcher:
         return replace(task, id=b.fresh(), body=(*top, *body()))
 
     def _is_repeatable(self, task: N.Offload, again: N.Offload) -> bool:
-        """Whether the task ``again``, after ``task``, accesses the same elements: it reads nothing that ``task``
-        writes."""
+        """Whether the task ``again`` accesses the same elements as ``task``, if it runs after it: it must not read what
+        ``task`` writes."""
         written = touched(task.body, N.Write)
         kernel = dce(replace(self.kernel, buffers=self.buffers, body=(again,), next_id=self.b.next_id))
         return not any(
@@ -161,7 +161,8 @@ class _Watcher:
         return self.b.op("shl", value, self.b.const(by, i64))
 
     def _added(self, stmts: N.Block, add: Callable[[Place, Watched], None], effects: bool = True) -> N.Block:
-        """The block; before each watched access it has what ``add`` emits. ``effects``: it keeps its own effects."""
+        """The block, where ``add`` emits something before each watched access. ``effects``: the block's own side
+        effects are kept."""
 
         def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
             w = self.watched.get(s.id)
@@ -200,7 +201,7 @@ class _Watcher:
         b = self.b
         for what in w.against:
             if what == READ:
-                continue  # the iterations that read make the check
+                continue  # for such pairs, the iterations that read make the check
             found = b.load(self._marks(s.buffer, what), s.index)
             race = self._other(found)
             if what == WRITTEN and isinstance(s, N.Store) and self.hashed:
@@ -227,7 +228,7 @@ class _Watcher:
                     self._fail_beside(s, w, what, found)
 
     def _count(self, s: Place, what: str, mark: int) -> None:
-        """Emits the mark, which also says whether another iteration accessed the element before."""
+        """Emits an atomic that sets the mark, which also says whether another iteration accessed the element before."""
         b = self.b
         before = b.atomic("exchange", self._marks(s.buffer, what), s.index, mark)
         with b.when(b.op("or", self._other(before), self._is_several(before))):
@@ -241,7 +242,7 @@ class _Watcher:
         return self.b.op("and", mark, self.b.const(_SEVERAL - 1, i64))
 
     def _hash(self, value: int) -> int:
-        """Emits a hash of 20 bits, which is equal for equal values."""
+        """Emits a hash of 20 bits; it is the same for equal values."""
         b, t = self.b, self.b.types[value]
         if t.is_float:
             wide = value if t.bits == 64 else b.op("bitcast", b.cast(value, f32), type=i32)
@@ -250,30 +251,30 @@ class _Watcher:
         return b.op("and", b.op("shr", bits, b.const(40, i64)), b.const(_SEVERAL - 1, i64))
 
     def _other(self, mark: int) -> int:
-        """Emits whether another iteration of this task left the mark."""
+        """Emits whether another iteration of this task has set the mark."""
         return self._differs(mark, 1 << _ITERATION_AT, 1 << _EPOCH_AT)
 
     def _is_several(self, mark: int) -> int:
-        """Emits whether this iteration left the mark after another iteration had left one."""
+        """Emits whether this iteration set the mark after another iteration had set one."""
         return self._differs(mark, _SEVERAL, 2 * _SEVERAL)
 
     def _differs(self, mark: int, least: int, end: int) -> int:
-        """Emits whether the mark differs from this iteration's by a number from ``least`` up to ``end``."""
+        """Emits whether the mark xor this iteration's mark is in ``least`` .. ``end``, ``end`` excluded."""
         b = self.b
         above = b.cast(b.op("sub", b.op("xor", mark, self.me), b.const(least, i64)), u64)
         return b.op("lt", above, b.const(end - least, u64))
 
     def _fail_beside(self, s: Place, w: Watched, what: str, mark: int) -> None:
         """Emits an assert that fails if the mark is this iteration's own and says that another iteration accessed the
-        element; the message cannot name that iteration."""
+        element, too; the message cannot name that iteration."""
         self._fail(s, w, what, mark, self._is_several(mark), named=False)
 
     def _fail(self, s: Place, w: Watched, what: str, mark: int, race: int, named: bool = True) -> None:
         b = self.b
         theirs, mine = self._iteration(mark) if named else [], [p.id for p, _, _ in self.indices]
         if named and what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
-            # Either iteration may have come first. The smaller one is reported first, so that the message is always the
-            # same.
+            # either iteration may have come first; the smaller one is reported first, so that the message is always the
+            # same
             mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
         of = self.buffers[s.buffer]
         element = [

@@ -1,4 +1,4 @@
-"""The backends as the runtime sees them: each folder in backends/ is a module, found by its name."""
+"""Backends as the runtime sees them: each folder in backends/ is a module, found by its name."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """The contents of the ``__init__`` module of a backend's folder. ``STAGES``: the names of `stages`, in order;
-    ``CAPABILITIES``: what this backend can do and others cannot."""
+    """What the ``__init__`` module of a backend's folder contains. ``STAGES``: the names of the stages of code
+    generation, in order; ``CAPABILITIES``: in what the backend differs from others."""
 
     STAGES: tuple[str, ...]
     CAPABILITIES: Capabilities
 
     def probe(self) -> str:
-        """Empty when kernels can run here, else a sentence that says why not."""
+        """The empty string if kernels can run on this machine, else a sentence that says why not."""
         ...
 
     def devices(self) -> list[str]:
@@ -34,8 +34,9 @@ class Backend(Protocol):
         ...
 
     def open_device(self, threads: int = 0, cache: DiskCache | None = None, **number: int) -> Device:
-        """A device of this backend. ``threads``: the most threads of a launch, 0 for the backend's choice. ``cache``:
-        keeps what the device makes from code. ``number``: the device's number, on backends with `Capabilities.many`."""
+        """Opens a device. ``threads``: the most threads of a launch, 0 for the backend's choice. ``cache``: where the
+        device stores what it makes from code. ``number``: the index of the device, on backends with
+        `Capabilities.many`."""
         ...
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]: ...
@@ -43,17 +44,17 @@ class Backend(Protocol):
     def load(
         self, kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = ...
     ) -> Executable:
-        """A kernel that is ready to launch. ``keep`` is called with machine code that was generated; ``cached`` is such
+        """Compiles and loads a kernel. ``keep`` is called with the machine code that was generated. ``cached`` is such
         code from an earlier process, for the same kernel, options and `target_key`; it is ignored if it is invalid."""
         ...
 
     def will_load(self) -> None:
-        """Announces that `load` will need code, while the front end and the passes are still to run."""
+        """Announces that `load` will need code, while the front end and the passes are still running."""
         ...
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
-        """The passes before the emitter, which replace what the device lacks. `stages` and `load` run them; the ids of
-        a stage's lines refer to the kernel after them."""
+        """The passes that replace what the device lacks; the emitter comes after them. `stages` and `load` run them;
+        the statement ids of a stage's lines refer to the kernel after them."""
         ...
 
     def target_key(self) -> str: ...
@@ -76,8 +77,8 @@ def backend(name: str) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """Whether a backend can run kernels here. ``devices``: their descriptions; ``why_not``: why there is none, or "";
-    ``simulated``: kernels can run on a simulation of a device."""
+    """Whether a backend can run kernels on this machine. ``devices``: descriptions of its devices; ``why_not``: why
+    there is none, or ""; ``simulated``: kernels can run on a simulated device."""
 
     name: str
     devices: tuple[str, ...]
@@ -99,7 +100,7 @@ def available(name: str) -> Available:
 
 
 def all_stages() -> dict[str, str]:
-    """For each name of a stage, the backend that makes it; the first such backend if there are several."""
+    """Maps each name of a stage to the backend that makes it; if several do, to the first of them."""
     made: dict[str, str] = {}
     for name in names():
         for stage in backend(name).STAGES:

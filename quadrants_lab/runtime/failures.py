@@ -1,4 +1,4 @@
-"""The exceptions of failed launches, which name kernel, line, values and cause."""
+"""Makes the exceptions of failed launches, which name kernel, line, values and cause."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from quadrants_lab.ir.show import fill
 
 
 def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
-    """The exception for the failed last launch of the frame, of kernel ``name``; ``forced``: the kernel's ad_stack_size
-    option."""
+    """The exception for the last launch of the frame, which failed; ``name``: its kernel's; ``forced``: the kernel's
+    option ad_stack_size."""
     what, status = frame.failure(), frame.status
     if isinstance(what, AssertFailed):
         return _assertion(name, what)
@@ -21,12 +21,12 @@ def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
 
 
 def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
-    """The exception of a failed assert or check, with values in its message."""
+    """The exception for a failed assert or check, with values in its message."""
     from quadrants_lab.analysis.race_trials import RACE_CURE
     from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
 
     stmt = failed.stmt
-    message = fill(stmt.message, failed.values)  # the device keeps only the first few values
+    message = fill(stmt.message, failed.values)  # the device has stored only the first few values
     if stmt.kind == "race":
         return QuadrantsAssertionError(
             f"{message} (kernel {kernel})",
@@ -37,7 +37,7 @@ def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
     start = f"{message} (kernel {kernel})"
     if stmt.kind == "assert":
         start = f"assertion failed in kernel {kernel}" + (message and f": {message}")
-    label, cure = {  # by the kind of the check
+    label, cure = {  # by kind of check
         "assert": ("this did not hold", ""),
         "bounds": (NO_ELEMENT, BOUNDS_CURE),
         "division": ("this has no value", "test for 0 with if before, or give another number"),
@@ -46,7 +46,8 @@ def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
 
 
 def _overflow(kernel: str, forced: int, overflow: Overflow) -> QuadrantsError:
-    """The exception of an adstack overflow: a size was forced, or loop bounds changed while the kernel ran."""
+    """The exception for an adstack overflow. Its cause is that a size was forced, or that loop bounds changed while the
+    kernel ran."""
     stack = overflow.stack
     if forced:
         cause = f"ad_stack_size={forced} forces every stack to {forced} slots"

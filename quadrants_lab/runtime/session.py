@@ -1,4 +1,5 @@
-"""Sessions: device, options, lock, and the objects that end with a session. `qd.init` makes one, `qd.reset` ends it."""
+"""Sessions: a session has a device, options, a lock, and the objects that end with it. `qd.init` makes one, `qd.reset`
+ends it."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a session, from `qd.init`. ``backend``: the folder in backends/ of the ``arch``. ``device``: the
-    number of one of its devices; None for the one that QD_VISIBLE_DEVICE names, or the backend's choice. ``threads``:
-    most threads of a launch, 0 for all that the process may use. ``cache_path``: None where nothing is kept on disk;
-    ``cache_bytes``: the limit of the disk cache. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for no
-    limit. ``ad_stack_threshold``: bytes of adstacks beyond which a launch lists the iterations that push.
-    ``ad_unroll``: that of `CompileOptions` for all floats, 0 for the backend's default. ``options``: all options of
-    `qd.init` by name, with defaults filled in."""
+    """The settings of a session, from `qd.init`. ``backend``: the folder in backends/ for the ``arch``. ``device``: the
+    index of one of its devices; None for the device that QD_VISIBLE_DEVICE names, or the backend's choice. ``threads``:
+    the most threads of a launch, 0 for all that the process may use. ``cache_path``: the folder of the disk cache, None
+    if nothing is stored on disk; ``cache_bytes``: its greatest size. ``ad_stack_budget``: the most bytes of adstacks of
+    a launch, 0 for no limit. ``ad_stack_threshold``: if adstacks take more bytes, a launch runs the iterations that
+    push separately. ``ad_unroll``: `CompileOptions.ad_unroll` for all floats, 0 for the backend's default. ``options``:
+    name -> value of all options of `qd.init`, with defaults filled in."""
 
     arch: str = "x64"
     backend: str = DEFAULT
@@ -53,8 +54,8 @@ _exchanging, _opening, _adding = forks.lock(), forks.lock(), forks.lock()
 
 
 class Members(WeakSet[Any]):
-    """A weak set that one thread may iterate over while another adds to it. ``known``: facts that others have found out
-    about its members; it is emptied when a member comes or goes."""
+    """A weak set that one thread may iterate over while another adds to it. ``known``: a cache of facts about its
+    members; it is emptied when a member is added or ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,23 +82,22 @@ class Members(WeakSet[Any]):
 
 
 class Session:
-    """One live device with its memory. Launches hold ``lock``; ``alive`` turns False for good when the session ends.
+    """One open device with its memory. Launches hold ``lock``; ``alive`` becomes False for good when the session ends.
     ``field_observers`` are called with each field that Python reads or writes; ``tapes``: how many Tapes and FwdModes
-    notice the numbers that Python reads; ``unobserved``: there are none of either, and the session is alive.
-    ``exported``: other libraries have received memory of fields or ndarrays, which may come back as arguments.
+    watch the numbers that Python reads; ``unobserved``: there are neither field observers nor tapes, and the session is
+    alive. ``exported``: other libraries have received memory of fields or ndarrays, which may come back as arguments.
 
-    ``fast_paths``: objects with a specialised launch path. ``take_path()`` drops and returns the path, also when the
-    session ends. When launches are observed or another session becomes the default one, the paths are suspended; the
-    next call that nobody watches takes its path again. ``awake``: some path is not suspended. ``epoch`` counts the
-    tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
-    ``finds_lost``: the session looks for gradients that are lost, see `qd.init`.
-    ``fields``: the fields that have memory, for `SNode.lazy_grad`; ``differentiable``: the fields whose gradients
-    `qd.ad.clear_all_gradients` clears; ``plans``: the plans of all kernels; ``holders``: other objects that hold the
-    device or its memory. The method ``session_ended`` of plans and holders drops it. ``placements`` grows when fields
-    that kernels may have been compiled for get a gradient, or lose their memory.
-    ``unreachable``: at most so many bytes of fields that have ended wait for Python to free them.
-    ``before_end``: functions to call before the session ends. ``ended_error`` makes the error for using an object,
-    described in words, of a session that has ended.
+    ``fast_paths``: objects with a specialised launch path. Their ``take_path()`` removes and returns the path, also
+    when the session ends. When launches are observed or another session becomes the default one, the paths are
+    suspended; the next call that nobody watches installs its path again. ``awake``: some path is not suspended.
+    ``epoch`` counts the tasks of launches that watch for races, and starts again with each ``generation`` of their
+    marks. ``finds_lost``: the session looks for gradients that are lost, see `qd.init`. ``fields``: the fields that
+    have memory, for `SNode.lazy_grad`; ``differentiable``: the fields whose gradients `qd.ad.clear_all_gradients`
+    clears; ``plans``: the plans of all kernels; ``holders``: other objects that keep the device or its memory alive.
+    The method ``session_ended`` of plans and holders lets go of it. ``placements`` grows when fields that kernels may
+    have been compiled for get a gradient, or lose their memory. ``unreachable``: how many bytes of ended fields wait,
+    at most, for Python to free them. ``before_end``: functions to call before the session ends. ``ended_error`` makes
+    the error for using an object, described in words, of a session that has ended.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -109,7 +109,8 @@ class Session:
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths, self.awake = Members(), False
-        self.set_aside: list[list[tuple[Any, Any]]] = []  # the paths from before `other_fast_paths`
+        # the fast paths that each active `other_fast_paths` has removed
+        self.set_aside: list[list[tuple[Any, Any]]] = []
         self.fields, self.differentiable, self.plans, self.holders = Members(), Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.before_end: list[Callable[[], None]] = []
@@ -120,7 +121,8 @@ class Session:
 
     @contextmanager
     def observing_fields(self, observer: Callable[[object], None]) -> Iterator[None]:
-        """Within the with, ``observer`` is called with each field or ndarray that Python reads or writes."""
+        """A context manager: within it, ``observer`` is called with each field or ndarray that Python reads or writes.
+        """
         try:
             with self.lock:  # other threads may do the same
                 self.field_observers.append(observer)
@@ -132,14 +134,14 @@ class Session:
                 self.unobserved = self.alive and not self.field_observers and not self.tapes
 
     def must_live(self) -> None:
-        """Raises an error if the session has ended. Hold the lock: the session ends only under it."""
+        """Raises an error if the session has ended. Hold the lock, without which the session could end at any time."""
         if not self.alive:
             raise self.ended_error(f"the session on {self.settings.arch}")
 
     @property
     def device(self) -> Device:
-        """The device, opened at first use, because that loads the code generator or a driver. Hold the lock while you
-        use it."""
+        """The device. It is opened at first use, because that loads the code generator or a driver. Hold the lock while
+        you use it."""
         device = self._device
         if device is not None:
             return device
@@ -148,7 +150,7 @@ class Session:
             if self._device is None:
                 try:
                     device = self._opened()
-                # a driver may refuse another device while Python has not freed the devices of ended sessions
+                # a driver may refuse another device until Python has freed the devices of ended sessions
                 except Exception:
                     gc.collect()
                     device = self._opened()
@@ -177,13 +179,14 @@ class Session:
             self._take_fast_paths()
 
     def _take_fast_paths(self) -> list[tuple[Any, Any]]:
-        """Drops all fast paths and returns them; `Specialised.use_path` sets one of them again."""
+        """Removes all fast paths and returns them, each with its `Specialised`, whose `use_path` sets it again."""
         found = [(one, one.take_path()) for one in self.fast_paths]
         self.fast_paths.clear()
         return found
 
     def recompile(self) -> None:
-        """Makes kernels compile again, because fields got gradients or lost their memory, or options changed."""
+        """Makes kernels look for their plans again, because fields got gradients or lost their memory, or options
+        changed."""
         self.placements += 1
         changed()
         self.differentiable.known = {}
@@ -197,7 +200,7 @@ class Session:
 
     @contextmanager
     def other_fast_paths(self) -> Iterator[None]:
-        """Within the with, other fast paths hold than before and after it."""
+        """A context manager: within it, other fast paths are set than before and after it."""
         before: list[tuple[Any, Any]] = []
         try:
             with self.lock:
@@ -206,7 +209,9 @@ class Session:
             yield
         finally:
             with self.lock:
-                self.set_aside.remove(before)  # or an equal one; a comprehension would look for signals
+                # `remove` may find an equal list instead, which does no harm; a comprehension could be interrupted by a
+                # signal
+                self.set_aside.remove(before)
                 self._take_fast_paths()
                 for one, path in before:
                     one.use_path(path)
@@ -226,13 +231,13 @@ class Session:
                 self._tell(device)
 
     def _tell(self, device: Device | None) -> None:
-        """Tells all objects that the session's end concerns. Nobody launches on its device any more."""
+        """Tells all objects that have to know of it that the session has ended. From then on nobody launches on its
+        device."""
         for one in [*self.plans, *self.holders, *([] if device is None else [device])]:
             one.session_ended()
 
     def forked(self) -> None:
-        """Called in the child of a fork, where the session of a GPU has ended, because its driver does not work
-        there."""
+        """Call this in the child of a fork: there the session of a GPU ends, because its driver does not work."""
         if self._device is not None and not self._device.forked():
             self.alive = self.unobserved = False
             self.ended_error = forks.forked
@@ -243,7 +248,7 @@ class Session:
 
 _sessions: WeakSet[Session] = WeakSet()
 _default: Session | None = None
-changes = 0  # changes with the default session, launch modes, checks, and placements
+changes = 0  # counts changes of the default session, launch modes, checks, and placements
 _changes = count(1)
 CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=frozenset())
 
@@ -254,7 +259,7 @@ def all_sessions() -> list[Session]:
 
 
 def compile_options(session: Session) -> CompileOptions:
-    """The session's compile options in this context, with the options that `CHECKS` names turned on."""
+    """The session's compile options in this context: the options that `CHECKS` names are turned on."""
     settings = session.settings
     able = session.backend.CAPABILITIES
     trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else able.ad_unroll
@@ -266,7 +271,7 @@ def compile_options(session: Session) -> CompileOptions:
 
 @contextmanager
 def checking(*names: str) -> Iterator[None]:
-    """Within the with, kernels that are launched are compiled with these checks, too: ``asserts``,
+    """A context manager: kernels launched within it are compiled with these checks, too: ``asserts``,
     ``check_out_of_bound``, ``check_races``."""
     try:
         with holding(CHECKS, CHECKS.get() | frozenset(names)):
@@ -277,13 +282,13 @@ def checking(*names: str) -> Iterator[None]:
 
 
 def changed() -> None:
-    """Notes that a call may now mean another launch than before."""
+    """Records that a call may now need another launch than before."""
     global changes
     changes = next(_changes)
 
 
 def _exchange(other: Session | None) -> Session | None:
-    """Makes a session the default one; returns the previous one."""
+    """Makes ``other`` the default session; returns the previous one."""
     global _default
     with _exchanging:
         before, _default = _default, other
@@ -292,13 +297,13 @@ def _exchange(other: Session | None) -> Session | None:
 
 
 def start(settings: Settings) -> Session:
-    """Ends the default session, if there is one, and starts the next."""
+    """Ends the default session, if there is one, and starts another."""
     try:
         stop()
     finally:
         made = Session(settings)
         beside = _exchange(made)
-    if beside is not None:  # another thread has started one meanwhile
+    if beside is not None:  # another thread has started a session meanwhile
         beside.end()
     return made
 
@@ -312,7 +317,7 @@ forks.in_child(_forked)
 
 
 def swap(other: Session | None) -> Session | None:
-    """Makes a session the default one, without ending either; returns the previous default."""
+    """Makes ``other`` the default session, without ending either; returns the previous default."""
     before = _exchange(other)
     if before is not None and before.awake:
         before.suspend_fast_paths()
@@ -321,7 +326,8 @@ def swap(other: Session | None) -> Session | None:
 
 @contextmanager
 def as_default(other: Session) -> Iterator[None]:
-    """Within the with, a session is the default one. Another one that is started within it ends with it."""
+    """A context manager: within it, ``other`` is the default session. If a session is started within it, that one is
+    ended afterwards."""
     before = _default
     try:
         before = swap(other)
@@ -335,8 +341,8 @@ def as_default(other: Session) -> Iterator[None]:
 
 
 def stop() -> None:
-    """Ends the default session, its fields and compiled kernels. It stays the default one until this is done, so
-    launches of other threads fail in the meantime because it ends."""
+    """Ends the default session, its fields and compiled kernels. It stays the default until this is done, so that
+    launches of other threads fail in the meantime with an error that names its end."""
     global _default
     before = _default
     try:
@@ -350,7 +356,7 @@ def stop() -> None:
 
 
 def all_plans() -> list[Any]:
-    """The plans of all sessions that are not freed yet."""
+    """The plans of all sessions, as far as they are not freed yet."""
     return [plan for session in list(_sessions) for plan in list(session.plans)]
 
 
@@ -360,7 +366,7 @@ def default() -> Session | None:
 
 
 def current() -> Session:
-    """The default session; an error if there is none, or if a fork ended it."""
+    """The default session; raises an error if there is none, or if a fork ended it."""
     now = _default  # another thread may end it
     if now is None:
         raise QuadrantsRuntimeError(
@@ -374,7 +380,7 @@ def current() -> Session:
 
 
 def wrong_session(of: Session, what: str) -> QuadrantsRuntimeError:
-    """The error for using an object of session ``of``, described by ``what``, in another session."""
+    """The error for using an object of the session ``of``, described by ``what``, in another session."""
     if not of.alive:
         return of.ended_error(what)
     return QuadrantsRuntimeError(

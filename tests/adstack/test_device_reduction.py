@@ -9,7 +9,7 @@ from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.adstack.device_reduction import device_reduction, sizing_kernel
-from quadrants_lab.adstack.evaluate import LiveData, evaluate, evaluated
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate, evaluated
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.types import i32, i64, u8
 from quadrants_lab.ir.verify import verify

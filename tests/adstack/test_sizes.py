@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sessions import NIGHT
 
-from quadrants_lab.adstack.evaluate import evaluate, reads
+from quadrants_lab.adstack.evaluate_sizes import evaluate, reads
 from quadrants_lab.analysis.algebra import INT64_MAX, TWO, binary, over_range, trips
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.parse import parse_size

@@ -11,7 +11,7 @@ from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.adstack.counting import counting_kernel
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.adstack.sparse_iterations import (
     ACTIVE_COUNT,
     ROWS,

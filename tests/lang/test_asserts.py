@@ -15,7 +15,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.types import i32
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD
+from quadrants_lab.runtime.compile.specialisation import FORWARD
 
 
 @pytest.fixture(params=EVERYWHERE)

@@ -12,7 +12,7 @@ from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.types import f32, i32
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD
+from quadrants_lab.runtime.compile.specialisation import FORWARD
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 WIDTH = 7

@@ -16,7 +16,7 @@ from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
+from quadrants_lab.runtime.compile.specialisation import FORWARD, REVERSE
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 session = session_of(EVERYWHERE)

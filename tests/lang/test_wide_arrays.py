@@ -14,7 +14,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f32, i32, i64
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
+from quadrants_lab.runtime.compile.specialisation import FORWARD, REVERSE
 
 # --- gradients
 

@@ -18,7 +18,7 @@ from quadrants_lab.ir.types import DTYPES, i32, i64, u8
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD
+from quadrants_lab.runtime.compile.specialisation import FORWARD
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 HUGE = 2**31 + 5

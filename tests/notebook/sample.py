@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import evaluate, values_of_parts
+from quadrants_lab.adstack.evaluate_sizes import evaluate, values_of_parts
 from quadrants_lab.adstack.report import report, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.explain import explain

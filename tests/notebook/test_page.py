@@ -16,7 +16,7 @@ from notebook.sample import Live, cell_view
 from notebook.test_listings import loops
 from playwright.sync_api import Locator, Page
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate_sizes import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.collect import EDITS, remember_edit
 from quadrants_lab.notebook.saved import export

@@ -7,13 +7,13 @@ from running import Arrays, Interpreted, Job, f64
 
 from oracle import Outcome
 from oracle.tangents import OPTIONS
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
-from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
 from quadrants_lab.runtime.compile.derivatives import counting_ir
+from quadrants_lab.runtime.compile.specialisation import FORWARD, REVERSE
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 

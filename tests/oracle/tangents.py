@@ -6,7 +6,7 @@ from running import Arrays, Interpreted, f64
 from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import DUAL
+from quadrants_lab.runtime.compile.specialisation import DUAL
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 OPTIONS = CompileOptions(default_fp=f64, verify=True)

@@ -16,7 +16,7 @@ from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as sessions
 from quadrants_lab.runtime.compile import compile as compiler, kernel_cache
-from quadrants_lab.runtime.compile.compiled import Compiled
+from quadrants_lab.runtime.compile.specialisation import Compiled
 
 FOLDER = Path(os.environ.get("COMPARED_CACHE") or tempfile.mkdtemp(prefix="compared-"))
 counts = {"compiled": 0, "compared": 0}

@@ -5,7 +5,7 @@ import pytest
 
 import quadrants_lab as qd
 from quadrants_lab.pipelines import derivatives
-from quadrants_lab.runtime.compile import compiled
+from quadrants_lab.runtime.compile import specialisation
 
 Array = qd.types.ndarray(dtype=qd.f64, ndim=1)
 Ints = qd.types.ndarray(dtype=qd.i32, ndim=1)
@@ -338,8 +338,9 @@ def test_sizes_before_the_first_gradient() -> None:
 def test_value_and_grad_compiles_what_it_launches(monkeypatch) -> None:
     """One sweep without the gradient by itself; two launches without the sweep."""
     made: list[str] = []
-    load = compiled.load_cached
-    monkeypatch.setattr(compiled, "load_cached", lambda kernel, *more: made.append(kernel.mode) or load(kernel, *more))
+    load = specialisation.load_cached
+    noted = lambda kernel, *more: made.append(kernel.mode) or load(kernel, *more)
+    monkeypatch.setattr(specialisation, "load_cached", noted)
     gradient, runs = derivatives.gradient, []
     monkeypatch.setattr(derivatives, "gradient", lambda *keeps: runs.append(keeps) or gradient(*keeps))
     x, y = qd.field(qd.f64, 3, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)

@@ -23,7 +23,7 @@ from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile import compile as compiler, kernel_cache
-from quadrants_lab.runtime.compile.compiled import WATCHED, ir_key
+from quadrants_lab.runtime.compile.specialisation import WATCHED, ir_key
 
 OF_IR = disk_cache.of_ir  # `conftest.compiled_each_time` replaces it
 

@@ -1,5 +1,6 @@
-"""How many slots of a stack are in use, and which slot a push fills and a pop empties. A counter tells this, or the
-trips of loops do (`loops`). Stacks in lockstep share a counter; it changes where a segment first touches the group."""
+"""Emits how many slots of a stack are in use, and which slot a push fills and a pop empties. A counter holds this, or
+the trips of loops tell it (`loops`). Stacks in lockstep are a group that shares one counter, which changes at the first
+access of a segment (`lockstep`) to the group."""
 
 from quadrants_lab.backends.lower.adstacks.loops import Level
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
@@ -8,7 +9,7 @@ from quadrants_lab.ir.types import i64, u32
 
 
 def alloca(t: Task, s: N.AdStackAlloca) -> None:
-    """Begins an empty stack, at the start of an iteration."""
+    """Emits the start of an iteration, where the stack is empty."""
     st, b = t.stacks[s.id], t.b
     if t.one == N.NO_ID:
         t.one = b.const(1, t.layout.counter)
@@ -36,7 +37,7 @@ def _set(t: Task, st: Stack, value: int, id: int = N.NO_ID) -> None:
 
 
 def move(t: Task, st: Stack, op: str, id: int = N.NO_ID) -> None:
-    """Counts one slot more ("add") or less ("sub"); ``id``: the id of the store."""
+    """Emits an increment ("add") or decrement ("sub") of the stack's counter. ``id``: the id that the store gets."""
     if st.trips is None:
         _set(t, st, t.b.op(op, count(t, st), t.one), id)
 
@@ -46,7 +47,7 @@ def clamp(t: Task, st: Stack, slot: int) -> int:
 
 
 def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
-    """The slot that the push fills."""
+    """The index of the slot that the push ``s`` fills."""
     segment = t.lockstep.segments.get(s.id)
     if segment in t.slot:
         return t.slot[segment]
@@ -59,7 +60,8 @@ def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
 
 
 def top(t: Task, st: Stack, s: N.Stmt) -> int:
-    """The slot that is read or popped; whatever the count is, it stays within the stack."""
+    """The index of the slot on top, which ``s`` reads or pops. It is limited to the stack's slots, whatever the counter
+    says."""
     segment = t.lockstep.segments.get(s.id)
     if segment in t.slot:
         return t.slot[segment]
@@ -88,7 +90,8 @@ def depth(t: Task, s: N.AdStackDepth) -> None:
 
 
 def _number(t: Task, levels: tuple[Level, ...]) -> int:
-    """The number of the current trip of the last loop, counted through all trips of the loops around it."""
+    """The index of the current trip of the innermost loop, counted over all trips of the loops around it (``levels``,
+    outermost first)."""
     b, number = t.b, N.NO_ID
     key = levels[-1].loop.id, "slot"
     if key in t.numbers:
@@ -100,18 +103,19 @@ def _number(t: Task, levels: tuple[Level, ...]) -> int:
         else:
             around = b.op("mul", _counted(t, number), b.const(level.trips, t.layout.counter))
             number = b.op("add", around, _counted(t, own))
-    t.numbers[key] = number if t.layout.counter is u32 else _counted(t, number)  # an index of i32 also serves as a slot
+    # an index of i32 is not negative, so it can be a slot index as it is
+    t.numbers[key] = number if t.layout.counter is u32 else _counted(t, number)
     return t.numbers[key]
 
 
 def _counted(t: Task, value: int) -> int:
-    """A count, or a 32-bit number that is not negative, converted to the dtype of counts."""
+    """A count, or a 32-bit integer that is not negative, converted to the dtype of counters."""
     counter = t.layout.counter
     return value if t.b.types[value] is counter else t.b.cast(t.b.cast(value, u32), counter)
 
 
 def _pushed(t: Task, st: Stack) -> int:
-    """How many slots have been filled after the outermost of the loops that push."""
+    """How many slots are filled once the outermost of the loops around the push has ended."""
     assert st.trips is not None
     b, first = t.b, st.trips.there[0]
     key = first.loop.id, "trips"
@@ -130,7 +134,8 @@ def _times(t: Task, value: int, factor: int) -> int:
 
 
 def after_loop(t: Task, loop: N.Stmt) -> None:
-    """After a loop: stores how much it has pushed, for stacks whose loops the guard cannot see."""
+    """Emits, after a loop: stores how many values it has pushed, for stacks whose loops the adstack_guard cannot see.
+    """
     for st in t.stacks.values():
         if st.lead is st and st.trips and st.count is not None and st.trips.there[0].loop.id == loop.id:
             _set(t, st, _pushed(t, st))
@@ -140,15 +145,16 @@ def after_loop(t: Task, loop: N.Stmt) -> None:
 
 
 def _ends(t: Task, st: Stack) -> int | None:
-    """The value, known at the guard or before the loops, that tells how many trips the outermost loop makes; a negative
-    value means no trip. None if there is no such value."""
+    """A value that tells how many trips the outermost loop makes, and that is known at the guard or before the loops;
+    negative if the loop makes no trip. None if there is no such value."""
     if st.count is None and st.trips is not None and isinstance(loop := st.trips.there[0].loop, N.For):
         return loop.end if st.trips.there[0].begin in t.zeros else None
     return None
 
 
 def exceeds(t: Task, st: Stack) -> int:
-    """Whether pushes exceed the capacity. The capacity is divided, because a product might not fit in 32 bits."""
+    """A flag: whether the pushes exceed the stack's capacity. The capacity is divided by the trips of the inner loops,
+    because a product might not fit in 32 bits."""
     b, trips = t.b, _ends(t, st)
     if trips is None:
         return b.op("gt", count(t, st), st.capacity)
@@ -160,7 +166,7 @@ def exceeds(t: Task, st: Stack) -> int:
 
 
 def exceeding(t: Task, st: Stack) -> int:
-    """How many values are pushed onto a stack that overflows."""
+    """How many values are pushed onto a stack that overflows, for the report."""
     trips = _ends(t, st)
     if trips is None:
         return count(t, st)

@@ -1,7 +1,8 @@
-"""Adstacks that are pushed and popped in lockstep, so that they always hold equally many values and share one counter.
+"""Finds adstacks that are pushed and popped in lockstep: they always hold equally many values, so they can share one
+counter. Such stacks are a group.
 
-A block is cut into segments: a statement whose own blocks touch the group ends a segment. In a segment each stack of a
-group is pushed once, or read and then popped once, or only read.
+Blocks are cut into segments: a statement whose inner blocks access the group ends a segment. In a segment each stack of
+a group is pushed once, or read and then popped once, or only read.
 """
 
 import re
@@ -23,25 +24,26 @@ WIDEST = 16  # the most bytes that one access moves
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """``kind``: "p" if the segment pushes the group, "o" if it pops it, "l" if it only reads it."""
+    """What happens in a segment to each stack of a group. ``kind``: "p" if it is pushed, "o" if it is popped, "l" if it
+    is only read."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lockstep:
-    """``groups``: allocas of two stacks or more, sorted by dtype; ``segments``: the segment of each statement that
-    pushes, pops or reads a stack of a group, by id."""
+    """``groups``: each group's stacks, two or more, sorted by dtype; ``segments``: id of a statement that pushes, pops
+    or reads a stack of a group -> its segment."""
 
     groups: tuple[tuple[N.AdStackAlloca, ...], ...]
     segments: dict[int, Segment]
 
 
-Place = tuple[int, int]  # the number of a block, and the number of a segment in it
+Place = tuple[int, int]  # the index of a block, and the index of a segment in the block
 
 
 def in_lockstep(block: N.Block) -> Lockstep:
-    """The groups of a task's body."""
+    """Finds the groups in a task's body."""
     statements = list(walk(block))
     excluded = {s.stack for s in of_kind(statements, N.AdStackDepth)}
     allocas = {
@@ -65,11 +67,12 @@ def in_lockstep(block: N.Block) -> Lockstep:
     return Lockstep(tuple(groups), segments)
 
 
-Touches = list[tuple[Place, str, int]]  # place, kind and id of statements
+Touches = list[tuple[Place, str, int]]  # (place, kind as in `Segment`, id) of each statement
 
 
 def _touches(block: N.Block, stacks: set[int], segmented: bool) -> dict[int, Touches]:
-    """The statements that touch each of the stacks, in program order. ``segmented``: with the numbers of segments."""
+    """Maps a stack to the statements that push, pop or read it, in program order. ``segmented``: their places have the
+    indices of segments; otherwise these are 0."""
     out: dict[int, Touches] = {i: [] for i in stacks}
     blocks = 0
 
@@ -92,7 +95,7 @@ def _touches(block: N.Block, stacks: set[int], segmented: bool) -> dict[int, Tou
 
 
 def _alike(found: dict[int, Touches]) -> list[list[int]]:
-    """Groups of two stacks or more that are pushed and popped at the same places."""
+    """Groups of two or more stacks that are pushed and popped at the same places."""
     by_places: dict[tuple[tuple[Place, str], ...], list[int]] = {}
     for i, touches in found.items():
         by_places.setdefault(tuple((place, kind) for place, kind, _ in touches if kind != "l"), []).append(i)
@@ -107,12 +110,13 @@ def _sequences(touches: Touches) -> dict[Place, str]:
 
 
 def widest(count: int, t: DType) -> int:
-    """How many of ``count`` slots one access moves."""
+    """How many values of dtype ``t`` one access can move, of ``count`` that lie side by side."""
     return max(w for w in (1, 2, 4) if w <= count and (w == 1 or w * t.nbytes <= WIDEST))
 
 
 def chunks(group: Iterable[Item], dtype: Callable[[Item], DType] = attrgetter("type")) -> list[tuple[Item, ...]]:
-    """The stacks, or buffers of slots, that one access moves together: up to four, of one dtype."""
+    """Splits a group into chunks: stacks, or buffers of slots, that one access moves together; up to four, of one
+    dtype."""
     out: list[tuple[Item, ...]] = []
     for t, alike in groupby(group, dtype):
         left = tuple(alike)

@@ -1,10 +1,10 @@
-"""Adstacks whose slots the trips of loops number. One loop pushes once on each trip; another loop, which runs backwards
-over the same range, pops once on each trip. The number of a trip is the number of its slot, so there is no counter.
-Both loops may be nested in other loops if all except the outermost have a constant number of trips; slots are then
-numbered across all trips.
+"""Finds adstacks that need no counter because the trips of loops number their slots. One loop pushes once on each trip;
+another loop, which runs backwards over the same range, pops once on each trip. Then the slot's index is the trip's
+index. Both loops may be nested in other loops if all except the outermost have a constant number of trips; slots are
+then numbered across all trips.
 
-The second loop may compute its range again from memory: what the reverse reads a second time is unchanged
-(`autodiff.access`).
+The second loop may compute its range again from memory: autodiff guarantees that what the reverse reads again has not
+changed (`autodiff.access`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, of_kind
 
-# what must be equal in two statements besides their operands, so that they compute the same value
+# class of a statement -> what must be equal in two such statements, besides their operands, if they compute the same
+# value
 _WHAT: dict[type, Callable[[Any], object]] = {
     N.Const: lambda s: s.value,
     N.Op: lambda s: s.prim,
@@ -28,8 +29,9 @@ Loop = N.For | N.While
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One loop of a nest. The number of its current trip is ``index`` minus ``begin``, which are ids of values;
-    ``trips`` is how many trips it makes, 0 for the outermost loop, where any number is possible."""
+    """One loop of a nest. ``index`` and ``begin`` are ids of values; index minus begin is the index of the current
+    trip. ``trips`` is how many trips the loop makes; it is 0 for the outermost loop, which may make any number of
+    trips."""
 
     loop: Loop
     index: int
@@ -39,8 +41,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """``there``: the loops around ``push``, outermost first; ``back``: the loops around ``pop``. ``result``: the id of
-    the value that the index of an outermost While has after the loop; NO_ID if the outermost loop is a For."""
+    """A stack whose slots are numbered by trips. ``there``: the loops around ``push``, outermost first; ``back``: the
+    loops around ``pop``. ``result``: if the outermost loop is a While, the id of the value that its index has after the
+    loop; NO_ID if it is a For."""
 
     push: N.AdStackPush
     pop: N.AdStackPop
@@ -49,13 +52,13 @@ class Trips:
     result: int
 
     def inner(self) -> int:
-        """How many trips the inner loops make together on each trip of the outermost one."""
+        """How many trips the inner loops make together in one trip of the outermost loop."""
         return prod(level.trips for level in self.there[1:])
 
 
 def by_trips(block: N.Block) -> dict[int, Trips]:
-    """The trips, by id of a stack, for those stacks of a task that only one push, one pop, and loads of the top before
-    the pop in the same trip touch."""
+    """Maps the id of a stack to its `Trips`, for the stacks of a task that are accessed only by one push, by one pop,
+    and by loads of the top before the pop in the same trip."""
     touches: dict[int, int] = {}
     for use in find(block, N.StackUse):
         touches[use.stack] = touches.get(use.stack, 0) + 1
@@ -84,15 +87,17 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
 
 @dataclass(frozen=True, slots=True)
 class EarlyCheck:
-    """``loop``, in the task's body, is the first one that pushes; ``guard`` is the task's adstack_guard."""
+    """The capacities can be checked before ``loop``, the first loop of the task's body that pushes, instead of at
+    ``guard``, the task's adstack_guard."""
 
     loop: N.For
     guard: N.AdStackGuard
 
 
 def early_check(block: N.Block, trips: Mapping[int, Trips]) -> EarlyCheck | None:
-    """The early check is possible if trips number the slots of all of a task's stacks, and the loops are in the task's
-    body, begin at 0, and have ends that are known before the first loop: then the number of pushes is known there."""
+    """The early check if it is possible, else None. It is possible if all of the task's stacks are numbered by trips,
+    and the outermost loops stand in the task's body itself, begin at 0, and have ends that are known before the first
+    of them: then it is known there how much will be pushed."""
     own = [trips.get(s.id) for s in find(block, N.AdStackAlloca)]
     places = {s.id: n for n, s in enumerate(block)}
     loops: list[N.For] = []
@@ -112,7 +117,7 @@ def early_check(block: N.Block, trips: Mapping[int, Trips]) -> EarlyCheck | None
     return EarlyCheck(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
 
 
-Nest = tuple[Loop, ...]  # loops, each directly in the body of the one before
+Nest = tuple[Loop, ...]  # nested loops, outermost first; each is directly in the body of the one before
 
 
 def _nests(block: N.Block) -> Iterator[Nest]:
@@ -131,7 +136,7 @@ def _within(nest: Nest) -> Iterator[Nest]:
 
 
 class _Equality:
-    """Tells whether the values of two ids are certainly equal."""
+    """Tells whether two ids certainly have equal values."""
 
     def __init__(self, block: N.Block) -> None:
         self.defined = {s.id: s for s in find(block, N.Value)}
@@ -160,7 +165,7 @@ class _Equality:
         )
 
 
-Levels = tuple[tuple[Level, ...], tuple[Level, ...], int]  # the first three members of `Trips` with levels
+Levels = tuple[tuple[Level, ...], tuple[Level, ...], int]  # `there`, `back` and `result` of `Trips`
 
 
 def _levels(there: Nest, back: Nest, same: _Equality) -> Levels | None:
@@ -194,7 +199,7 @@ def _outermost(loop: Loop, back: Loop, same: _Equality) -> tuple[Level, Level, i
 
 
 def _opposite(a: Loop, b: Loop, same: _Equality) -> bool:
-    """Whether the second loop runs backwards over the range of the first loop."""
+    """Whether loop ``b`` runs backwards over the range of loop ``a``."""
     if not isinstance(a, N.For) or not isinstance(b, N.For) or a.reverse or not b.reverse:
         return False
     alike = a.index.type is b.index.type and a.index.type.bits == 32

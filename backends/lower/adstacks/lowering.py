@@ -1,4 +1,4 @@
-"""The lowering of a kernel's adstacks: what replaces each statement of a stack."""
+"""Lowers a kernel's adstacks: says for each statement that uses a stack what replaces it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +41,8 @@ def _block(t: Task, block: N.Block) -> N.Block:
             if type(s) in _RULES:
                 _RULES[type(s)](t, s)
             elif isinstance(s, N.AdStackGuard):
-                # in a checkpointed loop, a segment pushes in the reverse; only the guard after it checks these pushes
+                # in a loop that runs in segments (checkpointing), the reverse runs a segment again, which pushes; the
+                # guard after the segment checks these pushes
                 pushes = any(find(s.body, N.AdStackPush))
                 _unless_over(t, s, s.body, [] if t.early_check else _checked(t), not pushes, lower)
             else:
@@ -58,7 +59,7 @@ def _block(t: Task, block: N.Block) -> N.Block:
 
 
 def _checked(t: Task) -> list[Stack]:
-    """One stack for each counter."""
+    """The stacks to compare with their capacities: one for each counter."""
     return [st for st in t.stacks.values() if st.slots is not None and st.lead is st]
 
 
@@ -66,7 +67,8 @@ def _unless_over(
     t: Task, guard: N.AdStackGuard, block: N.Block, stored: list[Stack], guarded: bool,
     lower: Callable[[N.Block], N.Block],
 ) -> None:  # fmt: skip
-    """Lowers a block that runs only if all stacks fit. ``guarded``: nothing in it needs another check."""
+    """Lowers a block that runs only if no stack exceeds its capacity. ``guarded``: nothing in the block needs another
+    check."""
     b = t.b
     b.span, b.adjoint_of = guard.span, guard.adjoint_of
     over = [depths.exceeds(t, st) for st in stored]
@@ -81,8 +83,8 @@ def _unless_over(
 
 
 def _unless(t: Task, id: int, stored: list[Stack], over: list[int], body: N.Block) -> None:
-    """Emits code that runs ``body`` if no stack exceeds its capacity, and else reports the last stack that does.
-    ``over``: for each stack in ``stored``, a flag whether it exceeds its capacity."""
+    """Emits code that runs ``body`` if no stack exceeds its capacity, and otherwise reports the last stack that does.
+    ``over``: for each stack in ``stored``, the id of a flag that is true if the stack exceeds its capacity."""
     b = t.b
     any_over = b.reduced("or", over)
     with b.block() as report:
@@ -115,8 +117,8 @@ def _push(t: Task, s: N.AdStackPush) -> None:
 
 
 def _push_chunk(t: Task, s: N.AdStackPush, slot: int) -> None:
-    """Stores the values of a chunk one after the other when the last of them is pushed, so that an emitter can join the
-    stores to one access."""
+    """When the last value of a chunk is pushed, stores the chunk's values one after the other, so that an emitter can
+    join the stores to one access."""
     t.waiting[s.stack] = s.value
     chunk = [a.id for a in t.chunk[s.stack]]
     if all(i in t.waiting for i in chunk):
@@ -142,13 +144,14 @@ def _index(t: Task, slot: int) -> tuple[int, ...]:
 
 
 def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
-    """The index of the word of a flag, and a u32 with the flag's bit set; a shift uses five bits of its count."""
+    """Where a flag is: the index of its word, and a u32 with only the flag's bit set. A shift uses the low five bits of
+    the slot's index."""
     b = t.b
     return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.op("shl", b.const(1, u32), b.cast(slot, u32))
 
 
 def _set_flag(t: Task, words: N.Buffer, slot: int, s: N.AdStackPush) -> None:
-    """Sets a flag and clears the bits above it, whose slots are not in use."""
+    """Stores a flag in its word, and clears the bits above it, whose slots are not in use."""
     b = t.b
     index, bit = _bit(t, slot)
     below = b.op("and", b.load(words, index), b.op("sub", bit, b.const(1, u32)))

@@ -18,9 +18,10 @@ from quadrants_lab.ir.walk import find, of_kind, types_of
 
 @dataclass(slots=True, eq=False)
 class Stack:
-    """``number``: its place among the AdStackAllocas of the kernel. ``slots`` is None if pushes are only counted.
-    ``count`` is None if another stack has the count or none is needed. ``capacity`` and ``last``, the number of the
-    last slot, are ids of values."""
+    """A stack of the task. ``number``: its index among the AdStackAllocas of the kernel. ``slots``: the buffer of its
+    slots, None if pushes are only counted. ``count``: the buffer of its counter, None if it shares the counter of
+    ``lead`` or needs none. ``capacity`` and ``last``: the ids of values, the capacity and the index of the last slot.
+    """
 
     number: int
     dtype: DType
@@ -30,7 +31,7 @@ class Stack:
     trips: Trips | None = None
     capacity: int = N.NO_ID
     last: int = N.NO_ID
-    lead: Stack = field(init=False)  # the stack whose count this one shares
+    lead: Stack = field(init=False)  # the stack whose counter this one uses, often this stack itself
 
     def __post_init__(self) -> None:
         self.lead = self
@@ -40,14 +41,14 @@ class Stack:
 
 
 class Task:
-    """``b`` builds the body. ``guarded``: the code is in the reverse, where all stacks are known to fit. ``ahead``:
-    this is known before anything is pushed. ``one`` and ``lane`` are values that all stacks share, ``zeros`` the
-    constants 0. ``slot``: the current slot of each segment of a group. ``numbers``: by the id of a loop that numbers
-    slots, values that are visible here: the loop's current "slot", or its "trips" once it has ended. ``waiting``:
-    values of a chunk that are not pushed yet."""
+    """``b``: the builder of the task's body. ``guarded``: code that is lowered now belongs to the reverse, which runs
+    only if no stack has overflowed. ``ahead``: it is known before the first push whether any will. ``one`` and
+    ``lane``: values that all stacks use; ``zeros``: ids of constants that are 0. ``slot``: segment -> the slot index of
+    its group. ``numbers``: (id of a loop, "slot") -> the index of its current slot, while the loop runs; (id, "trips")
+    -> how many slots it has filled, after it has ended. ``waiting``: values of a chunk that are not stored yet."""
 
     def __init__(self, layout: LowerAdstacks, next_id: int, task: N.Offload, first: int) -> None:
-        """``first``: the number of the task's first stack."""
+        """``first``: the index, in the kernel, of the task's first stack."""
         body = task.body
         allocas = list(of_kind(body, N.AdStackAlloca))
         self.layout = layout
@@ -61,7 +62,7 @@ class Task:
         self.waiting: dict[int, int] = {}
         self.chunk: dict[int, tuple[N.AdStackAlloca, ...]] = {}
         trips = by_trips(body) if layout.numbered else {}
-        for group in self.lockstep.groups:  # trips number either all stacks of a group or none
+        for group in self.lockstep.groups:  # either all stacks of a group are numbered by trips, or none
             if any(a.id not in trips for a in group):
                 trips = {i: t for i, t in trips.items() if all(a.id != i for a in group)}
         self.early_check: EarlyCheck | None = early_check(body, trips) if layout.numbered else None
@@ -88,7 +89,7 @@ class Task:
         return st
 
     def args(self, st: Stack) -> list[N.Arg]:
-        """The scalar arguments that a launch passes for a stack."""
+        """The scalar arguments with which a launch passes the capacity of a stack."""
         if st.slots is None or st.lead is not st:
             return []
         needed = ("capacity",) if self.early_check else ("capacity", "last")

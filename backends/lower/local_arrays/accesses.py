@@ -1,5 +1,5 @@
-"""Accesses to local vectors and matrices at an index known only at run time, in the form of selects, and their
-adjoints.
+"""Recognises accesses to local vectors and matrices at an index known only at run time. They have the form of selects,
+as have their adjoints:
 
     read    y = select(i == 0, v0, select(i == 1, v1, v2))
     write   v0' = select(i == 0, x, v0); v1' = select(i == 1, x, v1); ...
@@ -19,18 +19,19 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import find, of_kind, uses, walk
 
-_LONG = 64  # the most selects of an access
-Place = tuple[int, ...]  # an index along each axis
-# by id of a condition: the index, and the place that it equals if the condition holds
+_LONG = 64  # the most selects of one access
+Place = tuple[int, ...]  # an element's constant index along each axis
+# id of a condition -> (ids of the run-time index, the place that the index equals if the condition holds)
 Conditions = dict[int, tuple[tuple[int, ...], Place]]
 
 
 @dataclass(eq=False)
 class Group:
-    """The operations of one access, by place: all elements of a box. ``index``: the ids of the index along each axis.
-    ``elements``: the old value of each element. ``parts``: the operations, in the order of the text. ``last``: the
-    operation that the access replaces; the result of a read or sum is its value. ``made``: the new elements; a read or
-    sum has none. ``value``: what is written or added, or what else a sum adds to; NO_ID if there is none."""
+    """One access, found as a group of operations, one for each place; the places form a box. ``index``: the ids of the
+    run-time index along each axis. ``elements``: place -> old value. ``parts``: the operations, in program order.
+    ``last``: the operation that the access will replace; for a read or sum its result is the value read. ``made``:
+    place -> new value, empty for a read or sum. ``value``: the value that is written or added, or the other operand of
+    a sum; NO_ID if there is none."""
 
     kind: str  # "read", "write", "sum" or "add"
     index: tuple[int, ...]
@@ -38,7 +39,7 @@ class Group:
     parts: list[N.Op]
     made: dict[Place, int]
     value: int = N.NO_ID
-    # how the group's places lie in the array: the number of the first element, the step along each axis, and the number
+    # where the group's places lie in the array: the index of the first element, the step along each axis, and the index
     # of each place's element
     first: int = 0
     steps: tuple[int, ...] = ()
@@ -53,13 +54,13 @@ class Group:
         return _corner(self.elements, 1)
 
     def lie(self, first: int, steps: tuple[int, ...]) -> None:
-        """Sets where in the array the places lie."""
+        """Sets where in the array the group's places lie."""
         self.first, self.steps = first, steps
         self.numbers = {at: first + sum(map(mul, steps, at)) for at in self.elements}
 
 
 def _corner(places: Collection[Place], beyond: int) -> Place:
-    """The last place of the box, plus ``beyond`` along each axis."""
+    """The last place of the box, with ``beyond`` added along each axis."""
     return tuple(max(at) + beyond for at in zip(*places, strict=True))
 
 
@@ -97,7 +98,7 @@ def accesses(body: N.Block) -> list[Group]:
 
 
 class _Here:
-    """A block's selects at places that belong to no known access yet, the block's operations, and how often each value
+    """The search within one block: its selects that belong to no access yet, its operations, and how often each value
     is read."""
 
     def __init__(
@@ -105,20 +106,20 @@ class _Here:
     ) -> None:
         self.selects, self.equal, self.used, self.zeros = selects, equal, used, zeros
         self.block = block
-        self.left = {s.id for s in block}  # statements that belong to no access
+        self.left = {s.id for s in block}  # ids of statements that belong to no access yet
         self.ops = {s.id: s for s in of_kind(block, N.Op)}
         self.position = {s.id: n for n, s in enumerate(block)}
 
     def at_once(self, g: Group) -> bool:
-        """Whether nothing reads a new element before the last operation of the access, so that the access can stand
-        there."""
+        """Whether nothing reads a new element before the last operation of the access. Then the access can replace that
+        operation."""
         made = {*g.made.values()}
         between = self.block[min(self.position[s.id] for s in g.parts) : self.position[g.last.id]]
         mine = {s.id for s in g.parts}
         return not any(s.id not in mine and not made.isdisjoint(s.operands()) for s in walk(between))
 
     def terms(self) -> dict[int, N.Op]:
-        """The selects that choose a value at a place and 0 elsewhere, and are read once."""
+        """Maps ids to selects, for the selects that choose a value at a place and 0 elsewhere, and are read once."""
         return {s.id: s for s in self.selects if s.args[2] in self.zeros and self.used[s.id] == 1}
 
 
@@ -131,7 +132,8 @@ def _whole(g: Group) -> bool:
 
 
 def _beyond(places: Collection[Place]) -> Place:
-    """The place that needs no test: the corner that is left; along a single axis, the place after the others."""
+    """The place that a read needs no test for: the remaining corner of the box; along a single axis, the place after
+    the others."""
     corner = _corner(places, 0)
     return corner if len(corner) > 1 else (corner[0] + 1,)
 
@@ -165,7 +167,7 @@ def _adds(here: _Here) -> list[Group]:
     terms, made, chains = here.terms(), [], list[list[N.Op]]()
     if not terms:
         return []
-    # value -> the sum that has it as operand
+    # operand -> the sum that it is an operand of
     added = {a: s for s in here.ops.values() if s.prim == "add" for a in s.args}
     first = {s.args[:2]: s for s in terms.values()}
     chain_of: dict[int, list[N.Op]] = {}
@@ -226,6 +228,7 @@ def _reads(here: _Here) -> list[Group]:
         group = Group("read", index, elements, [*chain.values()][::-1], {})
         if len(elements) == len(chain) + 1 and _whole(group):
             made.append(group)
-        if len(chain) > _LONG or made[-1:] == [group]:  # of a long chain that is no access, no part is examined again
+        # a long chain of selects that is no access is not searched again from its middle
+        if len(chain) > _LONG or made[-1:] == [group]:
             inside |= {op.id for op in chain.values()}
     return made

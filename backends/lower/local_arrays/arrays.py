@@ -1,5 +1,5 @@
-"""Which values of a task are versions of one local array, and which element each of them is. Also tables: values from
-before a loop, among which reads in the loop choose."""
+"""Finds which values of a task are successive values of an element of one local array. Also finds tables: values
+computed before a loop, among which reads in the loop choose."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, pairwise, product
@@ -12,7 +12,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import find, of_kind, reached, walk
 
-# the least elements of a table: lanes that gather from 16 elements take twice the time of selects, from 64 half of it
+# the fewest elements of a table: lanes that gather from 16 elements take twice the time of selects, from 64 half of it
 LEAST_TABLE = 32
 
 
@@ -20,18 +20,19 @@ LEAST_TABLE = 32
 class Array:
     buffer: N.Buffer
     groups: list[Group]
-    slots: dict[int, int]  # value -> number of the array's element that it is a version of
+    slots: dict[int, int]  # value -> index of the element whose successive values it belongs to
 
     @property
     def size(self) -> int:
-        """The number of elements. The buffer has one more, which takes the writes whose index is out of the array."""
+        """The number of elements. The buffer has one more, which takes the writes whose index is out of range."""
         assert self.buffer.shape is not None
         return self.buffer.shape[0] - 1
 
 
 @dataclass(eq=False)
 class Table:
-    """``loop``: the id of the loop; the ``elements`` are stored before it."""
+    """A constant array for reads in a loop. ``loop``: the id of the loop; ``elements``: the values that are stored
+    before it."""
 
     buffer: N.Buffer
     groups: list[Group]
@@ -40,8 +41,8 @@ class Table:
 
 
 class _Classes:
-    """Values that may share a slot: a union-find. Each class knows which place it has in which group, loop or If, by
-    the id of that."""
+    """Sets of values that may share a slot, as a union-find. For each set it is known at which place it occurs in which
+    access group, loop or If."""
 
     def __init__(self) -> None:
         self.parent: dict[int, int] = {}
@@ -59,7 +60,8 @@ class _Classes:
         self.places.setdefault(self.root(value), {}).setdefault(group, place)
 
     def join(self, a: int, b: int) -> None:
-        """Joins the two classes, unless the result would have two places in one group or statement."""
+        """Joins the sets of two values, unless the joined set would have two places in one access group or statement.
+        """
         a, b = self.root(a), self.root(b)
         mine, other = self.places.get(a, {}), self.places.get(b, {})
         if a != b and all(mine.get(g, place) == place for g, place in other.items()):
@@ -69,7 +71,8 @@ class _Classes:
 
 
 def _phis(body: N.Block) -> Iterable[tuple[N.Stmt, int, int, tuple[int, ...]]]:
-    """For each value that a loop carries or an If results in: the statement, the number, the value, and its sources."""
+    """For each value that a loop carries or an If results in: the statement, the index among its carried values or
+    results, the value's id, and the ids that it is one of."""
     for s in walk(body):
         if isinstance(s, N.Loop):
             ends = s.body[-1].operands()
@@ -83,7 +86,8 @@ def _phis(body: N.Block) -> Iterable[tuple[N.Stmt, int, int, tuple[int, ...]]]:
 def arrays_of(
     body: N.Block, groups: list[Group], types: dict[int, DType], buffers: Mapping[str, N.Buffer]
 ) -> list[Array]:
-    """The arrays of a task that are worth it: loops carry them. Their names differ from all ``buffers``."""
+    """The arrays of a task for which memory pays: those that loops carry. Their names differ from those of all
+    ``buffers``."""
     if any(find(body, N.Exit)):
         return []
     phis = list(_phis(body))
@@ -104,12 +108,13 @@ def arrays_of(
         for other in taken:
             if other in own:
                 classes.join(value, other)
-    beside: dict[Group, dict[Group, None]] = {g: {} for g in groups}  # groups that share elements with each group
+    # access group -> the groups that share elements with it
+    beside: dict[Group, dict[Group, None]] = {g: {} for g in groups}
     for places in (classes.places.get(r, {}) for r in {classes.root(v) for v in own}):
         for g, h in pairwise(of_kind(places, Group)):
             beside[g][h] = beside[h][g] = None
     loops = [*find(body, N.Loop)]
-    # by class of a value that a loop carries: the name of its variable, "v" for 'v[0]'
+    # set of values -> the name of their variable, "v" for the carried value 'v[0]'
     variables = {classes.root(p.id): p.name.partition("[")[0] or "array" for s in loops for p in s.carried}
     members: dict[int, list[int]] = {}
     for v in own:
@@ -133,7 +138,7 @@ def arrays_of(
         buffer = N.Buffer(name, "private", dtype, 1, (size + 1,))
         array = Array(buffer, [], {v: number_of[r] for r in roots for v in members[r]})
         array.groups += [g for g in together if _lies(g, array)]
-        if all(g in array.groups for g in together if g.made):  # other reads stay selects
+        if all(g in array.groups for g in together if g.made):  # otherwise the reads stay selects
             arrays.append(array)
     return arrays
 
@@ -141,15 +146,15 @@ def arrays_of(
 def tables_of(
     body: N.Block, groups: list[Group], arrays: list[Array], types: dict[int, DType], taken: set[str]
 ) -> list[Table]:
-    """The tables of a task, for its reads that belong to no array. A trip then makes one load instead of a select for
-    each element. Each table is stored before the outermost loop that computes none of its elements."""
+    """The tables of a task, for its reads that belong to no array. With a table, a trip makes one load instead of a
+    select for each element. Each table is stored before the outermost loop that computes none of its elements."""
     mine = {g for a in arrays for g in a.groups}
     slots = {v for a in arrays for v in a.slots}
     reads = {g.last.id: g for g in groups if g.kind == "read" and len(g.elements) >= LEAST_TABLE and g not in mine}
     reads = {i: g for i, g in reads.items() if types[i].bits >= 32 and slots.isdisjoint(g.elements.values())}
     if not reads or any(find(body, N.Exit)):
         return []
-    depth = dict[int, int]()  # by value: how many statements are around its definition
+    depth = dict[int, int]()  # value -> how many statements are nested around its definition
     found: dict[tuple[int, ...], Table] = {}
     for s, around in _nested(body, ()):
         depth.update((i, len(around)) for i, _ in s.defs())
@@ -173,7 +178,7 @@ def tables_of(
 
 
 def _nested(block: N.Block, around: tuple[N.Stmt, ...]) -> Iterator[tuple[N.Stmt, tuple[N.Stmt, ...]]]:
-    """Each statement in the block, at any depth, with the statements around it, the outermost first."""
+    """Each statement in the block, at any depth, with the statements that enclose it, outermost first."""
     for s in block:
         yield s, around
         for inner in s.blocks():
@@ -192,7 +197,8 @@ def _flat(place: Place, shape: Place) -> int:
 
 
 def _lies(g: Group, array: Array) -> bool:
-    """Sets how the places of a group lie in the array; False if they do not lie in steps, or if that is not known."""
+    """Sets where the places of a group lie in the array. False if they are not evenly spaced along each axis, or if
+    this is not known."""
     known = {place: array.slots[v] for place, v in (*g.elements.items(), *g.made.items()) if v in array.slots}
     origin = (0,) * len(g.shape)
     units = [tuple(int(k == axis) for k in range(len(g.shape))) for axis in range(len(g.shape))]

@@ -1,4 +1,4 @@
-"""Makes the loads and stores of accesses to arrays, and tracks which value each slot holds."""
+"""Replaces the accesses of local arrays by loads and stores, and tracks which value each slot holds."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,16 +13,16 @@ from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import i32, i64, u32, u64
 from quadrants_lab.ir.walk import end_of, map_blocks, map_offloads, reading, types_of, uses, walk
 
-Slot = tuple[str, int]  # the name of a buffer, and the number of an element
+Slot = tuple[str, int]  # the name of a buffer, and the index of an element
 
 
 class Lost(Exception):
-    """A value is needed that no slot holds any more."""
+    """Raised when a value is needed that no slot holds any more; the task then stays as it is."""
 
 
 class Rewriter:
-    """``holds``: the value in each slot, if it is known. ``saved``: by value, the id of the load that saved it.
-    ``left``: how many reads of a value are still to come, in the order of the text."""
+    """Rewrites a task in program order. ``holds``: slot -> the value in it, if known. ``saved``: value -> the id of the
+    load that saved it before its slot was overwritten. ``left``: value -> how many reads of it are still to come."""
 
     def __init__(
         self, b: Builder, body: N.Block, arrays: list[Array], tables: list[Table], ranges: Ranges
@@ -49,7 +49,7 @@ class Rewriter:
     # --- slots
 
     def value(self, v: int) -> int:
-        """The id under which a value is available here."""
+        """The id under which the value ``v`` is available here."""
         if v in self.saved or v not in self.slots:
             return self.saved.get(v, v)
         if self.holds.get(self.slots[v]) != v:
@@ -61,14 +61,14 @@ class Rewriter:
         return self.b.load(self.buffers[name], (self.b.const(n, i32),))
 
     def keep(self, slot: Slot, reads: int = 0) -> None:
-        """Before the slot gets another value: loads the current value if more than ``reads`` reads of it are to
-        come."""
+        """Call this before a slot is overwritten: emits a load of its current value if more than ``reads`` reads of
+        that value are still to come."""
         v = self.holds.get(slot, N.NO_ID)
         if v in self.slots and v not in self.saved and self.slots[v] == slot and self.left.get(v, 0) > reads:
             self.saved[v] = self.load(v)
 
     def ensure(self, wanted: dict[Slot, int]) -> None:
-        """Stores the values that slots should hold and do not hold yet."""
+        """Emits stores of the values that slots should hold and do not hold yet. ``wanted``: slot -> value."""
         missing = {slot: v for slot, v in wanted.items() if self.holds.get(slot) != v}
         values = [self.value(v) for v in missing.values()]
         for slot in missing:
@@ -80,7 +80,7 @@ class Rewriter:
             self.changed.add(slot)
 
     def read(self, ids: Iterable[int]) -> None:
-        """Counts reads of values."""
+        """Counts these reads as done."""
         for i in ids:
             self.left[i] -= 1
 
@@ -98,7 +98,7 @@ class Rewriter:
         slots = {place: (array.buffer.name, n) for place, n in g.numbers.items()}
         if not g.made:
             missing = [slot for place, slot in slots.items() if self.holds.get(slot) != g.elements[place]]
-            if 2 * len(missing) > len(slots):  # then selects are no slower
+            if 2 * len(missing) > len(slots):  # with so many stores, selects are no slower
                 for s in g.parts:
                     b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
                 return
@@ -119,11 +119,11 @@ class Rewriter:
 
     @staticmethod
     def last(g: Group) -> int:
-        """The number of the element that a read chooses if its index is out of bounds."""
+        """The index of the element that a read gets if its index is out of range."""
         return g.numbers[tuple(n - 1 for n in g.shape)]
 
     def choose(self, g: Group, buffer: N.Buffer, value: int = N.NO_ID) -> None:
-        """Loads the element that a read or a sum chooses, and adds ``value`` if there is one."""
+        """Emits the load of a read or a sum; adds ``value`` to the loaded element if there is one."""
         b, s = self.b, g.last
         at, inside = self.where(g, self.last(g))
         load = N.Load(s.id, s.type, buffer.name, (at,), name=s.name, span=s.span)
@@ -143,8 +143,8 @@ class Rewriter:
             self.b.store(table.buffer, (self.b.const(n, i32),), self.value(v))
 
     def where(self, g: Group, beyond: int) -> tuple[int, int]:
-        """The number of the element at the index, or ``beyond`` if there is none; and a flag whether there is one,
-        NO_ID if that is known."""
+        """Emits the element's index in the array; ``beyond`` if the access is out of range. Also returns a flag whether
+        it is in range, NO_ID if that is known."""
         b, tests = self.b, []
         terms = [b.const(g.first, i32)] if g.first else []
         for i, n, step in zip(g.index, g.shape, g.steps, strict=True):
@@ -165,7 +165,7 @@ class Rewriter:
     # --- statements
 
     def block(self, block: N.Block, results: Sequence[Slot | None]) -> list[N.Stmt]:
-        """The rewritten block. Its yielded values go to the slots of ``results``, where these are not None."""
+        """Rewrites a block. The values that it yields go to the slots ``results``, where these are not None."""
         b = self.b
         with b.block() as out:
             for s in block[:-1]:
@@ -207,7 +207,7 @@ class Rewriter:
             self.b.stmts.append(map_blocks(reading(s, {i: self.value(i) for i in operands}), self.alone))
 
     def alone(self, block: N.Block) -> N.Block:
-        """A block that yields nothing, of a statement that may skip it."""
+        """Rewrites a block that yields nothing, inside a statement that may skip it."""
         holds, saved, changed = self.holds, self.saved, self.changed
         self.holds, self.saved, self.changed = dict(holds), dict(saved), set()
         made = tuple(self.block(block, (None,) * len(block[-1].operands())))
@@ -216,7 +216,7 @@ class Rewriter:
         return made
 
     def written(self, s: N.Stmt) -> set[Slot]:
-        """The slots that may have changed after the statement, or after an iteration of it."""
+        """The slots that the statement, or an iteration of it, may change."""
         found: set[Slot] = set()
         for x in walk((s,)):
             if x.id in self.at and self.at[x.id].made:
@@ -233,7 +233,7 @@ class Rewriter:
         slots = [self.slots.get(r.id) for r in s.results]
         before, saved, changed = self.holds, self.saved, self.changed
         ends, arms, self.changed = [], [], set()
-        # reads in the else block of values from before the If: in the other arm they do not come
+        # values from before the If that only the else block reads: if the other block runs, these reads do not happen
         in_else = uses(s.orelse)
         for arm, sign in zip(s.blocks(), (-1, 1), strict=True):
             for i, n in in_else.items():
@@ -262,7 +262,7 @@ class Rewriter:
         if slots != [self.slots.get(r.id) for r in s.results]:
             raise Lost
         self.read(s.operands())
-        # an end of the loop may be an element of an array that is also an initial value
+        # a bound of the loop may be an element of an array and at the same time an initial value
         mine = [s.begin, s.end] if isinstance(s, N.For) else []
         mine += [init for init, slot in zip(s.inits, slots, strict=True) if slot is None]
         others = {i: self.value(i) for i in mine}
@@ -303,7 +303,7 @@ def lowered(kernel: N.Kernel) -> N.Kernel:
 def _lowered(
     b: Builder, ranges: Callable[[], Ranges], task: N.Offload, buffers: dict[str, N.Buffer]
 ) -> N.Offload:
-    """The lowered task; the task itself if it has no array and no table, or has to stay as it is."""
+    """The lowered task; the task itself if it has no array and no table, or if the rewriter raised `Lost`."""
     groups = accesses(task.body)
     if not groups:
         return task
@@ -321,7 +321,8 @@ def _lowered(
 
 
 def _used(block: N.Block, reads: dict[int, int]) -> N.Block:
-    """The block without statements that nothing reads any more: the tests of the selects, and their constants."""
+    """The block without statements whose values are no longer read: the conditions of replaced selects, and their
+    constants."""
     kept: list[N.Stmt] = []
     for s in reversed(block):
         if isinstance(s, (N.Const, N.Op)) and not reads.get(s.id):

@@ -1,1 +1,1 @@
-"""From a call's arguments to what a specialisation takes."""
+"""What a call's arguments mean: which specialisation serves them, and what its launch gets."""

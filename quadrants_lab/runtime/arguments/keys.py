@@ -1,8 +1,8 @@
-"""Keys: values that are equal for two calls only where the same code serves both.
+"""Keys: values that are equal for two calls only if the same compiled code serves both.
 
-A key names an object of the program by its id, or a field or ndarray by its ``number``, and never holds the object.
-A `Table` therefore holds the values by key and forgets a value when an object of its key ends; the functions here
-append these objects to ``named``.
+A key represents an object of the program by its id, and a field or ndarray by its ``number``; it never refers to the
+object itself. When such an object ends, its id may be used again, so a `Table` drops all values whose keys mention the
+object. For this purpose the functions here append the objects that a key mentions to the list ``named``.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from quadrants_lab.ir.weak import Table, has_weak, weak
 
 V = TypeVar("V")
 Named = list[Any]
-# attributes: a weak reference to the object, and the attribute's name
+# attributes that were read: a weak reference to the object, and the attribute's name
 Reads = tuple[tuple[Callable[[], Any], str], ...]
-NUMBERS = count(-1, -1)  # of fields and ndarrays: negative, unlike ids, and never used twice
+NUMBERS = count(-1, -1)  # numbers of fields and ndarrays: negative, so they differ from ids, and never used twice
 _SEQUENCES = tuple, list, set, frozenset, deque
-_MADE_BY_PROGRAMS = 1 << 9  # a flag of classes that Python code defines
+_MADE_BY_PROGRAMS = 1 << 9  # the flag that CPython sets for classes that Python code defines
 
 
 class Kept:
-    """The key of an object that cannot have weak references; it keeps the object alive."""
+    """The key of an object that cannot have weak references; it keeps the object alive, so that its id stays unique."""
 
     __slots__ = ("value",)
 
@@ -53,9 +53,9 @@ def identity(value: Any, named: Named | None = None) -> Any:
 
 
 def template_key(value: Any, named: Named | None = None) -> Any:
-    """The key of a compile-time value: by identity for fields, ndarrays and objects, and by type and content for
-    numbers, frozen dataclasses and containers, which may change between two launches."""
-    kind = type(value)  # the class is asked at each launch of a method, since an object's own `__getattr__` may be slow
+    """The key of a compile-time value. Fields, ndarrays and objects are equal only to themselves. Numbers, frozen
+    dataclasses and containers, which may be new objects in each launch, are equal if type and content are."""
+    kind = type(value)  # asked of the class: an object's own `__getattr__` may be slow
     if getattr(kind, "__qd_field__", False) or getattr(kind, "__qd_ndarray__", False):
         if named is not None:
             named.append(value)
@@ -87,8 +87,8 @@ def template_key(value: Any, named: Named | None = None) -> Any:
 
 
 def _parts(value: Any, kind: type, ours: bool) -> tuple[Any, ...] | None:
-    """The parts of an object that Python, this package or the program may make anew for each call; None for any other
-    object. ``ours``: whether the object's class belongs to this package."""
+    """The parts by which an object is compared, if Python, this package or the program may make an equal one anew for
+    each call; None for any other object. ``ours``: whether the object's class belongs to this package."""
     if isinstance(value, partial):
         return value.func, value.args, value.keywords
     if kind is MethodType:
@@ -116,7 +116,7 @@ def kind_key(kind: type, named: Named | None = None) -> Any:
 
 
 def _contents(array: np.ndarray[Any, Any], named: Named | None) -> tuple[Any, ...]:
-    """A key that is equal only for arrays of the same dtype, shape and elements, masked ones included."""
+    """A key that is equal for two arrays only if dtype, shape and all elements are, masked ones included."""
     if isinstance(array, np.ma.MaskedArray):
         return *_contents(np.ma.getdata(array), named), np.ma.getmaskarray(array).tobytes()
     if array.dtype.hasobject:  # such an array's bytes are addresses
@@ -125,20 +125,23 @@ def _contents(array: np.ndarray[Any, Any], named: Named | None) -> tuple[Any, ..
 
 
 def state(reads: Reads, named: Named | None = None) -> tuple[Any, ...]:
-    """The current values of attributes: by identity for objects, by value for numbers."""
+    """A key for the current values of attributes: objects are equal only to themselves, numbers if their values are."""
     return tuple([template_key(getattr(owner(), name, None), named) for owner, name in reads])
 
 
 def weak_reads(reads: Sequence[tuple[Any, str]]) -> Reads:
-    """Attributes with weak references to their objects, from attributes with the objects."""
+    """Replaces the objects in a list of attributes by weak references."""
     return tuple([(weak(owner), name) for owner, name in reads])
 
 
 class Specialisations(Generic[V]):
-    """What was made for calls, by a key of the arguments and, if it read attributes, by their state. A value goes when
-    an object that its key or state names ends; then ``gone`` gets the value.
+    """Values made for calls, such as plans. They are found by a key of the arguments and, if making the value read
+    attributes of objects, by the attributes' state. A value is dropped when an object that its key or state mentions
+    ends; then ``gone(value)`` is called.
 
-    ``plain``: by key, values that read no attributes. ``others``: by key, the attributes, and values by state."""
+    ``plain``: key -> value, if making the value read no attributes. ``others``: key -> the attributes that were read,
+    and state of the attributes -> value.
+    """
 
     def __init__(self, gone: Callable[[V], None] | None = None) -> None:
         self._gone = gone
@@ -146,7 +149,7 @@ class Specialisations(Generic[V]):
         self.others: Table[Any, list[tuple[Reads, Table[Any, V]]]] = Table(self._all_gone)
 
     def find(self, key: Any) -> V | None:
-        """The value for the key and the current state of the attributes."""
+        """The value for this key and the current state of the attributes, or None."""
         found = self.plain.get(key)
         if found is None:
             for reads, made in self.others.get(key, ()):
@@ -156,7 +159,7 @@ class Specialisations(Generic[V]):
         return found
 
     def add(self, key: Any, named: Named, reads: Reads, value: V) -> None:
-        """Adds the value for the key, which names the objects ``named``, and for the current attributes."""
+        """Adds a value for the key, which mentions the objects ``named``, and for the present state of ``reads``."""
         if not reads:
             self.plain.put(key, value, named)
             return

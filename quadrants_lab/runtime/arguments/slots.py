@@ -1,7 +1,8 @@
-"""Slots: what each parameter of a kernel takes, with checks, conversion, and the argument's part of the key.
+"""Slots: a slot says what a kernel's parameter accepts, checks and converts an argument, and gives the argument's part
+of the key of a specialisation.
 
-A compound argument (a vector, matrix, struct or dataclass) is flattened at the call. Plans, launches and records see
-only its leaves, which are scalars, arrays and templates; only the front end knows the structure.
+A compound argument (a vector, matrix, struct or dataclass) is flattened at the call into its leaves, which are scalars,
+arrays and templates. Plans, launches and records see only leaves; only the front end knows the structure.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from quadrants_lab.runtime.memory.fitting import cure, fitting, shown
 
 
 class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
-    """An argument that the kernel's annotation does not allow."""
+    """Raised for an argument that the kernel's annotation does not allow."""
 
 
 def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -> ArgumentError:
-    """The error for an array of another library whose dtype the language lacks."""
+    """The error for an array of another library whose dtype the language does not have."""
     return ArgumentError(
         f"{what} is {kind} of {dtype}, which is no dtype of the language",
         code="QL2042",
@@ -37,7 +38,7 @@ def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -
 
 
 class _Slot:
-    """What compound slots do with their leaves, for a slot that is its own leaf."""
+    """A slot that is its own only leaf. Slots of compound arguments override these methods."""
 
     __slots__ = ()
 
@@ -46,16 +47,16 @@ class _Slot:
         return [self]
 
     def flatten(self, value: Any, where: str) -> list[Any]:
-        """The leaves of an argument, not yet converted."""
+        """The leaves of an argument, before they are converted. ``where``: the argument in words, for errors."""
         return [value]
 
     def whole(self, leaves: Iterator[Spec]) -> Spec:
-        """The spec of the argument, made from the specs of its leaves."""
+        """The spec of the whole argument, made from the specs of its leaves."""
         return next(leaves)
 
     def resolved(self, arrays: Iterator[bool]) -> AnySlot:
-        """The slot with every `TensorSlot` in it replaced; ``arrays`` says for each whether its argument is an
-        array."""
+        """This slot, in which every `TensorSlot` is replaced by the slot for the given kind of argument. ``arrays``
+        says for each of them whether the argument is an array."""
         return cast("AnySlot", self)
 
 
@@ -85,11 +86,13 @@ class ScalarSlot(_Slot):
 
 @dataclass(frozen=True, slots=True)
 class ArraySlot(_Slot):
-    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None if the annotation allows any.
+    """A numpy array, or an ndarray of the language. ``dtype``, ``ndim`` and ``grad`` are None if the annotation allows
+    any.
 
-    ``element``: the shape of the elements, with None for open extents; () for numbers or, if ``dtype`` is None, for
-    elements of any shape. In a numpy array the last axes are those of the elements. ``clamp``: an index that is out of
-    bounds means the nearest element."""
+    ``element``: the shape of the elements, with None for extents that may be any; () for numbers or, if ``dtype`` is
+    None, for elements of any shape. In a numpy array the last axes are those of the elements. ``clamp``: an index that
+    is out of bounds stands for the nearest element.
+    """
 
     kind: ClassVar[Literal["array"]] = "array"
     name: str
@@ -115,7 +118,7 @@ class ArraySlot(_Slot):
                 says = f"{what} is a masked array, and kernels do not see its mask"
                 raise ArgumentError(says, code="QL2043", help="pass x.filled(...), or x.data, and x.mask beside it")
             if not value.flags.c_contiguous or not value.flags.aligned:
-                flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray would not copy it
+                flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray would not copy an unaligned array
                 if not value.flags.c_contiguous:
                     flaw, copy = "C-contiguous", "np.ascontiguousarray(...)"
                 raise ArgumentError(
@@ -180,13 +183,14 @@ Slot = ScalarSlot | ArraySlot | TemplateSlot
 
 
 def specialise(slots: Sequence[Slot], args: Sequence[Any], named: Named) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
-    """The key and the specs of the specialisation for checked ``args``. The key's objects are added to ``named``."""
+    """Returns the key and the specs of the specialisation that serves the checked arguments ``args``. The objects that
+    the key mentions are appended to ``named``."""
     pairs = [slot.spec(arg, named) for slot, arg in zip(slots, args, strict=True)]
     return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
 
 
 def is_wide(shape: Sequence[int]) -> bool:
-    """Whether an index may exceed i32; such arrays get other code."""
+    """Whether an index may exceed i32; such arrays need code of their own."""
     return any(n >> 31 for n in shape)
 
 
@@ -226,8 +230,8 @@ class MatrixSlot(_Slot):
 
 @dataclass(frozen=True, slots=True)
 class StructSlot(_Slot):
-    """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are its members' leaves.
-    ``type``: the struct type or class."""
+    """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are the leaves of its
+    members. ``type``: the struct type or class."""
 
     name: str
     type: Any
@@ -265,8 +269,8 @@ class StructSlot(_Slot):
 
 @dataclass(frozen=True, slots=True)
 class TensorSlot(_Slot):
-    """A field, an array or None: `resolved` replaces it by the slot for the given argument. ``array``: the slot
-    for an array; ``optional``: the argument is an array or None."""
+    """A field, an array or None: `resolved` replaces this slot by one for the given argument. ``array``: the slot for
+    an array; ``optional``: the argument is an array or None."""
 
     name: str
     array: ArraySlot
@@ -280,7 +284,7 @@ AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | Tens
 
 
 def typed_slot(name: str, type: Any) -> AnySlot:
-    """The slot of a dtype or a type of the language."""
+    """The slot of the parameter ``name`` that is annotated with a dtype or a type of the language."""
     if isinstance(type, DType):
         return ScalarSlot(name, type)
     if type.__qd_type__ == "matrix":
@@ -290,7 +294,7 @@ def typed_slot(name: str, type: Any) -> AnySlot:
 
 
 def rebuilt(type: Any, flat: Iterator[Any]) -> Any:
-    """The value of a dtype, type or tuple of types, from its flattened numbers."""
+    """A value of a dtype, type or tuple of types, made from its flattened numbers."""
     if isinstance(type, tuple):
         return tuple(rebuilt(t, flat) for t in type)
     return next(flat) if isinstance(type, DType) else type.rebuild(list(islice(flat, leaf_count(type))))

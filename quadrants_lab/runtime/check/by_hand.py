@@ -1,5 +1,5 @@
-"""What is wrong with the gradients that a program launches by itself: one is missing, ran more often than its launch,
-too early, with other arguments, or on memory that a later launch has overwritten."""
+"""Finds what is wrong with gradients that a program launches itself (`kernel.grad()`): one is missing, ran more often
+than its launch, too early, with other arguments, or on memory that a later launch has overwritten."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TAPE = "use qd.ad.Tape(loss)"
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A gradient that the program launched. ``wrote``: memory of gradients -> the version after Python's last write
-    to it before this launch."""
+    """A gradient that the program launched. ``wrote``: memory of a gradient -> its version after Python's last write
+    before this launch."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -36,8 +36,8 @@ class Gradient:
 
 class Forward(Launches):
     """Records the forward launches in the last session. ``gradients``: the gradients that the program launched, in
-    order. ``at_first``: the first nonzero element of each gradient when the first of them began, by the memory's
-    serial."""
+    order. ``at_first``: serial of a gradient's memory -> its first nonzero element when the first of the gradients
+    began."""
 
     def clear(self) -> None:
         super().clear()
@@ -65,7 +65,7 @@ class Forward(Launches):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A forward launch with its number in the program, from 1."""
+    """A forward launch, with its number in the program, from 1."""
 
     number: int
     plan: Plan
@@ -77,8 +77,9 @@ class Launch:
 
 
 def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable) -> Cause | None:
-    """The first gradient that does not belong to its launch; None if every launch has its gradient. ``beside``: how
-    the gradient in ``grad`` is wrong."""
+    """The cause of a wrong gradient if the program launched a gradient at the wrong place: the first gradient that does
+    not belong to its launch. None if every launch has its gradient. ``beside``: how the gradient in ``grad`` is wrong,
+    in words."""
     made, ran = list(_differentiable(launches)), launches.gradients
     wrote = [(n, g.wrote[grad.serial]) for n, g in enumerate(ran, 1) if grad.serial in g.wrote]
     for (n, before), (_, then) in pairwise(wrote):
@@ -117,8 +118,8 @@ def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable
 
 
 def _begun(beside: str, launches: Forward, loss: Differentiable) -> Cause | None:
-    """The content of the gradients when the first gradient kernel ran, if that was a seed other than 1, or more than
-    a seed."""
+    """The cause of a wrong gradient if the gradients did not start from a seed of 1: what they held when the first
+    gradient kernel began, if that was another seed, or more than a seed."""
     name, seed = launches.names.get(id(loss._memory), "loss"), launches.at_first.get(loss.grad._memory.serial, 0.0)
     if seed not in (0.0, 1.0):
         return Cause("seed", f"{beside}: the gradients started from {name}.grad = {seed:.6g}, and not 1",
@@ -147,10 +148,10 @@ def _differentiable(launches: Forward) -> Iterator[Launch]:
 
 
 def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
-    """The first launch whose gradient reads memory that a later launch overwrote, the name of that memory, and the
-    first such later launch."""
+    """The first launch whose gradient reads memory that a later launch has overwritten; the name of that memory; and
+    the first such later launch."""
     found = None
-    writers: dict[int, dict[Any, Launch]] = {}  # by the id of memory and the box: the next launch that writes it
+    writers: dict[int, dict[Any, Launch]] = {}  # (id of a memory, box) -> the next launch that writes this box
     for m in reversed(made):
         memories = m.plan.memories(m.args)
         gradient = m.plan.owner.gradient

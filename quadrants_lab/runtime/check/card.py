@@ -1,4 +1,5 @@
-"""The gradient doctor's report as cards for a terminal: badge, cause with its line, what to do, and the step sizes."""
+"""Draws the gradient doctor's report as cards for a terminal: badge, cause with its source line, what to do, and the
+step sizes."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def _card(c: Card, steps: bool) -> RenderableType:
 
 
 def _cause(why: Cause) -> Iterator[RenderableType]:
-    """Cause with its line, what to do, source, and operands."""
+    """A cause with its source line, what to do, source, and operands."""
     yield Text.assemble((why.place, "bold cyan"), (": " if why.place else ""), (why.says, "bold"))
     if why.help:
         yield Text.assemble(("what to do: ", "green"), why.help)

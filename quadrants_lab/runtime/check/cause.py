@@ -13,7 +13,7 @@ from quadrants_lab.ir.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A statement that ran: its kernel, the launch's number in the program (from 1), the iteration, and named
+    """The execution of a statement: its kernel, the launch's number in the program (from 1), the iteration, and named
     values."""
 
     stmt: N.Stmt
@@ -25,10 +25,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``kind``: a word for programs, from the list in `docs/autodiff/doctor.md`. ``says``: the cause as a sentence.
-    ``at``: the source of the statement, None if it is not a statement; ``label``: the text under that source.
-    ``launch``: the launch's number in the program, from 1; 0 if it is not a launch. ``beside``: further source
-    lines."""
+    """``kind``: a word by which programs can tell causes apart, from the list in `docs/autodiff/doctor.md`. ``says``:
+    the cause as a sentence. ``at``: the source position of the statement, None if the cause is no statement; ``label``:
+    the text under that source line. ``launch``: the launch's number in the program, from 1; 0 if the cause is no
+    launch. ``beside``: further source lines."""
 
     kind: str
     says: str
@@ -51,7 +51,7 @@ class Cause:
 
     @property
     def step(self) -> tuple[int, tuple[int, ...], int]:
-        """Where to find the cause when stepping through the program: launch, iteration, line."""
+        """What to look for when stepping through the program: (launch, iteration, line)."""
         return self.launch, self.iteration, self.line
 
     @property
@@ -74,7 +74,7 @@ class Cause:
 
     @property
     def place(self) -> str:
-        """The name of the file and the line, "" if the cause is no statement."""
+        """The name of the file and the line; "" if the cause is no statement."""
         return f"{PurePath(self.file).name}, line {self.line}" if self.at is not None else ""
 
     @property
@@ -83,7 +83,7 @@ class Cause:
         return ", ".join(filter(None, (self.where, self.operands and f"with {self.operands}")))
 
     def source(self) -> list[str]:
-        """The place and the source lines, underlined: nothing if the cause is no statement."""
+        """File and line, and the underlined source lines; nothing if the cause is no statement."""
         labels = (*([Label(self.at, self.label)] if self.at else ()), *self.beside)
         return render("", "", labels).splitlines()[1:]
 
@@ -97,7 +97,7 @@ class Cause:
 
 
 def cause(kind: str, says: str, event: Event | None, label: str = "", help: str = "") -> Cause:
-    """A cause at an event."""
+    """Makes the cause that an event is."""
     if event is None:
         return Cause(kind, says, help=help)
     return Cause(
@@ -106,14 +106,14 @@ def cause(kind: str, says: str, event: Event | None, label: str = "", help: str 
 
 
 def written(span: Span | None) -> str:
-    """The source of a span, "" if it is unknown or longer than one line."""
+    """The source text of a span; "" if it is unknown or longer than one line."""
     if span is None or span.line != span.end_line:
         return ""
     return linecache.getline(span.file, span.line)[span.col : span.end_col].strip()
 
 
 def because(e: QuadrantsError) -> Cause:
-    """The cause that an error tells."""
+    """The cause that an error describes."""
     first = next((label for label in e.labels if label.span is not None), None)
     kind = "race" if "race" in e.message else "error"
     return Cause(kind, e.message, first.span if first else None, first.text if first else "", e.help)

@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
     from quadrants_lab.runtime.tape.recorder import Launches
 
-SECONDS = 5.0  # so long the interpreter follows an input whose gradient is zero
-# kinds of causes by which a gradient is lost; others, such as a factor of 0, make a gradient that is zero and right
+SECONDS = 5.0  # the interpreter follows an input whose gradient is zero for at most so many seconds
+# The kinds of causes by which a gradient is lost. With other kinds, such as a factor of 0, a gradient of zero is right.
 _LOST = frozenset(
     ("no gradient", "integer", "jumps", "atomic", "decision", "overwritten", "underflow", "no iterations")
 )
 
 
 class CheckedSession(Copier):
-    """An observer of the launches of a session. It keeps the data of each kernel's last launch, from which
-    ``k.reproduce`` writes a script. A launch that makes a NaN from numbers is a QuadrantsAssertionError (QL0424), and
-    so is a gradient's launch that makes a NaN or an infinity; the error names the operation."""
+    """An observer of all launches of a session. It stores the data of each kernel's last launch, of which
+    ``k.reproduce`` makes a script. If a launch makes a NaN although it reads none, it raises QuadrantsAssertionError
+    (QL0424), which names the operation; so does a gradient's launch that makes a NaN or an infinity."""
 
     of_session = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.forward = 0  # how many launches there were that are no gradients
-        self.told: set[str] = set()  # the warnings that were given
+        self.forward = 0  # how many launches there were, not counting gradients
+        self.told: set[str] = set()  # the texts of the warnings that were given
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: LaunchRecord, failed: bool) -> None:
         super().after(plan, args, token, failed)
@@ -60,8 +60,8 @@ class CheckedSession(Copier):
                 _raise(why_nonfinite(token, token.launch, backwards=token.mode == "reverse"))
 
     def tell_lost(self, launches: Launches, loss: Differentiable) -> None:
-        """Warns of inputs of the launches under a Tape whose gradients are zero because they are lost on the way
-        (QL0423), once for each cause. The gradients must have run."""
+        """Warns (QL0423), once for each cause, of inputs of the launches under a Tape whose gradient is zero because it
+        is lost on the way from the loss. The gradients must have run."""
         zero = {
             name: x for name, x in touched(launches, loss._memory, {}, inputs=True).items()
             if not x.grad._memory.values().any()
@@ -85,20 +85,20 @@ _OF_SESSIONS: WeakKeyDictionary[Session, CheckedSession] = WeakKeyDictionary()
 
 @contextmanager
 def checking_session(now: Session) -> Iterator[None]:
-    """Within the with, the launches of the session are checked, as its option ``check`` says."""
+    """A context manager: within it, the launches of the session are checked as its option ``check`` says."""
     checks = _OF_SESSIONS.setdefault(now, CheckedSession())
     with watch(checks):
         yield
 
 
 def tell_lost_gradients(now: Session, launches: Launches, loss: Differentiable) -> None:
-    """`CheckedSession.tell_lost` of the session."""
+    """Calls `CheckedSession.tell_lost` of the session's observer."""
     _OF_SESSIONS[now].tell_lost(launches, loss)
 
 
 def _makes_nonfinite(record: LaunchRecord) -> bool:
-    """Whether the launch wrote a NaN and read none. For a gradient, an infinity counts like a NaN, and what the
-    gradient reads of the forward launch may be infinite."""
+    """Whether the launch wrote a NaN although it read none. For a gradient, an infinity counts like a NaN, and what it
+    reads from the forward launch may be infinite."""
     backwards, inputs = record.mode == "reverse", record.inputs or {}
     gradients = {b.grad for b in record.plan.kernel.buffers.values()}
 

@@ -1,4 +1,4 @@
-"""Finite differences of a loss: recorded launches are repeated with an input moved a little, up and down."""
+"""Finite differences of a loss: recorded launches are repeated with an input changed a little, up and down."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Differentiable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Memory, a copy of its gradient, flat and f64, and the direction along which it is moved."""
+    """An input of the launches: its memory, a copy of its gradient, flat and f64, and the direction along which it is
+    changed."""
 
     memory: Memory
     gradient: npt.NDArray[np.float64]
@@ -37,21 +38,21 @@ class Input:
         return shape
 
     def along_signs(self) -> Input:
-        """The same input, moved along the signs of the gradient, so that no contributions cancel out. Where the
-        gradient is 0, the direction stays."""
+        """The same input with another direction, the signs of its gradient, so that the contributions of its elements
+        do not cancel out. Where the gradient is 0, the direction stays."""
         signs = np.where(self.gradient == 0, self.direction, self.gradient)
         return replace(self, direction=np.copysign(self.direction, signs))
 
 
 def inputs_of(fields: Mapping[str, Differentiable]) -> dict[str, Input]:
-    """The inputs by the same names, with their current gradients."""
+    """Maps the names of the fields to inputs, with the present gradients."""
     gradients = {name: x.grad._memory.copy().reshape(-1).astype(np.float64) for name, x in fields.items()}
     return {name: Input(x._memory, gradients[name], _direction(gradients[name].size)) for name, x in fields.items()}
 
 
 def _direction(size: int) -> npt.NDArray[np.float64]:
-    """A direction with elements of different sizes, because equal elements of a gradient would cancel out along 1 and
-    -1. All sizes are exact in f16."""
+    """A direction whose elements have different sizes; along 1 and -1, equal elements of a gradient would cancel out.
+    All sizes are exact in f16."""
     draw = np.random.default_rng(0)
     direction: npt.NDArray[np.float64] = np.where(draw.random(size) < 0.5, -1.0, 1.0)
     direction *= draw.integers(32, 65, size) / 64
@@ -59,7 +60,7 @@ def _direction(size: int) -> npt.NDArray[np.float64]:
 
 
 def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:
-    """Plan and arguments of every launch, also in functions with custom gradients."""
+    """Plan and arguments of every launch, including those in functions with custom gradients."""
     for step in launches.leaves():
         launch = step.launch or step.inner_launch
         if launch is not None:
@@ -67,7 +68,7 @@ def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:
 
 
 def gradients(launches: Launches) -> dict[int, tuple[Memory, Memory]]:
-    """All floating-point memory with a gradient that the launches use: id -> (memory, its gradient's memory)."""
+    """All floating-point memory with a gradient that the launches access: id -> (memory, memory of its gradient)."""
     found: dict[int, tuple[Memory, Memory]] = {}
     for plan, args in launched(launches):
         for name, memory in plan.memories(args).items():
@@ -85,8 +86,8 @@ def restore(launches: Launches) -> None:
 
 
 def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any]) -> float:
-    """The loss when all steps are repeated with ``values`` (flat) in ``x`` before the first step. Raises
-    QuadrantsAssertionError if an index is out of bounds with these values, for which the program is not made."""
+    """The loss after all steps are repeated with ``values`` (flat) in ``x`` before the first step. Raises
+    QuadrantsAssertionError if an index is out of bounds with these values, which the program was not written for."""
     restore(launches)
     overwrite(x, values.reshape(x.operand.shape))
     launches.repeat_guarded()
@@ -95,10 +96,10 @@ def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A central difference: an input moved by ``width`` along a direction, to both sides. ``found``: the change of the
-    loss; ``expected``: the change by the gradient. ``relative``: the width relative to the greatest element. ``bend``:
-    the second difference, the sum of both losses minus twice the loss in the middle. ``noise``: the greatest change
-    that rounding alone can explain."""
+    """A central difference: an input is changed along a direction by ``width``, to both sides. ``found``: the change of
+    the loss; ``expected``: the change that the gradient predicts. ``relative``: the width divided by the greatest
+    element. ``bend``: the second difference, the sum of both losses minus twice the loss in the middle. ``noise``: the
+    greatest change that rounding alone can explain."""
 
     relative: float
     width: float
@@ -109,7 +110,7 @@ class Move:
 
     @property
     def error(self) -> float:
-        """The relative difference between found and expected change; 0 if both are within rounding."""
+        """The relative difference between found and expected change; 0 if rounding can explain both."""
         size = max(abs(self.found), abs(self.expected))
         return max(0.0, abs(self.found - self.expected) - self.noise) / size if size > self.noise else 0.0
 
@@ -117,8 +118,8 @@ class Move:
 def moves(
     launches: Launches, loss: Memory, x: Input, direction: npt.NDArray[np.float64], widths: Sequence[float]
 ) -> list[Move]:
-    """A `Move` for each of the ``widths`` (relative to the greatest element) with which no index leaves its buffer.
-    To be called within `saved`."""
+    """A `Move` for each of the ``widths`` (relative to the greatest element) with which no index is out of bounds. Call
+    it within `saved`."""
     start = initial(launches, x.memory).reshape(-1).copy()
     scale = float(np.abs(start[np.isfinite(start)]).max(initial=0.0)) or 1.0
     middle = loss_at(launches, loss, x.memory, start)
@@ -129,17 +130,17 @@ def moves(
             losses = [loss_at(launches, loss, x.memory, values) for values in (up, down)]
         except QuadrantsAssertionError:
             continue
-        step = up.astype(np.float64) - down  # rounded as the values were
+        step = up.astype(np.float64) - down  # computed from the values as they are rounded in the input's dtype
         noise = 8 * float(np.finfo(loss.operand.dtype).eps) * max(map(abs, losses))
         bend = sum(losses) - 2 * middle
-        with np.errstate(invalid="ignore"):  # the product of an infinite element and a direction of 0
+        with np.errstate(invalid="ignore"):  # the product of an infinite element and a direction of 0 is NaN
             expected = float(x.gradient @ step)
         out.append(Move(width, width * scale, losses[0] - losses[1], expected, bend, noise))
     return out
 
 
 def initial(launches: Launches, memory: Memory) -> npt.NDArray[Any]:
-    """The values before the first step; the current ones if no step touched the memory."""
+    """The values before the first step; the present ones if no step accesses the memory."""
     return launches.initial[id(memory)][1] if id(memory) in launches.initial else memory.values()
 
 
@@ -153,8 +154,8 @@ def overwrite(touched: Any, values: npt.NDArray[Any]) -> None:
 
 @contextmanager
 def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
-    """When the with block ends, writes back the values that all arrays touched by the steps and their gradients had
-    before."""
+    """A context manager: at its end, all arrays that the steps access, and their gradients, get the values back that
+    they had at its begin."""
     all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
     all_of_it |= {id(m): m for x in fields for m in (x._memory, x.grad._memory)}
     all_of_it |= {id(grad): grad for _, grad in gradients(launches).values()}

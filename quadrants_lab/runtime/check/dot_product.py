@@ -1,10 +1,10 @@
 """The dot-product test: finds the launch whose gradient is not the derivative of its kernel.
 
-Between two launches let x be all memory with a gradient, t its tangent and a its adjoint. a . t must be the same
-before and after each launch: both say by how much the loss changes along the initial direction. If a . t differs, the
-gradient of that launch is wrong. One forward and one backward pass decide this for all launches. The comparison is
-relative to the change of a and t by the launch itself, so it shows errors of launches that have a small part in the
-loss, too.
+At a boundary between two launches let x be all memory that has a gradient, t the tangent of x and a its adjoint. a . t
+must be the same before and after each launch, because at both boundaries it is the change of the loss along the initial
+direction. If a . t differs, the gradient of that launch is wrong. One forward and one backward pass decide this for all
+launches. The difference is compared with the changes of a and t by the launch itself, so errors of launches that
+contribute little to the loss are found too.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 
-MOST_BYTES = 1 << 30  # of saved changes of tangents, for all steps
+MOST_BYTES = 1 << 30  # the most bytes of saved changes of tangents, over all steps
 Arrays = dict[int, npt.NDArray[Any]]  # id of a memory -> values
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A ``step`` whose gradient is wrong; its first launch has the ``number`` in the program, from 1. ``given`` and
-    ``right``: the change of a . t by the step in the backward and in the forward pass. ``first``, ``last``: positions
-    of the step's first launch and of the step among all steps, from 0. ``adjoints``: before and after the step.
+    """A ``step`` whose gradient is wrong; its first launch is launch ``number`` of the program, from 1. ``given`` and
+    ``right``: the change of a . t by the step in the backward and in the forward pass. ``first``, ``last``: the
+    indices, among all steps, of the step's first launch and of the step. ``adjoints``: before and after the step.
     ``tangent``: before the step."""
 
     step: Step
@@ -52,26 +52,28 @@ class Mismatch:
 
 
 def seed_gradients(launches: Launches, loss: Memory) -> None:
-    """Sets gradients to their start of the backward pass: 1 for the loss, 0 for everything else."""
+    """Sets gradients to what the backward pass starts from: 1 for the loss, 0 for everything else."""
     for memory, grad in gradients(launches).values():
         grad.put(..., memory is loss)
         grad.flush()
         grad.version += 1
     for f in launches.tracked.values():
-        f.version = f.memory.version  # the repeated launches wrote values that memory had before
+        f.version = f.memory.version  # the repeated launches only wrote values that the memory had before
         f.written.clear()
 
 
 def find_mismatch(
     tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tolerance: float
 ) -> Mismatch | None:
-    """The last step at which the two modes differ by more than ``tolerance`` relative to the step's own change; None
-    if there is no such step. Runs the gradients, so memory must be as the last launch left it. Raises TooLong if it
-    takes more than `MOST_BYTES`."""
+    """The last step at which the two modes differ by more than ``tolerance`` relative to the step's own change; None if
+    there is none. Runs the gradients, so memory must be as the last launch left it. Raises TooLong if this takes more
+    than `MOST_BYTES`."""
     launches = tangents.launches
     grads = {key: grad for key, (_, grad) in gradients(launches).items()}
     now: Arrays = {id(x): direction.reshape(x.operand.shape).copy()}
-    undo: list[dict[int, tuple[int, npt.NDArray[Any]]]] = []  # per step: id -> start of the changed tangents, old ones
+    # for each step: id of a memory -> index of the first tangent that the step changed, and the old tangents from there
+    # on
+    undo: list[dict[int, tuple[int, npt.NDArray[Any]]]] = []
     room = MOST_BYTES
 
     def forwards() -> None:
@@ -99,9 +101,9 @@ def find_mismatch(
     seed_gradients(launches, tangents.loss)
     at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
     later, t_later = adjoints(), {key: t.copy() for key, t in now.items()}
-    moved: dict[int, slice | None] = {}  # where `now` and `t_later` may differ
+    moved: dict[int, slice | None] = {}  # id of a memory -> where `now` and `t_later` may differ
     mine: Step | None = None  # the step between the two compared boundaries
-    end = at  # its position
+    end = at  # the index of that step
 
     def backwards(step: Step) -> None:
         nonlocal at, mine, end
@@ -113,7 +115,7 @@ def find_mismatch(
         if step.inner_launch is None:
             mine, end = step, at
         if at and steps[at - 1].inner_launch is not None and (step.inner_launch is not None or is_own(step)):
-            return  # a function with a custom gradient and its launches count as one step
+            return  # a function with a custom gradient and the launches within it are compared as one step
         if found:
             return
         changed: dict[int, slice] = {}
@@ -142,7 +144,7 @@ def find_mismatch(
 
 
 def _differing(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> slice | None:
-    """From the first to the last element that differs."""
+    """The slice from the first to the last element that differs; None if none does."""
     changed = np.flatnonzero(a != b)
     return slice(int(changed[0]), int(changed[-1]) + 1) if changed.size else None
 
@@ -155,18 +157,19 @@ def _around(a: slice | None, b: slice | None) -> slice | None:
 
 
 def _sums(*arrays: npt.NDArray[Any]) -> tuple[float, float, float, float]:
-    """From an adjoint before and after a step, and a tangent before and after it: the changes of a . t by the two, the
-    sum of the sizes of these changes, and the sum of the sizes in a . t."""
+    """For an adjoint before and after a step, and a tangent before and after it: the change of a . t by the change of
+    a, its change by the change of t, the sum of the absolute values in both changes, and the sum of the absolute values
+    in a . t."""
     a, a_later, t, t_later = (each.astype(np.float64) for each in arrays)
     with np.errstate(all="ignore"):
-        given, right = (a - a_later) * t, a_later * (t_later - t)  # no BLAS, whose threads would spin
+        given, right = (a - a_later) * t, a_later * (t_later - t)  # without BLAS, whose threads would spin
         change = float(np.abs(given).sum() + np.abs(right).sum())
         return float(given.sum()), float(right.sum()), change, float(np.abs(a_later * t_later).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of memory ``key`` whose adjoint before the step is ``given`` but should be ``right``."""
+    """An element of memory ``key``: its adjoint before the step is ``given`` but should be ``right``."""
 
     name: str
     key: int
@@ -180,20 +183,20 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """``event``: the statement whose derivative is wrong, or that writes the wrong adjoint; None if only the element is
-    known."""
+    """Where a step's gradient is wrong: the ``element``, and as ``event`` the statement whose derivative is wrong, or
+    that writes the wrong adjoint; None if only the element is known."""
 
     element: Element
     event: Event | None = None
 
     def makes(self, found: Mismatch) -> bool:
-        """Whether this element makes more than half of the difference by itself."""
+        """Whether this element alone makes more than half of the difference."""
         along = abs(float(found.tangent[self.element.key][self.element.index]))
         return along * abs(self.element.given - self.element.right) > 0.5 * abs(found.given - found.right)
 
 
 def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
-    """The cause: which gradient is wrong and, if that was found, at which statement."""
+    """The cause of a mismatch: which gradient is wrong and, if that was found, at which statement."""
     step, off = found.step, _off(found)
     event = None if close is None else close.event
     label, values = "", () if event is None else event.values
@@ -220,13 +223,13 @@ def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
 
 
 def _is_left(found: Mismatch, element: Element) -> bool:
-    """Whether the step leaves an adjoint as it is that it should set to 0."""
+    """Whether the error is that the step leaves an adjoint unchanged that it should set to 0."""
     return element.right == 0 and bool(found.adjoints[1][element.key][element.index] == element.given)
 
 
 def why_in_python(launches: Launches) -> Cause | None:
     """The cause of a wrong gradient if a function with a custom gradient computes in Python, where forward mode cannot
-    follow: that gradient, the last of several. None if there is no such function."""
+    follow: the last such function. None if there is none."""
     opaque = opaque_steps(launches)
     if not opaque:
         return None
@@ -236,7 +239,8 @@ def why_in_python(launches: Launches) -> Cause | None:
 
 
 def _own(step: Step) -> tuple[str, str, Span | None]:
-    """The words for a custom gradient in messages, the name of its function, and where the function begins."""
+    """For a step with a custom gradient: the words for it in messages, the name of its function, and where the function
+    begins."""
     own = getattr(step.gradient, "func", step.gradient)
     primal = getattr(getattr(step.repeat, "func", None), "__name__", "its function")
     name = getattr(own, "__name__", repr(own))

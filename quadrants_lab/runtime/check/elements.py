@@ -1,4 +1,5 @@
-"""Finds which elements of a gradient are wrong, by forward mode along directions that move only some elements."""
+"""Finds which elements of a gradient are wrong, by forward mode along directions that are 0 except for a few elements.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """The elements were compared in parts of ``size`` elements, in row-major order. ``map`` has a "#" for each part
-    with a wrong element and a "." for each other part. ``first``: index of the first wrong element. ``of``: number of
-    all elements."""
+    """The result of comparing elements in parts of ``size`` elements, in row-major order. ``map`` has a "#" for each
+    part with a wrong element and a "." for each other part. ``first``: the index of the first wrong element. ``of``:
+    the number of all elements."""
 
     map: str
     size: int
@@ -31,7 +32,7 @@ class Wrong:
 
     @property
     def count(self) -> int:
-        """Number of wrong parts."""
+        """The number of wrong parts."""
         return self.map.count("#")
 
     def __str__(self) -> str:
@@ -44,8 +45,8 @@ class Wrong:
 
 
 def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float) -> Wrong | None:
-    """The wrong elements; None if each part by itself agrees, or if a kernel has no tangent. Half of the time until
-    ``until`` is for the parts, the other half for finding the first element."""
+    """Finds the wrong elements; None if each part by itself agrees, or if a kernel has no tangent. Half of the time
+    until ``until`` is spent on the parts, the other half on finding the first element."""
     gradient = x.gradient
     parts = np.array_split(np.arange(gradient.size), min(PARTS, gradient.size))
     scale = float(np.abs(gradient).max(initial=0.0))

@@ -1,9 +1,9 @@
-"""From the step at which reverse and forward mode disagree to the element, the iteration and the statement.
+"""Given the step at which reverse and forward mode disagree, finds the element, the iteration and the statement.
 
-Forward mode along half of the elements tells which half of a gradient is wrong, and so on down to one element.
-Launches that run half of the iterations tell which iteration adds the error to this element. The reference
-interpreter then follows the iteration; forward mode, started at a statement of it, gives the right derivative by the
-value of that statement.
+Forward mode along half of the elements tells which half of a gradient is wrong, and so on down to one element. Launches
+of half of the iterations tell which iteration adds the error to this element. The reference interpreter then runs this
+iteration. For each statement of it, forward mode that starts at the statement gives the right derivative of the loss by
+the statement's value, which is compared with the derivative in the gradient.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 SECONDS = 10.0
-MOST_PATH = 2000  # the most operations on the way from the element to the values that the iteration writes
+MOST_PATH = 2000  # the most operations between the element and the values that the iteration writes
 
 
 def narrow(tangents: Tangents, found: Mismatch, tolerance: float) -> Narrow | None:
@@ -62,7 +62,7 @@ def narrow(tangents: Tangents, found: Mismatch, tolerance: float) -> Narrow | No
 
 @dataclass(slots=True)
 class _Around:
-    """A step (with its inner launches), and the ``values`` before it."""
+    """Repeats a step (with the launches within it) from the ``values`` before it."""
 
     tangents: Tangents
     steps: list[Step]
@@ -70,12 +70,12 @@ class _Around:
     values: Arrays
 
     def again(self) -> None:
-        """Restores the values before the step."""
+        """Restores the values from before the step."""
         for key, values in self.values.items():
             self.tangents.values[key].put(..., values)
 
     def right(self, direction: Arrays) -> float:
-        """The derivative of the loss by the values before the step along ``direction``, by forward mode."""
+        """The derivative of the loss along ``direction`` by the values before the step, computed by forward mode."""
         self.again()
         self.tangents.set(direction)
         for step in self.steps:
@@ -89,8 +89,8 @@ class _Around:
         return sum(_dot(before[key], t) for key, t in direction.items()) - self.right(direction)
 
     def element(self, tolerance: float) -> Element | None:
-        """The element that is found by bisection, always in the half with the greater error; None if its error is not
-        more than ``tolerance``."""
+        """Finds an element by bisection, always in the half with the greater error; None if its error is not more than
+        ``tolerance``."""
         directions = [{key: t} for key, t in self.found.tangent.items() if key in self.tangents.values and t.any()]
         wrong = sorted(((abs(self.off(direction)), n) for n, direction in enumerate(directions)), reverse=True)
         if not wrong or not np.isfinite(wrong[0][0]):
@@ -126,8 +126,8 @@ def _dot(a: Any, b: Any) -> float:
 
 
 class _Writer:
-    """Observes the gradient of a step and records the first launch that changes an element's adjoint (in
-    ``buffer``)."""
+    """An observer of a step's gradient. It records the first launch that changes an element's adjoint (in ``buffer``).
+    """
 
     def __init__(self, tangents: Tangents, found: Mismatch, element: Element) -> None:
         self.tangents, self.found, self.element = tangents, found, element
@@ -172,8 +172,8 @@ class _Writer:
 
 @dataclass(slots=True)
 class _Closer:
-    """Looks in the launch ``record`` for the statement at which the derivatives begin to differ. That launch writes the
-    adjoint of ``element`` to ``buffer``."""
+    """Looks for the statement at which the derivatives begin to differ, in the launch ``record``. This launch writes
+    the adjoint of ``element`` to ``buffer``."""
 
     around: _Around
     element: Element
@@ -194,13 +194,13 @@ class _Closer:
             return Narrow(self.element, None if forward is None else self._reader(forward))
         seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index, self.until)
         event: Event | None = None
-        with suppress(TooLong):  # then the event is the write, if the interpreter reached it
+        with suppress(TooLong):  # the event is then the write, if the interpreter reached it
             back.follow(*found, seen.observe)
             event = self._statement(forward, found[1], seen, step) if forward is not None and same_box else None
         return Narrow(self.element, event or seen.event)
 
     def _forward(self, step: Step) -> Windows:
-        """The launch with tangents, along the direction that moves only the element."""
+        """The launch with tangents, along the direction that changes only the element."""
         self.around.again()
         tangents = self.around.tangents
         key = self.element.key
@@ -210,7 +210,7 @@ class _Closer:
         return Windows(record, kernel, {name: m.array for name, m in memories.items()}, tangents.session)
 
     def _changed(self, back: Windows) -> tuple[int, Lane] | None:
-        """The first task and iteration of the gradient that changes the element's adjoint."""
+        """The first (task, iteration) of the gradient that changes the element's adjoint."""
         was = back.array(self.buffer)[self.element.index]
         for task in range(len(back.tasks)):
             lane = back.first(task, lambda: bool(back.array(self.buffer)[self.element.index] != was))
@@ -219,7 +219,8 @@ class _Closer:
         return None
 
     def _reader(self, forward: Windows) -> Event | None:
-        """The first statement of the launch that reads the element and whose iteration propagates its tangent."""
+        """The first statement of the launch that reads the element, in an iteration through which its tangent
+        propagates."""
         buffers = forward.kernel.buffers
         mine = {name for key, name in self._duals(forward) if key == self.element.key}
         duals = [b.dual for b in buffers.values() if b.dual and b.dual not in mine]
@@ -234,7 +235,7 @@ class _Closer:
         return None
 
     def _most_wrong(self, back: Windows, forward: Windows) -> Lane:
-        """The iteration that adds most of the error to the element's adjoint, found by bisection."""
+        """The iteration that adds most of the error to the element's adjoint; found by bisection."""
         states = back.state(), forward.state()
         later = self.around.found.adjoints[1]
         duals = self._duals(forward)
@@ -259,7 +260,7 @@ class _Closer:
         return tuple(axis.start for axis in window)
 
     def _duals(self, forward: Windows) -> list[tuple[int, str]]:
-        """Ids of memory, each with the name of the buffer of its tangent."""
+        """Pairs of the id of a memory and the name of the buffer with its tangent."""
         plan, args = forward.record.plan, forward.record.args
         backing = plan.backing(args)
         buffers = forward.kernel.buffers
@@ -268,8 +269,8 @@ class _Closer:
     # --- statements ----------------------------------------------------------------------------------------------
 
     def _statement(self, dual: Windows, lane: Lane, seen: _Iteration, step: Step) -> Event | None:
-        """The operation whose derivative is wrong in this iteration: going from the element towards the result, the
-        last one before the first operation for which the gradient computed a right derivative. Raises TooLong."""
+        """The operation whose derivative is wrong in this iteration: on the way from the element to the result, the
+        last operation before the first one for which the gradient computed a right derivative. Raises TooLong."""
         assert step.launch is not None
         plan, args, _ = step.launch
         kernel = forward_tasks(plan.compiled)
@@ -312,7 +313,8 @@ class _Closer:
             if not computed:
                 continue
             _, adjoint = flow({}, (s.id, counts[s.id]))
-            g = s.type.numpy(adjoint)  # its shares: its contributions to the adjoints of the operands
+            # the contributions that the adjoint of ``s`` makes to the adjoints of its operands
+            g = s.type.numpy(adjoint)
             trees = (derivative_expressions.share(s.prim, k) for k, moves in enumerate(moving) if moves)
             shares = [float(share_of(s, tree, operands, value, g)) for tree in trees if tree is not None]
             if any(abs(abs(v) - abs(c)) <= self.tolerance * abs(c) for c in shares for v in computed):
@@ -329,15 +331,15 @@ def _moves(flow: Flow | None) -> bool:
 
 
 class _Iteration:
-    """Observes an iteration of a gradient. ``derivatives``: id of a statement of the launch -> the values computed as
-    its derivatives. ``event``: the write that changes the element. Raises TooLong at the first loop or branch after the
-    time ``until``."""
+    """An observer of an iteration of a gradient. ``derivatives``: id of a statement of the launch -> the values that
+    were computed as its derivative. ``event``: the write that changes the element. Raises TooLong at the first loop or
+    branch after the time ``until``."""
 
     def __init__(self, windows: Windows, forward: N.Kernel, buffer: str, index: Lane, until: float) -> None:
         self.kernel, self.buffer, self.index, self.until = windows.kernel, buffer, index, until
         self.env: Env = {}
         self.derivatives: dict[int, list[float]] = {}
-        self.loads: dict[str, tuple[int, Any]] = {}  # source text of a load -> its line, and the value
+        self.loads: dict[str, tuple[int, Any]] = {}  # source text of a load -> (its line, the value)
         self.lane: Lane = ()
         self.event: Event | None = None
         self.defined = {s.id: s for k in (forward, windows.kernel) for s in walk(k.body)}
@@ -356,13 +358,13 @@ class _Iteration:
             self._write(s)
 
     def read(self, buffers: list[str], s: N.Stmt, value: Any, env: Env) -> None:
-        """An observer like `observe`, but ``event`` is the first load of the element from one of the buffers."""
+        """An observer like `observe`; but ``event`` becomes the first load of the element from one of the buffers."""
         self.observe(s, value, env)
         if isinstance(s, N.Load) and s.buffer in buffers and self._first(s):
             self.event = Event(s, self.kernel.name, 0, self.lane, ((written(s.span) or s.buffer, value),))
 
     def _first(self, s: N.Access) -> bool:
-        """Whether it is the first access to the element."""
+        """Whether ``s`` is the first access to the element."""
         return self.event is None and tuple(int(self.env[i]) for i in s.index) == self.index
 
     def _write(self, s: N.Write) -> None:

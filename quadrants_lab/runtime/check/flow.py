@@ -1,5 +1,5 @@
-"""How far a derivative gets from an input to the loss: the reference interpreter repeats the recorded launches, with
-the tangent of every value that depends on the input, or the statement at which its derivative ends.
+"""Follows a derivative from an input to the loss: the reference interpreter repeats the recorded launches, and computes
+for every value that depends on the input its tangent, or the statement at which its derivative ends.
 
 It also follows dependences that have no derivative: casts to integers, comparisons, memory without a gradient, values
 that are overwritten, and branches and loops that do not run.
@@ -28,37 +28,39 @@ from quadrants_lab.runtime.interpret.interpreter import Box, Lane, interpret
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
     from quadrants_lab.runtime.tape.recorder import Launches
 
 
-MOST_LANES = 4  # iterations of a task that `follow_one` follows
+MOST_LANES = 4  # how many iterations of a task `follow_one` follows
 
 
 def follow(launches: Launches, loss: Any, x: Any, direction: npt.NDArray[np.float64], seconds: float) -> Trace:
-    """Follows the memory ``x`` along a direction to the memory ``loss``. Raises TooLong after ``seconds``."""
+    """Follows what depends on the memory ``x``, changed along a direction, to the memory ``loss``. Raises TooLong after
+    ``seconds``."""
     elements = zip(np.ndindex(x.operand.shape), direction.tolist(), strict=True)
     return _Follower(launches, monotonic() + seconds).through(loss, x, elements)
 
 
 def follow_one(launches: Launches, loss: Any, x: Any, at: int, session: Session, seconds: float) -> Trace:
-    """Follows element number ``at`` of ``x`` alone, and of each task only the first iterations that touch what
-    depends on it; compiled code in ``session`` runs all other iterations. Raises TooLong and QuadrantsError."""
+    """Follows what depends on the element of ``x`` with flat index ``at``, and in each task only through the first
+    iterations that access it; compiled code in ``session`` runs all other iterations. Raises TooLong and
+    QuadrantsError."""
     index = tuple(int(k) for k in np.unravel_index(at, x.operand.shape))
     return _Sampler(launches, monotonic() + seconds, session).through(loss, x, [(index, 1.0)])
 
 
 def forward_tasks(compiled: Compiled) -> N.Kernel:
-    """The kernel as tasks, in the form from which its gradient is made."""
+    """The kernel split into tasks, in the form of which its gradient is made."""
     made = forward_ir(compiled.lowered.kernel, compiled.options)
     return pipeline.run(made, TASKS, compiled.options.verify)
 
 
 class _Follower:
-    """Follows all iterations. ``state``: id of a memory -> its values; ``cells``: the elements that depend on the
-    input."""
+    """Follows dependences through all iterations. ``state``: id of a memory -> its values; ``cells``: the elements that
+    depend on the input."""
 
     def __init__(self, launches: Launches, until: float) -> None:
         self.launches = launches
@@ -69,7 +71,7 @@ class _Follower:
         self.trace = Trace()
 
     def through(self, loss: Any, x: Any, direction: Iterable[tuple[tuple[int, ...], float]]) -> Trace:
-        """Follows the elements of ``x``, given with their tangents, to the loss."""
+        """Follows the elements of ``x``, which are given with their tangents, to the loss."""
         for index, t in direction:
             self.cells[id(x), index] = Flow(x.operand.dtype.type(t))
         number = 0
@@ -85,7 +87,7 @@ class _Follower:
         return self.trace
 
     def write(self, number: int, memory: Any, elements: list[tuple[Any, Any]]) -> None:
-        """Applies a write from Python before launch ``number``."""
+        """Repeats a write that Python made before launch ``number``."""
         if id(memory) not in self.state:
             return
         for where, values in elements:
@@ -113,13 +115,13 @@ class _Follower:
         run.done()
 
     def interpret(self, run: LaunchFlow, record: LaunchRecord, arrays: Arrays) -> None:
-        """Repeats a launch on ``arrays``, which it changes."""
+        """Repeats a launch in the interpreter on ``arrays``, which it changes."""
         random, observer, iterations = record.random, run.observe, run.iterations
         interpret(run.kernel, record.scalars, arrays, random=random, observer=observer, iterations=iterations)
 
 
 class _Sampler(_Follower):
-    """Follows only some of the dependent iterations, and runs whole launches as compiled code."""
+    """Follows dependences through some of the iterations only, and runs whole launches as compiled code."""
 
     def __init__(self, launches: Launches, until: float, session: Session) -> None:
         super().__init__(launches, until)
@@ -160,21 +162,21 @@ class _Sampler(_Follower):
             values[...] = windows.array(name)
 
     def _lanes(self, count: int, listed: npt.NDArray[Any], box: Box) -> list[Lane]:
-        """The first iterations of the list; if the list is empty, the first iterations of the task, which may miss a
-        dependence."""
+        """The iterations to follow: the first ones in the list of dependent iterations; if the list is empty, the first
+        ones of the task, which may miss a dependence."""
         lanes = sorted({tuple(map(int, row[: len(box)])) for row in listed[:count]})
         self.trace.partial |= len(lanes) > MOST_LANES or count > len(listed)
         return lanes[:MOST_LANES] or [tuple(axis.start for axis in box)]
 
 
-MARK = ".depends"  # suffix of the buffer that marks the dependent elements of a buffer
-COUNT, LISTED = "dependent", "dependent.at"  # names of buffers: the number of entries in the list, and the list
-MOST = 256  # entries of the list
+MARK = ".depends"  # the suffix of buffers that mark the dependent elements of another buffer
+COUNT, LISTED = "dependent", "dependent.at"  # names of buffers: how many entries the list has, and the list
+MOST = 256  # the most entries of the list
 
 
 def listing(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> N.Kernel:
-    """The kernel (after the passes `TASKS`), extended: an iteration that accesses a marked element adds its indices to
-    a list. ``shapes``: name of each array -> its shape."""
+    """The kernel (after the passes `TASKS`) with code that lists dependent iterations: an iteration that accesses a
+    marked element appends its indices to a list. ``shapes``: name of each array -> its shape."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     axes = max((len(task.indices) for task in kernel.tasks), default=0)

@@ -1,5 +1,5 @@
-"""How far a derivative gets within a launch: an observer of the reference interpreter that computes tangents and
-finds what ends them. Partial derivatives come from the table that gradients are made from."""
+"""Follows derivatives through a launch: an observer of the reference interpreter that computes tangents and finds the
+statements at which they end. Partial derivatives come from the same table as those of gradients."""
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
@@ -20,13 +20,13 @@ from quadrants_lab.runtime.check.windows import lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane, Trip
 
 DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-Cell = tuple[Any, Lane]  # an element: the memory's id (or launch and name of a temporary), and the index
+Cell = tuple[Any, Lane]  # an element: (id of its memory, or launch and name of a temporary; index)
 
 
 class Flow(NamedTuple):
-    """State of a value that depends on the input. ``tangent``: None if no derivative reaches the value. ``cut``: the
-    statement that ended the derivative on some path to it. ``lost``: the statement that turned a nonzero tangent to
-    0."""
+    """What is known of a value that depends on the input. ``tangent``: None if no derivative reaches the value.
+    ``cut``: the statement that ended the derivative on some path to the value. ``lost``: the statement that turned a
+    nonzero tangent into 0."""
 
     tangent: Any = None
     cut: Event | None = None
@@ -34,8 +34,8 @@ class Flow(NamedTuple):
 
 
 class Eager:
-    """A stand-in for the builder of `derivative_expressions.emit` that evaluates each operation at once; values stand
-    for their ids."""
+    """Replaces the builder of `derivative_expressions.emit`: it evaluates each operation at once, with values in place
+    of ids."""
 
     def const(self, value: Any, type: DType) -> Any:
         return type.numpy(value)
@@ -51,8 +51,8 @@ class Eager:
 
 
 def share_of(s: N.Op, tree: ast.expr, operands: Sequence[Any], value: Any, along: Any) -> Any:
-    """The product of a partial derivative (the ``tree`` of `derivative_expressions.share`) at these operands and this
-    result with a tangent or adjoint ``along``."""
+    """The product of a partial derivative at these operands and this result with a tangent or adjoint ``along``.
+    ``tree``: the partial derivative, see `derivative_expressions.share`."""
     env: dict[str, Any] = dict(zip(derivative_expressions.OPERANDS, operands, strict=False)) | {"r": value, "g": along}
     with np.errstate(all="ignore"):
         return derivative_expressions.emit(Eager(), tree, env, s.type, s.type)  # type: ignore[arg-type]  # values for ids
@@ -60,9 +60,9 @@ def share_of(s: N.Op, tree: ast.expr, operands: Sequence[Any], value: Any, along
 
 @dataclass(slots=True)
 class Trace:
-    """What depends on the input. ``loss``: state of the loss, None if it does not depend on the input. ``ties``:
-    operations that are evaluated at a kink. ``decided``: comparisons of dependent values. ``over``: writes that
-    overwrite a dependent element with an independent value. ``skipped``: id -> branch, loop or task that would read
+    """What was found on the way from the input. ``loss``: the flow of the loss, None if it does not depend on the
+    input. ``ties``: operations that are evaluated at a kink. ``decided``: comparisons of dependent values. ``over``:
+    writes of independent values over dependent elements. ``skipped``: id -> branch, loop or task that would read
     dependent values but does not run. ``reached``: the last write of a dependent value. ``read``: whether a launch
     reads the input. ``partial``: whether some dependences were not followed."""
 
@@ -70,7 +70,7 @@ class Trace:
     ties: list[Event] = field(default_factory=list)
     decided: list[Event] = field(default_factory=list)
     over: list[Event] = field(default_factory=list)
-    python: list[tuple[str, int]] = field(default_factory=list)  # memory that Python overwrote, before which launch
+    python: list[tuple[str, int]] = field(default_factory=list)  # (memory that Python overwrote, before which launch)
     skipped: dict[int, Event] = field(default_factory=dict)
     reached: Event | None = None
     read: bool = False
@@ -78,12 +78,12 @@ class Trace:
 
 
 class TooLong(Exception):
-    """Raised when the interpreter takes longer than its time limit."""
+    """Raised if the interpreter takes longer than its time limit."""
 
 
 class LaunchFlow:
-    """Observes launch ``number``. ``keys``: name of a buffer -> key of its memory in ``cells``. ``flows``: the
-    dependent values by id."""
+    """The observer of launch ``number``. ``keys``: name of a buffer -> key of its memory in ``cells``. ``flows``: id of
+    a dependent value -> its flow."""
 
     def __init__(
         self, trace: Trace, cells: dict[Cell, Flow], until: float, kernel: N.Kernel, number: int, keys: dict[str, Any]
@@ -192,7 +192,7 @@ class LaunchFlow:
             self.cells[cell] = self._kept(s, Flow(tangent, a.cut or b.cut, a.lost or b.lost))
 
     def _kept(self, s: N.Write, flow: Flow) -> Flow:
-        """The state of an element to which a value with this flow is written."""
+        """The flow of an element after a value with the flow ``flow`` was written to it."""
         b = self.kernel.buffers[s.buffer]
         self.trace.reached = self.event(s)
         if flow.tangent is None or b.transient or (b.grad and b.dtype.is_float):
@@ -232,7 +232,7 @@ class LaunchFlow:
     # ---------------------------------------------------------------------------------------------------------------
 
     def skip(self, s: N.Stmt, block: N.Block) -> None:
-        """Notes a block that does not run if it would have read a dependent value."""
+        """Records that a block was skipped, if it would have read a dependent value."""
         if s.id in self.trace.skipped:
             return
         for inner in walk(block):
@@ -248,7 +248,7 @@ class LaunchFlow:
             self.flows[value] = flow
 
     def _chosen(self, s: N.Access) -> Flow | None:
-        """The flow of an index. An index decides which element is written, and no derivative goes through this
+        """The flow of an index. The index decides which element is accessed, and no derivative goes through this
         decision."""
         flow = next((self.flows[i] for i in s.index if i in self.flows), None)
         return flow and Flow(None, flow.cut)
@@ -258,7 +258,8 @@ class LaunchFlow:
 
     def event(self, s: N.Stmt, result: Any = None) -> Event:
         ids = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Write) else getattr(s, "index", ())
-        made = (self.statements.get(i) for i in ids)  # the compiler's own constants have the place of their statement
+        # constants that the compiler made have the source position of their statement
+        made = (self.statements.get(i) for i in ids)
         ids = tuple(i for i, x in zip(ids, made, strict=True) if not (isinstance(x, N.Const) and x.span == s.span))
         values = [(self.name(i) or f"operand {n + 1}", self.env[i]) for n, i in enumerate(ids)]
         if result is not None and isinstance(s, N.Op):

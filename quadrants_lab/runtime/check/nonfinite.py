@@ -1,7 +1,7 @@
-"""The statement that made the first NaN or infinity of a program, in the forward or the backward pass.
+"""Finds the statement that made the first NaN or infinity of a program, in the forward or the backward pass.
 
-Launches are repeated and observed. The reference interpreter repeats the first launch that leaves a NaN or an
-infinity but read none. Only nonfinite values that reach memory count: 1/inf is 0.
+Launches are repeated and observed. The first launch that leaves a NaN or an infinity although it reads none is repeated
+in the reference interpreter. Only nonfinite values that reach memory count: in 1/inf, which is 0, nothing is wrong.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.recorder import Launches
 
-SECONDS = 10.0  # of the interpreter
+SECONDS = 10.0  # seconds that the interpreter may take
 _CLAMP = "clamp the operand to between -1 and 1"
-_WHY: dict[str, tuple[str, str]] = {  # operation -> why its value or slope is not finite, what to do
+_WHY: dict[str, tuple[str, str]] = {  # operation -> (why its value or slope is not finite, what to do)
     "sqrt": (
         "the root has no finite slope at 0, and below 0 no value",
         "keep the operand above 0: qd.sqrt(max(v, 1e-12)); or v.norm()",
@@ -48,7 +48,8 @@ _WHY: dict[str, tuple[str, str]] = {  # operation -> why its value or slope is n
 
 
 class _Watch(Copier):
-    """Ends the run at the first launch that makes a nonfinite value from finite ones; ``found`` is that launch."""
+    """An observer that stops at the first launch that makes a nonfinite value from finite ones; ``found`` is that
+    launch."""
 
     found: LaunchRecord | None = None
 
@@ -62,8 +63,8 @@ class _Watch(Copier):
 
 
 def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Cause | None:
-    """The cause of the first nonfinite value. ``run`` makes launches, or the gradients of the launches ``of``. None
-    if all values that they leave are finite."""
+    """The cause of the first nonfinite value, or None. ``run`` makes launches, or runs the gradients of the launches
+    ``of``."""
     watcher = _Watch()
     with suppress(StopReplay), watch(watcher):
         run()
@@ -74,7 +75,7 @@ def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Caus
 
 
 def why_nonfinite(record: LaunchRecord, launch: int, backwards: bool) -> Cause:
-    """The operation of a launch that made the first NaN or infinity that the launch wrote. ``launch``: its number in
+    """The operation that made the first NaN or infinity that the launch wrote, as a cause. ``launch``: its number in
     the program; ``backwards``: it is a gradient's."""
     name, event = record.kernel, None if record.inputs is None else origin(record)
     if event is None:
@@ -91,7 +92,7 @@ def why_nonfinite(record: LaunchRecord, launch: int, backwards: bool) -> Cause:
 
 
 def _number(launches: Launches, gradient: LaunchRecord) -> int:
-    """Number of the launch that the record is the gradient of, from 1; 0 if it is none of the launches."""
+    """The number, from 1, of the launch that the record is the gradient of; 0 if it is none of the launches."""
     made = [step.launch for step in launches.leaves() if step.launch or step.inner_launch]
     same = (n for n, launch in enumerate(made, 1) if launch is not None and launch[2] == gradient.draws
             and launch[0].owner.gradient is gradient.plan.owner)  # fmt: skip
@@ -99,14 +100,13 @@ def _number(launches: Launches, gradient: LaunchRecord) -> int:
 
 
 def origin(record: LaunchRecord) -> Event | None:
-    """The operation of the launch that made the first NaN or infinity that the launch wrote; the event's last value
-    is the result. For a gradient, the operation whose derivative made the value. None if the search takes too
-    long."""
+    """The operation that made the first NaN or infinity that the launch wrote; the event's last value is its result.
+    For a gradient, the operation whose derivative made the value. None if the search takes too long."""
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
     look = _Origins(kernel, plan.compiled.lowered.kernel)
     with suppress(StopReplay, QuadrantsError, ArithmeticError):
-        if draws_random(kernel):  # its iterations do not run one by one
+        if draws_random(kernel):  # their iterations cannot be run one by one
             arrays = {name: np.zeros(shape, kernel.buffers[name].dtype.numpy) for name, shape in record.shapes.items()}
             arrays |= {name: a.copy() for name, a in record.inputs.items()}
             interpret(kernel, record.scalars, arrays, caps=record.caps, random=record.random, observer=look.observe)
@@ -116,7 +116,8 @@ def origin(record: LaunchRecord) -> Event | None:
 
 
 def _look_closely(launch: Windows, look: _Origins) -> None:
-    """Follows, in each task, the first iteration that leaves a nonfinite value. Raises StopReplay when it is found."""
+    """Interprets, in each task, the first iteration that leaves a nonfinite value. Raises StopReplay when the operation
+    is found."""
     written = launch.record.plan.writes
     buffers = launch.kernel.buffers
     floats = [name for name in written | launch.temporaries if buffers[name].dtype.is_float]
@@ -134,11 +135,12 @@ def _look_closely(launch: Windows, look: _Origins) -> None:
 
 
 class _Origins:
-    """Observes nonfinite values from the operation that made them to memory."""
+    """An observer that tracks nonfinite values from the operation that made them to memory."""
 
     def __init__(self, kernel: N.Kernel, forward: N.Kernel) -> None:
         self.env: Env = {}
-        self.of: dict[int, tuple[N.Op, tuple[Any, ...]]] = {}  # id of a value -> its origin, operands and result
+        # id of a value -> the operation that made it, and that operation's operands and result
+        self.of: dict[int, tuple[N.Op, tuple[Any, ...]]] = {}
         self.latest: tuple[N.Op, tuple[Any, ...]] | None = None
         self.lane: Lane = ()
         self.found: Event | None = None
@@ -158,7 +160,7 @@ class _Origins:
                     return
                 known = next((self.of[a] for a in s.args if a in self.of), None)
                 if known is None and any(map(_lost, (self.env[i] for i in s.args))):
-                    known = self.latest  # it came through a loop, a stack or memory
+                    known = self.latest  # the value came through a loop, a stack or memory
                 if known is None:
                     known = self.latest = s, (*(self.env[a] for a in s.args), value)
                 self.of[s.id] = known
@@ -169,7 +171,8 @@ class _Origins:
                     raise StopReplay
 
     def _event(self, op: N.Op, values: tuple[Any, ...]) -> Event:
-        """The operation that the user wrote: for a derivative, the differentiated operation with its operands."""
+        """The operation as the user wrote it: for a derivative, the operation that was differentiated, with its
+        operands."""
         of = self.defined.get(op.adjoint_of, op)
         known = [(a, self.env[a]) for a in of.args if a in self.env] if isinstance(of, N.Op) else []
         if of is op or not isinstance(of, N.Op):

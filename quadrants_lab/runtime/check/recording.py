@@ -1,5 +1,5 @@
-"""Records a whole program that runs its own gradients, and compares the gradients that these runs left. Before that,
-the program runs once with all checks on: without them, an index out of bounds could damage other data."""
+"""Records a whole program that runs its own gradients, and compares the gradients that the program left. Before that,
+the program runs once with all checks on, since without them an index out of bounds could damage other data."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def why_not_ours(
     name: str, left: Any, x: Differentiable, filled: bool, launches: Forward, loss: Differentiable, stale: list[Cause]
 ) -> list[Cause]:
-    """Why the gradient of ``x`` that a program ``left`` differs from the current one, which was computed from the
-    launches; empty if the two agree. ``filled``: Python wrote to it after the last gradient ran. ``stale``: causes
-    that warnings about the program's gradients name."""
+    """Why the gradient of ``x`` that a program ``left`` differs from the present one, which was computed from the
+    recorded launches; empty if the two agree. ``filled``: Python wrote to it after the last gradient ran. ``stale``:
+    causes that warnings about the program's gradients name."""
     ours = x.grad._memory.values()
     left, ours = left.astype(np.float64).reshape(-1), ours.astype(np.float64).reshape(-1)
     size = float(np.abs(ours).max(initial=0.0))
@@ -62,9 +62,9 @@ def why_not_ours(
 
 
 def beside_launches(name: str, launches: Launches, moved: Launches) -> Cause:
-    """How a program uses, in Python, values that it computes from an input. Either it passes them on: to the first
-    launch that got another real number when the input was ``moved``, or to the first write that wrote other values
-    then. Or it decides by them which launches there are, or which integers the launches get."""
+    """The cause if a program uses, in Python, values that it computes from an input. Either it passes them on: to the
+    first launch that got another real number when the input was ``moved``, or by the first write that wrote other
+    values then. Or they decide which launches the program makes, or which integers the launches get."""
     says = f"what is computed from {name} goes through Python, where no derivative flows"
     help = "hand it on from kernel to kernel, in a field with needs_grad=True"
     decided = f"Python decides by {name} what launch {{}} is, which a derivative does not show"
@@ -93,7 +93,7 @@ def beside_launches(name: str, launches: Launches, moved: Launches) -> Cause:
 
 @dataclass(slots=True)
 class Values:
-    """Memory with a gradient, in the form of `Differentiable`."""
+    """Memory with a gradient, made to look like a `Differentiable`."""
 
     _memory: Memory
     grad: Any = None
@@ -102,8 +102,8 @@ class Values:
 def touched(
     launches: Launches, loss: Memory, named: Mapping[str, Differentiable], inputs: bool = False
 ) -> dict[str, Differentiable]:
-    """``named``, and all other floating-point memory with a gradient that the launches touched, except for the loss,
-    under its name in the first kernel. ``inputs``: leave out memory that a launch writes before any reads it."""
+    """``named``, and all other floating-point memory with a gradient that the launches access, except for the loss, by
+    its name in the first kernel. ``inputs``: leave out memory that a launch writes before any launch reads it."""
     found = dict(named)
     known = {id(loss), *(id(x._memory) for x in named.values()), *(outputs(launches) if inputs else ())}
     for memory, grad in gradients(launches).values():
@@ -115,7 +115,7 @@ def touched(
 
 
 def outputs(launches: Launches) -> set[int]:
-    """Ids of the memory that a launch writes before any launch reads it."""
+    """The ids of the memory that a launch writes before any launch reads it."""
     seen: set[int] = set()
     found: set[int] = set()
     for plan, args in launched(launches):
@@ -127,10 +127,11 @@ def outputs(launches: Launches) -> set[int]:
 
 
 class _Written(Observer):
-    """An observer that saves all memory that launches of any mode write to, before the first write."""
+    """An observer that copies all memory that launches of any mode write to, before the first write."""
 
     def __init__(self) -> None:
-        self.before_any: dict[int, tuple[Any, Any, bool]] = {}  # id -> memory or array, copy, if Python wrote it last
+        # id -> (memory or array, its copy, whether Python wrote it last)
+        self.before_any: dict[int, tuple[Any, Any, bool]] = {}
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         for name, touched in plan.backing(args).items():
@@ -147,8 +148,8 @@ class _Written(Observer):
 
 
 def checked_run(program: Callable[[], object]) -> QuadrantsError | None:
-    """The error of a run with all checks: a race between iterations, an index out of bounds or a failed assert; None
-    if there is none. Prints and warnings are dropped, and what launches wrote is restored."""
+    """Runs the program with all checks; returns its error: a race between iterations, an index out of bounds or a
+    failed assert; None if there is none. Prints and warnings are discarded, and what launches wrote is restored."""
     written = _Written()
     with warnings.catch_warnings(), redirect_stdout(StringIO()), unwatched(), watch(written):
         warnings.simplefilter("ignore")

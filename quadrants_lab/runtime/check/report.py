@@ -13,7 +13,7 @@ from quadrants_lab.runtime.check.elements import Wrong
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-# what was found -> the word on its badge, and how bad it is
+# what was found -> (the word on its badge, how bad it is)
 LOOKS = {
     "right": ("right", "good"), "right, zero": ("zero", "good"),
     "wrong": ("wrong", "bad"), "wrong, zero": ("zero", "bad"), "nonfinite": ("NaN", "bad"),
@@ -25,8 +25,8 @@ LOOKS = {
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
-    """The derivative of the loss along a direction: ``found`` by forward mode, ``expected`` by the gradient. ``error``:
-    their difference, relative to the sum of the sizes of the gradient's contributions."""
+    """The derivative of the loss along a direction: ``found`` by forward mode, ``expected`` from the gradient.
+    ``error``: their difference divided by the sum of the absolute contributions to the gradient's."""
 
     found: float
     expected: float
@@ -35,7 +35,7 @@ class Tangent:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The element with the greatest error: its index, its gradient, and its slope by differences."""
+    """The element with the greatest error: its index, its gradient, and its slope by finite differences."""
 
     index: str
     gradient: float
@@ -44,10 +44,11 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on the gradient by one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite".
-    ``says``: the verdict as a sentence. ``moves``: differences with all elements moved. ``tangent``: None if forward
-    mode is not possible. ``at``: number of the element with the greatest error, or of one at a kink, None if none is
-    known. ``causes``: why the gradient is wrong, or why it is zero. ``zero``: all its elements are 0."""
+    """The verdict on the gradient of one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite".
+    ``says``: the verdict as a sentence. ``moves``: finite differences with all elements changed. ``tangent``: the
+    comparison with forward mode, None if that is not possible. ``at``: the flat index of the element with the greatest
+    error, or of one at a kink, None if none is known. ``causes``: why the gradient is wrong, or why it is zero.
+    ``zero``: all its elements are 0."""
 
     field: str
     kind: str
@@ -62,7 +63,7 @@ class Verdict:
 
     @property
     def found(self) -> str:
-        """The key in `LOOKS`. Where differences are too noisy to judge a gradient, forward mode has to agree."""
+        """The key in `LOOKS`. If differences are too noisy to judge a gradient, forward mode has to agree."""
         if self.kind == "noisy" and self.tangent is not None:
             return "noisy, forward mode agrees"
         return f"{self.kind}, zero" if self.zero and f"{self.kind}, zero" in LOOKS else self.kind
@@ -74,8 +75,8 @@ class Verdict:
 
     @property
     def telling(self) -> Move | None:
-        """The differences at the step size that tells most: where they are nearest to the gradient. For a gradient that
-        is not good, only steps count whose difference exceeds noise."""
+        """The difference at the step size that tells most, which is where it is nearest to the gradient's. For a
+        gradient that is not good, only steps count whose difference exceeds noise."""
         unequal = [] if self.good else [m for m in self.moves if m.error]
         return min(unequal or self.moves, key=lambda m: m.error, default=None)
 
@@ -87,8 +88,9 @@ class Verdict:
         return None if self.telling is None else self.telling.error
 
     def beside(self, python: Cause | None) -> Verdict:
-        """The verdict where the program does more than its launches, see `recording.beside_launches`: if a part of the
-        derivative is lost in Python, a gradient that is good for the launches is wrong for the program."""
+        """The verdict for a program that does more than its launches, see `recording.beside_launches`. If a part of the
+        derivative is lost in Python (``python``), a gradient that is right for the launches is wrong for the program.
+        """
         if python is None:
             return self
         causes = (*self.causes, python)
@@ -104,8 +106,8 @@ class Verdict:
         return Card(self.found, f"the gradient of {self.field}", self.says, why, self)
 
     def table(self) -> list[str]:
-        """A line for each step size, one for forward mode, and the map of wrong elements; none if differences agree, or
-        cannot judge."""
+        """Lines of text: one for each step size, one for forward mode, and the map of wrong elements; none if
+        differences agree or cannot judge."""
         if self.kind in ("right", "noisy", "nonfinite"):
             return []
         lines = [
@@ -123,8 +125,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a report says ``of`` one input's gradient, or of the program, as it is shown everywhere: under the badge of
-    what was ``found`` (a key of `LOOKS`) first the cause and then what it ``says``. ``verdict``: what was measured."""
+    """How the verdict on one input's gradient, or on the program (``of``), is shown everywhere: a badge for what was
+    ``found`` (a key of `LOOKS`), then the cause, then the sentence ``says``. ``verdict``: what was measured."""
 
     found: str
     of: str
@@ -139,12 +141,12 @@ class Card:
 
     @property
     def level(self) -> str:
-        """How bad it is: "good", "bad", or "warning" where nothing can be said."""
+        """How bad it is: "good", "bad", or "warning" if it cannot be judged."""
         return LOOKS[self.found][1]
 
     @property
     def sentence(self) -> str:
-        """What the card says after the cause or, if there is none, by itself."""
+        """The sentence after the cause, or the only one if there is no cause."""
         return f"{'it' if self.why else self.of} {self.says}" if self.says else ""
 
     @property
@@ -153,7 +155,7 @@ class Card:
         return [c for c in (self.verdict.causes if self.verdict else ()) if c is not self.why]
 
     def summary(self) -> str:
-        """The table of step sizes in one line."""
+        """The table of step sizes, shortened to one line."""
         v = self.verdict
         told = v.telling if v else None
         if v is None or told is None:
@@ -175,8 +177,8 @@ class Card:
 @dataclass(frozen=True, slots=True)
 class Report:
     """The verdicts on a whole program. ``says``: why there are no verdicts, else "". ``causes``: problems of the
-    program as a whole. ``stopped``: the check was interrupted. ``warnings``: warnings while the program ran; those at
-    the line of a cause are not shown."""
+    program as a whole. ``stopped``: the check was interrupted. ``warnings``: warnings that the program gave; those at
+    the source line of a cause are not shown."""
 
     loss: str
     value: float
@@ -210,7 +212,7 @@ class Report:
 
     @property
     def cards(self) -> list[Card]:
-        """What is wrong with the program, then the verdicts, those that are not good first."""
+        """Cards for what is wrong with the program, and then for the verdicts, those that are not good first."""
         made = [Card("fault of the program", "the program", "", c) for c in self.causes[bool(self.says) :]]
         if not self.says:
             return made + [v.card for v in sorted(self.verdicts, key=lambda v: v.good)]
@@ -222,7 +224,7 @@ class Report:
 
     @property
     def all_causes(self) -> list[Cause]:
-        """The causes of the program's faults, then those of each verdict."""
+        """All causes: first those of the program's faults, then those of each verdict."""
         return [*self.causes, *(c for v in self.verdicts for c in v.causes)]
 
     def other_warnings(self) -> list[str]:

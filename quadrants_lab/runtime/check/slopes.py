@@ -1,5 +1,5 @@
-"""What differences of several widths show of the loss at a point: its slope, the noise of it, kinks and jumps. All take
-`Move`s from the widest to the narrowest."""
+"""What finite differences of several widths tell about a loss at a point: its slope, the noise of the slope, kinks and
+jumps. All functions take `Move`s, from the widest to the narrowest."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.differences import Move
 
-_CUSP = 5.0  # at a cusp: the most by which the bend shrinks slower than the step when the step becomes a tenth
-_DIGITS = 5e-7  # relative to the greatest element: narrower steps are below the last digit of some f32
-_ROUND = 3e-7  # relative to the widest step: narrower steps resolve single roundings of an f32
+_CUSP = 5.0  # at a cusp: when the step becomes a tenth, the bend stays greater than a tenth by at most this factor
+_DIGITS = 5e-7  # relative to the greatest element; narrower steps are below the last digit of some f32
+_ROUND = 3e-7  # relative to the widest step; narrower steps show single roundings of an f32
 
 
 def measured(found: Sequence[Move], summed: float) -> tuple[float, float]:
-    """The change of the loss relative to the change by the gradient, and a bound for the error of this ratio, at the
-    step where the bound is least: what rounding hides there, and what the ratio still changed by since a wider step,
-    if it changes no slower than the step. It is 1 where a narrower step agrees that could show the difference, and the
-    bound is infinite where no step shows anything. ``summed``: for each unit of width, the rounding of the sum that is
-    the change by the gradient."""
-    ratios: list[tuple[float, float, float]] = []  # width, ratio, what rounding hides of the ratio
+    """Returns the change of the loss divided by the change that the gradient predicts, and a bound for the error of
+    this ratio, both at the step at which the bound is least. The bound adds two errors: what rounding may hide at that
+    step; and, if the ratio converges no slower than linearly, what it still changed by since a wider step. The ratio is
+    1 if a narrower step, at which a difference could be seen, agrees with the gradient. The bound is infinite if no
+    step shows anything. ``summed``: the rounding, for each unit of width, of the sum that is the predicted change."""
+    ratios: list[tuple[float, float, float]] = []  # (width, ratio, how much of the ratio rounding may hide)
     for m in found:
-        # a bend that does not shrink any more with the step is rounding of what the program computed on its way
+        # if the bend no longer shrinks with the step, it is rounding of intermediate values
         noise = max([m.noise, *(2 * abs(n.bend) for n in found if n.width <= 0.02 * m.width)]) + summed * m.width
         if abs(m.expected) > noise:
             ratios.append((m.width, m.found / m.expected, noise / abs(m.expected)))
@@ -35,7 +35,7 @@ def measured(found: Sequence[Move], summed: float) -> tuple[float, float]:
             best, unsure, at = ratio, bound, n
     half = abs(best - 1) / 2
     if any(noise < half and abs(ratio - 1) < half for _, ratio, noise in ratios[at + 1 :]):
-        best = 1.0  # wider steps cross something that narrower ones do not
+        best = 1.0  # wider steps cross a kink or a jump that narrower ones do not
     return best, unsure
 
 
@@ -46,16 +46,16 @@ def scatter(found: Sequence[Move]) -> float:
 
 
 def flattens(found: Sequence[Move]) -> bool:
-    """Whether the slope of the loss goes to 0 with the step, down to the narrowest step that shows one."""
+    """Whether the slope of the loss goes to 0 with the step, down to the narrowest step that shows a slope at all."""
     slopes = [abs(m.found) / m.width for m in found if abs(m.found) > m.noise]
     return len(slopes) > 2 and all(b < 0.5 * a for a, b in pairwise(slopes[-3:]))
 
 
 def best_of(found: Sequence[Move], limit: float) -> Move:
-    """The step that agrees best, the widest one of equals, among the steps where rounding cannot hide a difference of
-    ``limit``; if there are fewer than two, among the steps that exceed rounding. How well the steps happen to agree
-    with each other must not decide which steps count: a limit from their scatter may leave one step and the steps
-    that are too narrow to show anything."""
+    """The step that agrees best with the gradient, the widest one of equals. Only steps count at which rounding cannot
+    hide a difference of ``limit``; if there are fewer than two of these, all steps that exceed rounding. ``limit`` must
+    not come from how well the steps agree with each other: that may leave one step, and the steps that are too narrow
+    to show anything."""
     sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
     clear = [m for m, size in sizes if size * limit > m.noise]
     if len(clear) < 2:
@@ -69,9 +69,9 @@ def narrowest(found: Sequence[Move]) -> Move:
 
 
 def only_bends(found: Sequence[Move]) -> bool:
-    """Whether the loss's bend may explain the whole difference from the gradient. It may if the difference is less
-    than the bend in the narrowest step that clearly exceeds rounding, or if the difference is gone in a narrower
-    step, which would show it if it were a slope."""
+    """Whether the bend of the loss may explain its whole difference from the gradient. This is so if the difference is
+    less than the bend at the narrowest step that clearly exceeds rounding, or if it is gone at a narrower step, at
+    which it would show if it were a difference of slopes."""
     step = narrowest(found)
     off = abs(step.found - step.expected)
     narrower = [m for m in found if m.width < step.width and off * m.width > 4 * m.noise * step.width]
@@ -79,8 +79,8 @@ def only_bends(found: Sequence[Move]) -> bool:
 
 
 def in_jumps(found: Sequence[Move]) -> bool:
-    """Whether the gradient is zero and wide steps change the loss, but narrow steps, which would show a slope, do
-    not."""
+    """Whether the loss changes in jumps only: the gradient is zero, wide steps change the loss, and narrow steps, at
+    which a slope would show, do not."""
     if any(abs(m.expected) > m.noise for m in found):
         return False
     wide = next((m for m in found if abs(m.found) > m.noise), None)
@@ -91,19 +91,20 @@ def in_jumps(found: Sequence[Move]) -> bool:
 
 
 def at_a_jump(found: Sequence[Move]) -> bool:
-    """Whether the change of the loss that the gradient does not explain is the same in the three narrowest steps, where
-    a slope would shrink it to a hundredth. Steps that move only some elements of an f32 do not count."""
+    """Whether there is a jump at this point: the change that the gradient does not explain is the same at the three
+    narrowest steps, while by a slope it would shrink to a hundredth. Steps that change only some elements of an f32 do
+    not count."""
     last = [m for m in found if m.relative > _DIGITS][-3:]
     off = [abs(m.found - m.expected) for m in last]
     return len(off) == 3 and max(off) < 1.2 * min(off) and all(o > 8 * m.noise for o, m in zip(off, last, strict=True))
 
 
 def kinked(found: Sequence[Move], wrong: bool = True) -> bool:
-    """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like the square of
-    the step. This must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly,
-    too), or, if no step agrees with the gradient (``wrong``), over two steps where the bend is a good part of the
-    change. The pattern must last down to the narrowest step at which the bend would show, except for steps of a few
-    roundings of an f32. A loss that is smooth below some larger width has no kink."""
+    """Whether the loss has a kink. Then its bend shrinks in proportion to the step, or slower at a cusp; for a smooth
+    loss it shrinks with the square of the step. The pattern must hold over three steps in a row (four at a cusp,
+    because the bends of noise shrink slowly, too), or, if no step agrees with the gradient (``wrong``), over two steps
+    at which the bend is a good part of the change. It must last down to the narrowest step at which the bend would
+    show, except for steps of a few roundings of an f32. A loss that is smooth below some larger width has no kink."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
@@ -123,7 +124,7 @@ def kinked(found: Sequence[Move], wrong: bool = True) -> bool:
 
 
 def on_one_side(found: Sequence[Move], limit: float) -> bool:
-    """Whether the gradient is the slope on one side of a kink, with another slope on the other side, at two
+    """Whether the gradient is the slope on one side of a kink, while the slope on the other side differs, at two
     neighbouring widths."""
 
     def fits(m: Move, side: int) -> bool:

@@ -1,7 +1,7 @@
-"""The derivative of a loss along a direction by forward mode, over launches that a Tape recorded.
+"""Computes the derivative of a loss along a direction by forward mode, over launches that a Tape has recorded.
 
 The launches are repeated on the CPU, in a second session, by kernels that compute tangents besides values for every
-buffer with a gradient. These kernels share only the table of derivatives with the gradients.
+buffer with a gradient. These kernels have nothing in common with the gradients but the table of derivatives.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.cell_order import Order
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import DUAL, Compiled, load_cached
+from quadrants_lab.runtime.compile.specialisation import DUAL, Compiled, load_cached
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.record.records import LaunchRecord
@@ -28,8 +28,9 @@ from quadrants_lab.runtime.tape.step import Step
 
 
 class Tangents:
-    """Derivatives of ``loss`` over repeatable ``launches``. ``values`` and ``tangents``: id of a recorded memory -> the
-    memory in the second session. ``made``: the compiled kernels, which serve every direction."""
+    """Computes derivatives of ``loss`` over ``launches`` that can be repeated. ``values`` and ``tangents``: id of a
+    recorded memory -> the memory in the second session with its values, or with its tangent. ``made``: the compiled
+    kernels, which serve every direction."""
 
     def __init__(self, launches: Launches, loss: Memory) -> None:
         self.launches = launches
@@ -37,16 +38,18 @@ class Tangents:
         self.session = shadow(self.loss.session, DEFAULT)
         self.values: dict[int, Memory] = {}
         self.tangents: dict[int, Memory] = {}
-        self.made: dict[int, tuple[N.Kernel, Executable]] = {}  # by the id of the recorded `Compiled`
+        # id of the recorded `Compiled` -> its kernel with tangents
+        self.made: dict[int, tuple[N.Kernel, Executable]] = {}
 
     @property
     def possible(self) -> bool:
-        """Whether forward mode can follow all steps."""
+        """Whether forward mode can follow all steps; it cannot follow what a custom gradient hides."""
         return not opaque_steps(self.launches)
 
     def along(self, x: Memory, direction: npt.NDArray[np.float64], after: Callable[[], None] | None = None) -> float:
-        """The derivative of the loss by ``x`` along ``direction``, as the launches compute it; custom gradients are
-        not used. ``after`` is called after each step. Raises QuadrantsError if a kernel has no tangent."""
+        """The derivative of the loss along ``direction`` at ``x``. It is the derivative of what the launches compute,
+        even in functions with a custom gradient. ``after`` is called after each step. Raises QuadrantsError if a kernel
+        has no tangent."""
         self.start()
         self._tangent(x).put(..., direction.reshape(x.operand.shape))
         for step in self.launches.leaves():
@@ -58,12 +61,13 @@ class Tangents:
     def rounding(
         self, x: Memory, direction: npt.NDArray[np.float64], found: float, scales: Sequence[float] = (3, 7, 1.7)
     ) -> float:
-        """A bound for the rounding error of the derivative ``found`` along ``direction``: 16 times the greatest
-        deviation of the derivatives along the scaled direction from the scaled derivative."""
+        """A bound for the rounding error of ``found``, the derivative along ``direction``. The derivative is computed
+        again along the direction divided by each of the ``scales``, and multiplied by the scale; the bound is 16 times
+        the greatest difference from ``found``."""
         return 16 * max(abs(n * self.along(x, direction / n) - found) for n in scales)
 
     def start(self) -> None:
-        """Sets the values to those before the first step, and all tangents to 0."""
+        """Sets all values to what they were before the first step, and all tangents to 0."""
         self.tangents = {}
         for touched, before in self.launches.initial.values():
             if id(touched) not in self.values:
@@ -71,7 +75,7 @@ class Tangents:
             self.values[id(touched)].put(..., before)
 
     def step(self, step: Step) -> None:
-        """Repeats one step on values and tangents."""
+        """Repeats one step, on values and tangents."""
         launched = step.launch or step.inner_launch
         if launched is not None:
             self._launch(*launched)
@@ -83,7 +87,7 @@ class Tangents:
                     self.tangents[id(memory)].put(where, 0)
 
     def set(self, tangents: Mapping[int, npt.NDArray[Any]]) -> None:
-        """Sets tangents, by the id of the memory; all others become 0."""
+        """Sets the tangents of memory with these ids; all others become 0."""
         self.tangents = {}
         for key, direction in tangents.items():
             self._tangent(self.values[key], key).put(..., direction)
@@ -108,7 +112,8 @@ class Tangents:
     def record(
         self, plan: Plan, args: tuple[Any, ...], number: int
     ) -> tuple[LaunchRecord, N.Kernel, dict[str, Memory]]:
-        """Prepares a launch with tangents: its record and kernel, and the memory of values and tangents by buffer."""
+        """Prepares a launch with tangents. Returns its record, its kernel, and name of a buffer -> memory, for values
+        and tangents."""
         kernel, _ = self._compiled(plan.compiled)
         backing = plan.backing(args)
         memories = {name: self.values[id(one)] for name, one in backing.items() if name in kernel.buffers}
@@ -121,20 +126,20 @@ class Tangents:
     def _compiled(self, compiled: Compiled) -> tuple[N.Kernel, Executable]:
         if id(compiled) not in self.made:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the gradient gave the same warnings when it was compiled
+                warnings.simplefilter("ignore")  # the same warnings were given when the gradient was compiled
                 kernel = make_ir(with_tangents(compiled.lowered.kernel), DUAL, compiled.options)
             self.made[id(compiled)] = kernel, load_cached(kernel, compiled.options, self.session)
         return self.made[id(compiled)]
 
 
 def is_own(step: Step) -> bool:
-    """Whether the step is a function with a custom gradient."""
+    """Whether the step is a call of a function with a custom gradient."""
     return step.gradient is not None and step.launch is None and step.write is None
 
 
 def opaque_steps(launches: Launches) -> list[Step]:
-    """The functions with custom gradients that launched nothing, and those that `Tape.insert` added, of which nothing
-    is known."""
+    """The steps that forward mode cannot follow: functions with custom gradients that launched nothing, and those that
+    `Tape.insert` added."""
     found: list[Step] = []
     before = None
     for step in launches.leaves():

@@ -39,8 +39,8 @@ def why_zero(trace: Trace, name: str) -> Cause:
 
 
 def why_decided(trace: Trace, name: str, at: tuple[int, ...]) -> Cause | None:
-    """The comparison that makes the loss depend on the input ``name`` in a way that no derivative shows, if there is
-    one: the comparison in iteration ``at``, or the first one."""
+    """The comparison that makes the loss depend on the input ``name`` in a way that no derivative shows: the one in
+    iteration ``at``, or else the first one. None if there is no comparison."""
     found = [*trace.ties, *trace.decided]
     event = next((e for e in found if e.iteration == at), found[0] if found else None)
     if event is None:
@@ -51,14 +51,14 @@ def why_decided(trace: Trace, name: str, at: tuple[int, ...]) -> Cause | None:
 
 
 def is_flat(trace: Trace) -> bool:
-    """Whether the input changes the loss only through derivatives, and these are 0 at the current values."""
+    """Whether the input changes the loss only through derivatives that are 0 at the present values."""
     found = trace.loss
     smooth = found is not None and found.lost is not None and found.cut is None
     return smooth and not (trace.partial or trace.decided or trace.ties)
 
 
 def why_jump(trace: Trace, name: str) -> Cause | None:
-    """The operation without derivative on the way from the input ``name`` to the loss; None if there is none."""
+    """The operation without a derivative on the way from the input ``name`` to the loss; None if there is none."""
     return _cut(trace.loss.cut, name) if trace.loss is not None and trace.loss.cut is not None else None
 
 

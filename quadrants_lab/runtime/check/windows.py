@@ -1,8 +1,8 @@
-"""Runs only a window of the iterations of a launch, as compiled code on the CPU, to find a faulty iteration among
-millions.
+"""Runs only some of the iterations of a launch (a window), as compiled code on the CPU, to find one faulty iteration
+among millions.
 
-A binary search over the number of iterations that run takes one launch per step. The reference interpreter then
-follows the iteration that was found, with the memory that the iterations before it left.
+A binary search over how many iterations run takes one launch for each step. The reference interpreter then runs the
+iteration that was found, on the memory that the iterations before it left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import end_of, find, types_of
 from quadrants_lab.passes.lower_prims import lower_custom_jvp
-from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Observer, interpret
 from quadrants_lab.runtime.memory.memory import allocate
 from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
 
 NOTHING = range(0)
-ONCE = "(once)"  # the index of a task that was serial
+ONCE = "(once)"  # stands for the index of the only iteration of a serial task
 
 
 def windowed(kernel: N.Kernel) -> N.Kernel:
     """The kernel (after all passes) with two more arguments for each axis of each task: the first index that runs, and
-    the end. A serial task gets one axis with one index. Temporaries become fields, so that they can be read. Raises
-    QuadrantsCompilationError if the kernel draws random numbers, which depend on the number of iterations."""
+    the index after the last. A serial task gets one axis with one index. Temporaries become fields, so that they can be
+    read. Raises QuadrantsCompilationError if the kernel draws random numbers, because these depend on the number of
+    iterations."""
     if draws_random(kernel):
         raise QuadrantsCompilationError("iterations that draw random numbers do not run one by one")
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -63,7 +64,7 @@ def windowed(kernel: N.Kernel) -> N.Kernel:
 
 
 def others(box: Box, lane: Lane) -> Iterator[Box]:
-    """Boxes that together have all iterations of a box except one."""
+    """Boxes that together contain all iterations of a box except one."""
     for k, axis in enumerate(box):
         for part in (range(axis.start, lane[k]), range(lane[k] + 1, axis.stop)):
             if part:
@@ -75,7 +76,7 @@ def draws_random(kernel: N.Kernel) -> bool:
 
 
 def lane_of(task: N.Offload, lane: Lane) -> Lane:
-    """An iteration in terms of the program: () for a task that was serial."""
+    """An iteration as the program has it: () for a task that was serial."""
     return () if task.indices and task.indices[0].name == ONCE else lane
 
 
@@ -84,9 +85,10 @@ def _name(task: int, n: int, axes: int) -> str:
 
 
 class Windows:
-    """The launch of a ``record`` whose kernel, after all passes, is ``kernel``. ``memories``: the memory of each
-    buffer, also of temporaries, initially with the values in ``arrays``, else 0. ``like``: another launch of the same
-    kernel, whose code is reused. Raises QuadrantsError if the CPU cannot run it."""
+    """The launch of a ``record``, whose kernel after all passes is ``kernel``, for running windows of it. ``memories``:
+    name of each buffer, also of temporaries, -> its memory, which starts with the values in ``arrays``, or else with 0.
+    ``like``: another object for a launch of the same kernel, whose code is used again. Raises QuadrantsError if the CPU
+    cannot run it."""
 
     def __init__(
         self, record: LaunchRecord, kernel: N.Kernel, arrays: Arrays, session: Session, like: Windows | None = None
@@ -119,7 +121,7 @@ class Windows:
         return frame
 
     def array(self, name: str) -> Any:
-        """The current values of a buffer."""
+        """The present values of a buffer."""
         return self.memories[name].array
 
     def state(self) -> Arrays:
@@ -131,7 +133,7 @@ class Windows:
                 self.memories[name].put(..., values)
 
     def box(self, task: int) -> Box:
-        """The iterations of the task by the current values of its bounds."""
+        """The box of iterations that the task has with the present values of its bounds."""
         found: list[Box] = []
 
         def note(t: N.Offload, box: Box) -> Iterable[Lane]:
@@ -152,8 +154,8 @@ class Windows:
             memory.after_write()
 
     def first(self, task: int, holds: Callable[[], bool]) -> Lane | None:
-        """The first iteration of the task, row by row, after which ``holds()`` is true; memory is then as it was before
-        that iteration. None if it is false after all of them; memory is then as they left it."""
+        """The first iteration of the task, in row-major order, after which ``holds()`` is true; memory is then as it
+        was before that iteration. None if it is false after all of them; memory is then as they left it."""
         before = self.state()
         box = self.box(task)
         self.run(task)
@@ -176,7 +178,7 @@ class Windows:
 
     def follow(self, task: int, lane: Lane, observer: Observer, kernel: N.Kernel | None = None) -> None:
         """Runs the iteration in the reference interpreter, on copies of what it writes. ``kernel``: another `windowed`
-        kernel with the same tasks, to run instead."""
+        kernel with the same tasks, to be run instead."""
         box = tuple(range(k, k + 1) for k in lane)
         written = touched((self.tasks[task],), N.Write)
         arrays = {name: a.copy() if name in written else a for name, a in self._arrays().items()}
@@ -189,7 +191,8 @@ class Windows:
         return {**self.record.scalars, **self._windows(task, box)}
 
     def _windows(self, task: int, box: Box | None) -> dict[str, int]:
-        """The values of all window arguments; the windows of other tasks are empty."""
+        """The values of all arguments that `windowed` added: ``box`` for this task, and empty windows for the others.
+        """
         found: dict[str, int] = {}
         for number, t in enumerate(self.tasks):
             axes = len(t.indices)

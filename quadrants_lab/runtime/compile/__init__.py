@@ -1,1 +1,1 @@
-"""From a function's source to loaded code."""
+"""Compiles a Python function to loaded machine code."""

@@ -1,9 +1,10 @@
-"""The bytecode of the modules that compile a first kernel, in one file beside Python's own bytecode.
+"""One file with the bytecode of all modules that compiling a first kernel imports; it lies beside Python's own
+bytecode.
 
-These are a hundred modules. For each, Python searches folders, compares the ages of source and bytecode, and reads
-names that the others have, too, which takes a part of the time of a first kernel. The file holds all their code, and
-the `disk_cache.stamp` of each folder that they come from. If a stamp differs now, or if there is no such file, Python
-imports the modules as usual, and the process writes the file when it ends.
+About a hundred modules are needed. For each, Python searches folders, compares the ages of source and bytecode, and
+reads names that the other modules have too, which takes a part of the time of a first kernel. The file holds the code
+of all of them, and the `disk_cache.stamp` of each folder that they come from. If a stamp differs now, or if there is no
+such file, Python imports the modules as usual, and the process writes the file when it ends.
 """
 
 import atexit
@@ -20,13 +21,13 @@ from typing import Any
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.ir.importing import importing
 
-# by name, for modules that are still to be imported: source, bytecode file, folders of a package or None, and code
+# name of a module that is still to be imported -> its source file, bytecode file, folders if it is a package, and code
 _modules: dict[str, tuple[str, str, list[str] | None, Any]] = {}
 _registered: list[bool] = []
 
 
 class _Loader(SourceFileLoader):
-    """A module's code comes from the file once; if the module is loaded again, it comes from its source."""
+    """Imports a module with the code from the file. If the module is loaded again, its source is used."""
 
     def get_code(self, fullname: str) -> Any:
         found = _modules.pop(fullname, None)
@@ -46,8 +47,8 @@ class _Finder:
 
 @contextmanager
 def imported_together(backend: str) -> Iterator[None]:
-    """For a ``with`` around the compilation of a kernel. The first one in a process decides which modules go
-    together."""
+    """A context manager around the compilation of a kernel. The modules imported within the first one of a process are
+    those that a new file will hold."""
     keep, known = _fetched(backend)
     yield
     if keep is not None and not _registered:
@@ -57,8 +58,9 @@ def imported_together(backend: str) -> Iterator[None]:
 
 @cache
 def _fetched(backend: str) -> tuple[disk_cache.Keep | None, frozenset[str]]:
-    """Takes the modules of the file, if it is valid. Otherwise returns what writes another one, and which modules do
-    not belong to it because they are imported already."""
+    """Makes the modules of the file available to Python's import, if the file is valid. Otherwise returns a function
+    that stores another file, and the names of the modules that do not belong in it because they are imported already.
+    """
     folder = disk_cache.beside_bytecode(__file__)
     if folder is None or _modules:
         return None, frozenset()
@@ -74,7 +76,7 @@ def _fetched(backend: str) -> tuple[disk_cache.Keep | None, frozenset[str]]:
 
 
 def _write(keep: disk_cache.Keep, names: Collection[str]) -> None:
-    """Nothing if a source has changed since this process began."""
+    """Stores the code of the modules ``names``, unless a source has changed since this process began."""
     ours = [name for name in names if name.startswith("quadrants_lab.") and name in sys.modules]
     specs: list[Any] = [sys.modules[name].__spec__ for name in ours]
     modules = {s.name: (s.origin, s.cached, s.submodule_search_locations, s.loader.get_code(s.name)) for s in specs}

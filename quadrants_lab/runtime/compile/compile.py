@@ -1,4 +1,5 @@
-"""From a function's source to loaded machine code: front end, passes, derivative, sizes, backend, disk cache."""
+"""Compiles a function's source to loaded machine code: front end, passes, derivative, stack sizes, backend, disk cache.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -24,10 +25,10 @@ from quadrants_lab.ir.walk import find
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines.launch import TASKS, for_host, front, primal
 from quadrants_lab.runtime.backend import Backend
-from quadrants_lab.runtime.compile import compiled as C
+from quadrants_lab.runtime.compile import specialisation as C
 from quadrants_lab.runtime.session import Session, compile_options
 
-# a launch that keeps nothing for a gradient does not import the modules that make gradients
+# imported late: a launch that is not differentiated does not need the modules that make gradients
 _in_derivative_mode = lazily("runtime.compile.derivatives", "in_mode")
 _counting_ir = lazily("runtime.compile.derivatives", "counting_ir")
 _decided_alike = lazily("runtime.compile.derivatives", "decided_alike")
@@ -36,11 +37,11 @@ _to_be_second = lazily("runtime.compile.derivatives", "to_be_second")
 _check_bounds = lazily("passes.check_bounds", "check_bounds")
 
 
-Traced = pipeline.Trace | None  # where passes are recorded
+Traced = pipeline.Trace | None  # the record of what each pass did; None: do not record
 
 
 def trace_of(compiled: C.Compiled) -> pipeline.Trace:
-    """The trace of the passes; if none was recorded, the passes run again, once."""
+    """The trace of the passes of a compiled kernel. If none was recorded, the passes run once more."""
     if compiled.trace is not None:
         return compiled.trace
     if 0 not in compiled.later_traces:
@@ -51,16 +52,17 @@ def trace_of(compiled: C.Compiled) -> pipeline.Trace:
 def lowering_of(
     compiled: C.Compiled, kernel: N.Kernel, options: CompileOptions, backend: Backend
 ) -> pipeline.Trace:
-    """The trace of the backend's lowering of ``compiled.kernel``, or of a kernel that was derived from it."""
+    """The trace of the backend's lowering passes on ``compiled.kernel``, or on a kernel that was made from it."""
     traces = compiled.later_traces
     if id(kernel) not in traces:
-        traces[id(kernel)] = lowering_trace(kernel, backend, options)  # the trace keeps the kernel alive, and so its id
+        # the trace refers to the kernel, so the kernel's id is not used again
+        traces[id(kernel)] = lowering_trace(kernel, backend, options)
     return traces[id(kernel)]
 
 
 @deep_recursion.deeply_recursive
 def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) -> pipeline.Trace:
-    """The trace of the backend's lowering of a kernel that has been through all other passes."""
+    """The trace of the backend's lowering passes on a kernel that all other passes have processed."""
     trace = pipeline.Trace()
     pipeline.run(kernel, backend.lowering(options), options.verify, trace)
     return trace
@@ -70,8 +72,8 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
 def _trace_again(compiled: C.Compiled) -> pipeline.Trace:
     trace = pipeline.Trace()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they were given when the kernel was compiled
-        # this does not start from the source, whose names may mean other values by now
+        warnings.simplefilter("ignore")  # the user got these warnings when the kernel was compiled
+        # starts from the lowered kernel, not from the source, since names in the source may have other values now
         tasks = tasks_ir(compiled.lowered.kernel, compiled.options, trace)
         kernel = _in_mode(tasks, compiled.mode, compiled.options, trace)
         if compiled.counter is not None:
@@ -81,21 +83,22 @@ def _trace_again(compiled: C.Compiled) -> pipeline.Trace:
 
 @deep_recursion.deeply_recursive
 def forward_ir(kernel: N.Kernel, options: CompileOptions, trace: Traced = None) -> N.Kernel:
-    """The front end's kernel as tasks, simplified; reverse mode starts from this."""
+    """The front end's kernel, split into tasks and simplified; reverse mode starts from this."""
     deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
     return pipeline.run(kernel, front(options), options.verify, trace)
 
 
 @deep_recursion.deeply_recursive
 def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions, trace: Traced = None) -> N.Kernel:
-    """The IR for the backend, from the front end's IR. For a gradient it checks the data-access rule (an error if a
-    value is provably overwritten) and warns about derivative paths that end on the way."""
+    """The IR for the backend, made from the front end's. For a gradient, checks that no value which it needs is
+    provably overwritten (the data-access rule; an error), and warns about paths of the derivative that end on the way.
+    """
     return _in_mode(tasks_ir(kernel, options, trace), mode, options, trace)
 
 
 @deep_recursion.deeply_recursive
 def tasks_ir(kernel: N.Kernel, options: CompileOptions, trace: Traced = None) -> N.Kernel:
-    """The front end's kernel as tasks without races; every mode starts from this."""
+    """The front end's kernel, split into tasks without races; every mode starts from this."""
     kernel = forward_ir(kernel, options, trace)
     check_races(kernel)
     return pipeline.run(kernel, TASKS, options.verify, trace)
@@ -103,7 +106,8 @@ def tasks_ir(kernel: N.Kernel, options: CompileOptions, trace: Traced = None) ->
 
 @deep_recursion.deeply_recursive
 def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: Traced = None) -> N.Kernel:
-    tangents = any(b.dual for b in kernel.buffers.values())  # a launch of second derivatives is itself a derivative
+    # a launch for second derivatives computes tangents, so it is itself a derivative
+    tangents = any(b.dual for b in kernel.buffers.values())
     if mode == C.FORWARD and not tangents and not may_lose_reads(kernel):
         made = pipeline.run(kernel, primal(options), options.verify, trace)
     else:
@@ -131,8 +135,8 @@ def compile_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
     second: bool = False, shared: C.SharedStages | None = None,
 ) -> C.Compiled:  # fmt: skip
-    """Compiles one specialisation for the session's device. ``shared``: the first stages, from another mode of the same
-    kernel."""
+    """Compiles one specialisation for the session's device. ``shared``: the results of the first stages, from another
+    mode of the same kernel."""
     settings = compile_options(session), constant, second
     watched = C.WATCHED.get()
 
@@ -179,8 +183,8 @@ def compile_kernel(
 
 @dataclass(slots=True)
 class Elsewhere:
-    """A kernel as another backend would compile it: ``forward``, its ``gradient``, and the ``counting`` slice that runs
-    before the gradient. ``why_none``: why it has no gradient."""
+    """A kernel as another backend would compile it: ``forward``; its ``gradient``; and ``counting``, the kernel that
+    runs before the gradient to count what sizes of stacks depend on. ``why_none``: why there is no gradient."""
 
     forward: N.Kernel
     options: CompileOptions
@@ -192,14 +196,14 @@ class Elsewhere:
 
 @deep_recursion.deeply_recursive
 def elsewhere(compiled: C.Compiled, able: Capabilities) -> Elsewhere:
-    """The kernel and its gradient for a backend with these capabilities, whatever the session's backend is."""
+    """Compiles the kernel and its gradient for a backend with these capabilities, whatever the session's backend is."""
     settings = replace(
         compiled.options, ad_unroll=able.ad_unroll, suspect_races=able.suspects_races, on_host=able.on_host,
         check_out_of_bound=compiled.options.check_out_of_bound or able.checks_bounds, check_races=False,
     )  # fmt: skip
     options = reproducible(compiled.lowered.kernel, settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they were given when the kernel was compiled
+        warnings.simplefilter("ignore")  # the user got these warnings when the kernel was compiled
         tasks = tasks_ir(compiled.lowered.kernel, options)
         made = Elsewhere(_in_mode(tasks, C.FORWARD, options), options)
         if not any(b.grad for b in compiled.lowered.kernel.buffers.values()):
@@ -215,7 +219,8 @@ def elsewhere(compiled: C.Compiled, able: Capabilities) -> Elsewhere:
 
 
 def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
-    """The kernel with a check of every index that may be out of bounds; the same object if there is no such index."""
+    """Compiles the kernel again, with a check of every index that may be out of bounds; the same object if there is no
+    such index."""
     kernel = compiled.lowered.kernel
     if compiled.options.check_out_of_bound or _check_bounds(kernel) is kernel:
         return compiled
@@ -229,8 +234,8 @@ def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
-    """The options; with `CompileOptions.reproducible` if the kernel has a differentiable atomic min or max. The
-    gradient finds the winning element by computing its value again, so both kernels must round alike."""
+    """The compile options for a kernel. If it has a differentiable atomic min or max, `CompileOptions.reproducible` is
+    set: the gradient computes the values again to find which element won, so both kernels must round alike."""
     extremes = (kernel.buffers[s.buffer] for s in find(kernel.body, N.Atomic) if s.op in N.MINMAX)
     if any(buffer.grad or buffer.dual for buffer in extremes):
         return replace(options, fast_math=False, reproducible=True)

@@ -1,4 +1,4 @@
-"""Derivatives of a kernel, made from its tasks: tangents, gradients, and the kernels that count for a gradient."""
+"""Makes derivatives of a kernel from its tasks: tangents, gradients, and the kernels that count for a gradient."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack import sparse_iterations as SI
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel, decides_again, decides_by_arithmetic
-from quadrants_lab.adstack.evaluate import reads
+from quadrants_lab.adstack.evaluate_sizes import reads
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
 from quadrants_lab.analysis.effects import touched
@@ -26,7 +26,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines import derivatives as passes
 from quadrants_lab.pipelines.launch import primal
-from quadrants_lab.runtime.compile import compiled as C
+from quadrants_lab.runtime.compile import specialisation as C
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def to_be_second(lowered: Lowered) -> Lowered:
-    """The front end's result for a kernel that will be differentiated twice."""
+    """The front end's result, marked as a kernel that will be differentiated twice."""
     bindings = dict(lowered.bindings)
     for name, buffer in lowered.kernel.buffers.items():
         if buffer.grad and name in bindings:
@@ -44,8 +44,9 @@ def to_be_second(lowered: Lowered) -> Lowered:
 
 
 def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipeline.Trace | None = None) -> N.Kernel:
-    """The tasks of a kernel with derivatives, in this mode. For a gradient it checks the data-access rule (an error if
-    a value is provably overwritten) and warns about derivative paths that end on the way."""
+    """The tasks of a kernel with derivatives, in this mode. For a gradient, checks that no value which it needs is
+    provably overwritten (the data-access rule; an error), and warns about paths of the derivative that end on the way.
+    """
     dead = dead_paths(kernel, "dual" if mode == C.DUAL else "grad") if mode != C.FORWARD else []
     kernel = tangents_ir(kernel, options, trace)
     if mode == C.DUAL:
@@ -53,7 +54,8 @@ def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipelin
         check_replays(kernel, made)
     elif mode == C.FORWARD:
         keeps = _kept_for_gradient(kernel)
-        saves = (passes.SaveOverwritten(keeps),) if keeps else ()  # first, because it identifies tasks by their numbers
+        # first in the tuple, because it identifies tasks by their indices
+        saves = (passes.SaveOverwritten(keeps),) if keeps else ()
         made = pipeline.run(kernel, (*saves, *primal(options)), options.verify, trace)
     else:
         keeps = passes.kept_by(kernel)
@@ -73,8 +75,8 @@ def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipelin
 
 def _may_be_one_launch(kernel: N.Kernel, keeps: Keeps) -> None:
     """Raises TwoLaunchesError if the gradient needs what is known only after the launch: values that the launch
-    overwrote, the winners of atomic minima and maxima, the launch number that random draws depend on, gradients that
-    the kernel itself reads or writes, shared memory of blocks, or the cells that a loop has activated."""
+    overwrote, the winners of atomic minima and maxima, the number of the launch that random draws depend on, gradients
+    that the kernel itself reads or writes, shared memory of blocks, or the cells that a loop has activated."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
     by_end = any(isinstance(s, N.Random) or s.atomic in N.MINMAX for s in walk(kernel.body))
     blocks = any(b.role in ("block", "kept") for b in kernel.buffers.values())
@@ -84,14 +86,15 @@ def _may_be_one_launch(kernel: N.Kernel, keeps: Keeps) -> None:
 
 def _must_be_sized_ahead(kernel: N.Kernel, both: N.Kernel) -> None:
     """Raises TwoLaunchesError if stack sizes of the combined kernel ``both`` depend on data that the kernel writes, or
-    have to be counted."""
+    have to be counted by another kernel."""
     sized_by = set().union(*(reads(s.size)[2] for s in stack_allocas(both) if s.size is not None))
     if counted_stacks(both) or sized_by & touched(kernel.body, N.Write):
         raise C.TwoLaunchesError
 
 
 def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
-    """What a launch saves: nothing if the kernel has no gradient, which is an error only when somebody asks for it."""
+    """Which values a launch has to save for its gradient; none if the kernel has no gradient, which is an error only
+    when somebody asks for the gradient."""
     try:
         return passes.kept_by(kernel)
     except QuadrantsCompilationError:
@@ -99,8 +102,9 @@ def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
 
 
 def _check_by_draft(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None) -> None:
-    """Checks the data-access rule for a gradient that keeps nothing. The check runs on a draft of the gradient, which
-    is cheap. If it fails, the gradient itself decides, since later passes may have removed the access."""
+    """Checks the data-access rule (nothing that the gradient needs is provably overwritten) for a gradient that saves
+    nothing. The check runs on a draft of the gradient, which is cheap to make. If the draft breaks the rule, the
+    gradient itself is checked, since later passes may have removed the access."""
     try:
         check_data_access(kernel, passes.draft(kernel))
     except QuadrantsCompilationError:
@@ -108,8 +112,8 @@ def _check_by_draft(kernel: N.Kernel, options: CompileOptions, trace: pipeline.T
 
 
 def tangents_ir(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None) -> N.Kernel:
-    """For a kernel that will be differentiated twice: its first derivative, from which reverse mode makes the gradient.
-    Any other kernel is unchanged."""
+    """The first derivative of a kernel that will be differentiated twice; reverse mode makes the gradient from it. Any
+    other kernel is returned unchanged."""
     if not second.is_second(kernel):
         return kernel
     second.check_second(kernel)
@@ -122,7 +126,8 @@ def tangents_ir(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace
 def counting_ir(
     kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None = None
 ) -> N.Kernel | None:
-    """The counting slice of a sized reverse kernel; None if it needs none. ``tasks``: the result of `tasks_ir`."""
+    """For a reverse kernel whose stacks have sizes: the kernel that runs before it and counts depths that no expression
+    gives; None if there are none. ``tasks``: the result of `tasks_ir`."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
@@ -137,12 +142,13 @@ def counting_ir(
 
 
 def decided_alike(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
-    """The options for a gradient: without fast_math if a decision is taken twice and must have the same result."""
+    """The options for a gradient. fast_math is turned off if the same decision is made twice and must come out the
+    same."""
     return replace(options, fast_math=False) if options.fast_math and decides_again(kernel) else options
 
 
 def depth_counter(counting: N.Kernel, options: CompileOptions, session: Session) -> C.Counter:
-    """The kernel of `counting_ir`, loaded."""
+    """Loads a kernel that `counting_ir` returned."""
     return _counter(counting, DEPTH, options, session)
 
 
@@ -150,9 +156,9 @@ def depth_counter(counting: N.Kernel, options: CompileOptions, session: Session)
 def compile_sparse(
     compiled: C.Compiled, session: Session
 ) -> tuple[SI.SparseIterations, C.Counter, Executable, CompileOptions] | None:
-    """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
-    iterations that push, and the kernel that runs them separately. None without such conditions, or if one needs a
-    loop."""
+    """For a gradient in which conditions may keep iterations from pushing to stacks: the kernel that lists the
+    iterations that push, and the kernel that runs these separately. None if there is no such condition, or if a
+    condition needs a loop."""
     found = SI.sparse_iterations(compiled.kernel)
     if found is None:
         return None

@@ -1,12 +1,12 @@
-"""The disk cache of IR: a kernel that another process compiled needs no front end, no passes, and none of their
-imports.
+"""The disk cache of IR: a kernel that another process has compiled needs neither the front end nor the passes, nor
+their imports.
 
-Two entries lead from a kernel to its IR; the machine code of the IR has a third entry. The key of the first entry is
+Two entries lead from a kernel to its IR; the machine code of the IR has a third. The key of the first entry consists of
 what is known before the kernel is lowered: its text and position, its argument types, the options, and a hash of this
-package's sources. The entry lists which names the front end read from Python. The key of the second entry adds what
-these names mean now (`frontend.fingerprint`); it holds the IR and the warnings as a pickle of this package's data
-classes. Only entries that this user wrote are trusted, as for machine code. A kernel without a complete fingerprint is
-compiled in each process.
+package's sources. This entry lists the names that the front end looked up in Python. The key of the second entry also
+has what these names mean now (`frontend.fingerprint`). This entry holds the IR and the warnings, as a pickle of this
+package's data classes. Only entries that this user wrote are trusted, as for machine code. A kernel whose fingerprint
+is incomplete is compiled in each process.
 """
 
 import io
@@ -28,7 +28,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.compile.bytecode import imported_together
-from quadrants_lab.runtime.compile.compiled import (
+from quadrants_lab.runtime.compile.specialisation import (
     FORWARD,
     WATCHED,
     Clock,
@@ -39,7 +39,8 @@ from quadrants_lab.runtime.compile.compiled import (
 )
 from quadrants_lab.runtime.session import Session, compile_options
 
-_MOST_LISTS = 8  # lists of names per kernel: which names are read can depend on values, as under qd.static
+# how many lists of names an entry holds: which names are looked up can depend on values, as under qd.static
+_MOST_LISTS = 8
 _DATA = ("quadrants_lab.ir.", "quadrants_lab.frontend.specs")
 
 
@@ -47,13 +48,13 @@ def cached_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
     second: bool = False, other: Compiled | None = None,
 ) -> Compiled:  # fmt: skip
-    """`compile.compile_kernel`, or the same result from the disk cache. ``other``: the kernel compiled in another mode.
-    Its first stages are used again, whatever the names in the source mean by now, so that a gradient belongs to its
-    kernel."""
+    """Compiles a kernel as `compile.compile_kernel` does, or takes the result from the disk cache. ``other``: the same
+    kernel compiled in another mode. Then the first stages are not repeated, even if names in the source mean something
+    else by now, so that a gradient belongs to its kernel."""
     how = mode, constant, second
     if session.settings.options.get("print_non_pure") and not source.pure and mode == FORWARD:
         print(f"[quadrants_lab] kernel {source.name} is not declared pure: fastcache=True is not given")
-    recorded = WATCHED.get() is not None  # a trace needs passes that run
+    recorded = WATCHED.get() is not None  # a trace can only be recorded if the passes run
     first, fingerprint = "", None if recorded else Fingerprint(source, specs)
     options = compile_options(session)
     shared = other.shared if other is not None else None
@@ -72,7 +73,8 @@ def cached_kernel(
     if (first or session.cache.folder is None) and hasattr(session.backend, "will_load"):
         session.backend.will_load()
     if shared is not None and recorded:
-        shared = replace(shared, tasks=None)  # a trace should show these passes too
+        # without ``tasks``, the passes that make them run again, so that the trace shows these too
+        shared = replace(shared, tasks=None)
     warned: list[Given] = []
     with imported_together(session.settings.backend), holding(FINGERPRINT, fingerprint), holding(WARNED, warned):
         with importing():
@@ -87,7 +89,8 @@ def cached_kernel(
 
 
 def _read(name: str, objects: Sequence[Any], session: Session) -> Any:
-    """The content of an entry, with numbers replaced by ``objects``; None if there is no entry."""
+    """The content of an entry of the disk cache; None if there is none. Numbers in it are replaced by the entries of
+    ``objects``."""
     kept = session.cache.get(name)
     with suppress(pickle.UnpicklingError, EOFError, LookupError):
         return _Reader(kept, objects).load() if kept is not None else None
@@ -126,7 +129,7 @@ def _found(
 
 
 def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> bool:
-    """Writes both entries; returns whether that was possible."""
+    """Stores both entries; returns whether that was possible."""
     counter = made.counter
     counting = None if counter is None else (counter.kernel, counter.results, counter.key)
     record = made.options, made.taken_back(), made.kernel, made.key, made.returns, counting, warned
@@ -143,23 +146,25 @@ def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Giv
 
 
 class _NotDataError(Exception):
-    """An object in a record is neither data of this package nor numbered by the fingerprint."""
+    """Raised for an object that cannot be pickled here: it is neither data of this package nor numbered by the
+    fingerprint."""
 
 
 def _numbered(number: int) -> Any:
-    """Represents, in an entry, the object with this number in the fingerprint; a `_Reader` inserts that object."""
+    """Stands, in a pickle, for the object to which the fingerprint gave this number; a `_Reader` replaces the call by
+    that object."""
     raise LookupError(number)
 
 
 class _Writer(pickle.Pickler):
-    """Writes an object that the fingerprint has numbered as its number."""
+    """A pickler that writes an object as its number in the fingerprint, if it has one."""
 
     def __init__(self, out: io.BytesIO, fingerprint: Fingerprint) -> None:
         super().__init__(out, pickle.HIGHEST_PROTOCOL)
         self.fingerprint = fingerprint
 
     def reducer_override(self, value: Any) -> Any:
-        """Not called for numbers, texts and containers, of which there are many."""
+        """Python calls this for every object but numbers, texts and containers."""
         number = self.fingerprint.number(value)
         if number is not None:
             return _numbered, (number,)
@@ -169,7 +174,7 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
-    """Makes only data of this package, and no other objects."""
+    """An unpickler that makes only data of this package, and no other objects."""
 
     def __init__(self, content: bytes, objects: Sequence[Any]) -> None:
         super().__init__(io.BytesIO(content))

@@ -1,11 +1,12 @@
-"""The stack memory that a gradient would take if it kept every value that its reverse slice needs, for comparison."""
+"""How much stack memory a gradient would take if it stored every value that its reverse slice needs; shown for
+comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from quadrants_lab.adstack.evaluate import Live, evaluate
+from quadrants_lab.adstack.evaluate_sizes import Live, evaluate
 from quadrants_lab.adstack.report import START, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.analysis.algebra import subexpressions
@@ -20,23 +21,24 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.walk import of_kind, types_of
 from quadrants_lab.runtime.compile.compile import forward_ir
-from quadrants_lab.runtime.compile.compiled import Compiled, NaiveStacks
+from quadrants_lab.runtime.compile.specialisation import Compiled, NaiveStacks
 
 
 @deeply_recursive
 def bytes_before(compiled: Compiled, depths: Sequence[int], live: Live) -> int | None:
-    """Bytes per iteration in flight of a launch with these ``depths`` and the data ``live``, without recomputation,
-    packed truth values and narrowed integers. None if the trips of a loop are not known, which happens if nothing in it
-    is kept, so that nothing was counted."""
+    """How many bytes of stacks each iteration in flight would take in a launch with these ``depths`` and the data
+    ``live``, without recomputation, packed truth values and narrowed integers. None if the trips of a loop are unknown:
+    this happens if nothing in the loop is stored, so its trips were not counted."""
     if compiled.naive is None:
         compiled.naive = _naive(compiled)
     naive = compiled.naive
     allocas = stack_allocas(compiled.kernel)
     known = {naive.home.get(s.primal): depth for s, depth in zip(allocas, depths, strict=True)}
     for key in naive.unrolled:
-        known.pop(key, None)  # a slot holds values of several trips
+        # a slot holds values of several trips of an unrolled loop, so its depth is not the number of trips
+        known.pop(key, None)
     if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):
-        known = {}  # forced depths and depths of segments are no trip counts
+        known = {}  # depths that the user forced, or that belong to segments of a checkpointed loop, are no trip counts
     total = 0
     for nbytes, size, key in naive.stacks:
         depth = known.get(key)
@@ -45,7 +47,7 @@ def bytes_before(compiled: Compiled, depths: Sequence[int], live: Live) -> int |
                 return None
             try:
                 depth = evaluate(size, live)
-            except KeyError:  # reads an argument that did not matter for the depths, or was freed
+            except KeyError:  # the size reads an argument that the depths did not depend on, or one that was freed
                 return None
         total += depth * nbytes
     return total
@@ -61,8 +63,8 @@ def _naive(compiled: Compiled) -> NaiveStacks:
 
 
 def _unreduced(forward: N.Kernel) -> tuple[N.Kernel, dict[int, tuple[int, int]]]:
-    """The forward slices of an offloaded forward kernel, with a stack for each value in a loop that the reverse needs,
-    but without reverse code; and for each value the key of its scope. Loop indices, constants and arguments need no
+    """The forward slices of a forward kernel, with a stack for each value in a loop that the reverse needs, but without
+    reverse code. Also returns: id of each value -> key of its scope. Loop indices, constants and arguments need no
     stacks."""
     kernel = prepared(forward)
     active = active_values(kernel)

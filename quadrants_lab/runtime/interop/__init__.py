@@ -1,1 +1,1 @@
-"""Arrays of other libraries."""
+"""Arrays of other libraries (torch, JAX, CuPy, numpy) as kernel arguments."""

@@ -1,9 +1,9 @@
-"""Arrays of other libraries as kernel arguments, without a copy.
+"""Arrays of other libraries as kernel arguments, used without a copy.
 
-A torch tensor becomes an ndarray over the tensor's own memory, with the gradient that `gradients.settle` gives it. Each
-tensor has one memory, so that a Tape recognises it. Anything else that exports its memory (by DLPack or numpy's array
-interface) becomes a numpy array for one launch, or an ndarray without a gradient. None of these libraries is imported
-here.
+A torch tensor becomes an ndarray over the tensor's own memory, with the gradient that `gradients.settle` chooses. There
+is one such memory object for each tensor, so that a Tape recognises the tensor. Any other object that exports its
+memory (by DLPack or numpy's array interface) becomes a numpy array for one launch, or an ndarray without a gradient.
+None of these libraries is imported here.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from quadrants_lab.runtime.session import Session
 if TYPE_CHECKING:
     from quadrants_lab.ir import nodes as N
 
-_HOST = {1, 3, 11, 13}  # DLPack's numbers of devices whose memory the CPU can access
+_HOST = {1, 3, 11, 13}  # DLPack's codes of devices whose memory the CPU can access
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether `adopt` takes it: an object of another library that exports memory."""
+    """Whether the value is an object of another library that exports memory, so that `adopt` takes it."""
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "_memory"):
         return False
     kind = type(value)
@@ -40,8 +40,8 @@ def is_foreign(value: Any) -> bool:
 
 
 def row_major(args: Sequence[Any]) -> list[Any] | None:
-    """The arguments with numpy arrays in Fortran order replaced by copies in C order, which the caller copies back
-    after the launch. None if there is no such array, or if one shares memory with another argument."""
+    """The arguments, where numpy arrays in Fortran order are replaced by copies in C order; the caller copies these
+    back after the launch. None if there is no such array, or if one shares memory with another argument."""
     at = [n for n, a in enumerate(args) if a.__class__ is np.ndarray and a.flags.fnc and a.flags.aligned]
     kinds = [READ] * len(args)
     for n in at:
@@ -56,8 +56,9 @@ def row_major(args: Sequence[Any]) -> list[Any] | None:
 
 
 def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequence[Any]) -> Any:
-    """An ndarray or numpy array over the memory of ``value``, for an argument of kernel ``where``; ArgumentError if the
-    memory cannot be shared. ``classes``: the classes of ndarrays, by the number of axes of an element."""
+    """An ndarray or numpy array over the memory of ``value``, for an argument of the kernel ``where``. Raises
+    ArgumentError if the memory cannot be shared. ``classes``: the class of ndarrays for elements with 0, 1 and 2 axes.
+    """
     axes = len(slot.element)
     known = Tensor.known.get(id(value))
     if known is None or not known.holds(value, now):
@@ -89,14 +90,14 @@ def ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
 
 
 def _shared(value: Any, what: str) -> npt.NDArray[Any]:
-    """The memory of any other exporter as a numpy array, possibly read-only."""
+    """The memory of any other object that exports it, as a numpy array, possibly read-only."""
     exports = hasattr(type(value), "__dlpack__")
     take: Callable[[Any], npt.NDArray[Any]] = np.from_dlpack if exports else np.asarray
     try:
         if exports and value.__dlpack_device__()[0] not in _HOST:
             raise BufferError(f"it is on device {value.__dlpack_device__()}, as DLPack counts them")
         return take(value)
-    except Exception as e:  # whatever the other library raises
+    except Exception as e:  # other libraries may raise anything
         raise ArgumentError(
             f"{what}, of type {type(value).__name__}, does not share its memory: {e}",
             code="QL2052",
@@ -105,9 +106,10 @@ def _shared(value: Any, what: str) -> npt.NDArray[Any]:
 
 
 class ForeignArguments:
-    """The arguments of a kernel's launches that others can write to. ``names``: the names of all arguments; ``writes``:
-    the buffers that a launch writes; ``derivatives``: see `launch.frames.Buffers`. ``gradients``: the numbers of the
-    arguments whose gradients a launch touches, with what it does to them."""
+    """What has to be done around the launches of a kernel for arguments that other libraries can write to. ``names``:
+    the names of all arguments; ``writes``: the buffers that a launch writes; ``derivatives``: see
+    `launch.frames.Buffers`. ``gradients``: index of each argument whose gradient a launch accesses -> what the launch
+    does to it."""
 
     def __init__(
         self, session: Session, kernel: N.Kernel, names: Sequence[str], derivatives: Sequence[tuple[int, str, str]],

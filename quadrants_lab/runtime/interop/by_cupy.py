@@ -1,5 +1,5 @@
-"""Computations by CuPy in memory of an NVIDIA GPU, if CuPy is installed and `can_compute` allows it: sorts, products
-with sparse matrices and conjugate gradients."""
+"""Computations that CuPy performs in memory of an NVIDIA GPU, if CuPy is installed and `can_compute` allows it: sorts,
+products with sparse matrices and conjugate gradients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def can_compute(*memories: Memory) -> bool:
 
 @contextmanager
 def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
-    """CuPy's arrays over the memories, in the session's stream; the block writes the last ``written`` of them."""
+    """A context manager whose value is CuPy's arrays over the memories, used in the session's stream; within it, the
+    last ``written`` of them may be written."""
     import cupy
 
     with _in_stream(memories[0].session) as device:
@@ -39,7 +40,7 @@ def _arrays(*memories: Any, written: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def _in_stream(session: Session) -> Iterator[Any]:
-    """The session's device; inside, CuPy works in the device's stream."""
+    """A context manager whose value is the session's device; within it, CuPy works in the device's stream."""
     import cupy
 
     device = device_of(session)
@@ -48,7 +49,7 @@ def _in_stream(session: Session) -> Iterator[Any]:
 
 
 def _array(memory: Any, cupy: Any) -> Any:
-    """CuPy's array over memory of the session, after the host's writes."""
+    """CuPy's array over memory of the session, after what the host has written was copied to the device."""
     memory.upload()
     there = memory.on_device
     owned = cupy.cuda.UnownedMemory(there.address, there.nbytes, there)
@@ -56,7 +57,8 @@ def _array(memory: Any, cupy: Any) -> Any:
 
 
 def sort(keys: Memory, values: Memory | None = None) -> None:
-    """Sorts the keys by their bits as signed integers, and the values with them, stably."""
+    """Sorts the keys by their bits, read as signed integers; the values are moved with their keys. The sort is stable.
+    """
     import cupy
 
     both = [keys] if values is None else [keys, values]
@@ -71,7 +73,8 @@ def sort(keys: Memory, values: Memory | None = None) -> None:
 
 
 class OnGpu:
-    """cupyx's copy of a matrix of scipy, in rows, on the GPU of a session. It outlives the session."""
+    """A copy of a scipy matrix in cupyx's format of rows (CSR), on the GPU of a session. The copy outlives the session.
+    """
 
     def __init__(self, matrix: Any, session: Session) -> None:
         import cupy
@@ -83,23 +86,24 @@ class OnGpu:
             cupy.cuda.get_current_stream().synchronize()
 
     def holds(self, matrix: Any, session: Session) -> bool:
-        """Whether the copy is one of this matrix on the session's GPU."""
+        """Whether this is a copy of ``matrix`` on the session's GPU."""
         return self.matrix is matrix and self.ordinal == device_of(session).driver.ordinal
 
     def multiply(self, x: Memory, out: Memory) -> None:
-        """out = matrix x, by cuSPARSE; all three have one dtype."""
+        """Computes out = matrix x, by cuSPARSE; all three have one dtype."""
         from cupyx import cusparse
 
         with _arrays(x, out, written=1) as (x_, out_):
             cusparse.spmv(self.copy, x_, out_)
 
     def conjugate_gradients(self, b: Memory, out: Memory, start: Any, atol: float, steps: int) -> bool:
-        """Solves matrix out = b in f64, from a numpy array or zeros on, until |b - matrix out| <= atol; returns whether
-        that took at most ``steps`` steps."""
+        """Solves matrix out = b in f64 by conjugate gradients. ``start``: a numpy array to begin with, or None for
+        zeros. Stops when |b - matrix out| <= atol; returns whether this took at most ``steps`` steps."""
         import cupy
         from cupyx.scipy.sparse.linalg import cg
 
-        relative = "rtol" if "rtol" in signature(cg).parameters else "tol"  # its name depends on CuPy's version
+        # the parameter's name depends on CuPy's version
+        relative = "rtol" if "rtol" in signature(cg).parameters else "tol"
         with _arrays(b, out, written=1) as (b_, out_):
             x0, A = None if start is None else cupy.asarray(start), self.copy.astype(np.float64)
             x, left = cg(A, b_.astype(np.float64), x0=x0, **{relative: 0.0}, atol=atol, maxiter=steps)

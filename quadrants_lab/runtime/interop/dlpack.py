@@ -1,6 +1,7 @@
-"""Arrays of other libraries on the session's own device, used without a copy and ordered with their stream.
+"""Arrays of other libraries on the session's own GPU, used without a copy and in the order of the other library's
+stream.
 
-Each launch waits, on the device, for the work in the current stream of the array's owner, and that stream waits for the
+Each launch waits, on the device, for the work in the stream that the array's owner uses, and that stream waits for the
 launch. The host waits for neither.
 """
 
@@ -20,19 +21,19 @@ from quadrants_lab.runtime.memory.memory import HostMirrored, Memory
 from quadrants_lab.runtime.session import Session
 
 _CUDA = 2  # DLPack's kDLCUDA
-_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # from DLPack's type codes to numpy's kinds
+_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # DLPack's type code -> numpy's kind
 
 
 class Imported(HostMirrored):
-    """Memory of another library on the session's device. The library may write at any time, so the host's copy is never
-    known to be up to date, and `flush` uploads what was written."""
+    """Memory of another library on the session's device. The library may write to it at any time, so the host's copy is
+    never known to be up to date, and `flush` uploads what was written on the host."""
 
     __slots__ = ()
     imported = True
 
     @classmethod
     def at(cls, session: Session, on_device: Any, foreign: Any) -> Imported:
-        """Wraps device memory of another library."""
+        """Makes a memory object over device memory of another library."""
         dtype = from_numpy(on_device.dtype)
         assert dtype is not None
         made = cls(session, dtype)
@@ -50,7 +51,8 @@ class Imported(HostMirrored):
 
 
 def device_of(session: Session) -> Any:
-    """The device; if `can_import`, it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``."""
+    """The session's device. If `can_import`, it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``.
+    """
     return session.device
 
 
@@ -61,14 +63,14 @@ def can_import(session: Session) -> bool:
 
 def is_on_device(value: Any) -> bool:
     """Whether ``value`` exports memory of an NVIDIA GPU."""
-    # the instance is asked, since JAX's class has it also for arrays on the host
+    # asked of the instance, since JAX's class also has it for arrays on the host
     if hasattr(value, "__cuda_array_interface__"):
         return True
     return hasattr(type(value), "__dlpack_device__") and value.__dlpack_device__()[0] == _CUDA
 
 
 def of_tensor(tensor: Any, session: Session, foreign: Any, what: str) -> Memory:
-    """Memory over a contiguous torch tensor on the GPU; ArgumentError if it is on another GPU."""
+    """A memory object over a contiguous torch tensor on the GPU; raises ArgumentError if it is on another GPU."""
     try:
         dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
     except TypeError as e:
@@ -88,7 +90,8 @@ def stream_of(tensor: Any) -> int:
 
 
 def of_array(value: Any, session: Session, what: str) -> Memory:
-    """Memory over an array that `is_on_device`; ArgumentError if kernels cannot use it as it is."""
+    """A memory object over an array for which `is_on_device` is true; raises ArgumentError if kernels cannot use it as
+    it is."""
     what = f"{what}, of type {type(value).__name__},"
     if not can_import(session):
         raise ArgumentError(
@@ -110,7 +113,8 @@ def of_array(value: Any, session: Session, what: str) -> Memory:
 
 
 def of_buffer(value: Any, session: Session, stream: int, foreign: Any) -> Memory:
-    """Memory over a C-contiguous buffer of JAX on the session's GPU, which JAX uses in ``stream``. Nothing waits."""
+    """A memory object over a C-contiguous buffer of JAX on the session's GPU, which JAX uses in ``stream``. Nothing
+    waits."""
     about = value.__cuda_array_interface__
     address, read_only = about["data"]
     there = device_of(session).lend(address, tuple(about["shape"]), np.dtype(about["typestr"]), value)
@@ -127,7 +131,7 @@ def wait_stream(memory: Memory, stream: int | None) -> None:
 
 
 def signal_stream(memory: Memory) -> None:
-    """Makes the stream of the memory's owner wait for the launches so far; without a stream the host waits."""
+    """Makes the stream of the memory's owner wait for the launches so far; if the stream is unknown, the host waits."""
     if memory.imported:
         stream = memory.on_device.stream
         with memory.session.lock:
@@ -136,7 +140,7 @@ def signal_stream(memory: Memory) -> None:
 
 
 def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:
-    """ArgumentError if the owner exports the memory as read-only."""
+    """Raises ArgumentError if the owner exports the memory as read-only."""
     if memory is not None and memory.imported and memory.on_device.read_only:
         raise ArgumentError(
             f"kernel {kernel} writes to argument {name!r}, a read-only array",
@@ -163,7 +167,8 @@ def _imported(
 
 
 def _must_be_contiguous(shape: Sequence[int], strides: Sequence[int] | None, unit: int, what: str) -> None:
-    """``unit``: the stride of adjacent elements, in the unit of ``strides``."""
+    """Raises ArgumentError unless the array is C-contiguous. ``unit``: the stride between neighbouring elements, in the
+    unit of ``strides``."""
     if strides is None or math.prod(shape) == 0:
         return
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
@@ -190,10 +195,11 @@ class _Tensor(C.Structure):
 
 
 def _of_capsule(value: Any, session: Session, what: str) -> Memory:
-    """Memory over the export of an object by DLPack, which makes our stream wait for the exporter's own work."""
+    """A memory object over an object that exports its memory by DLPack; the export makes our stream wait for the
+    exporter's own work."""
     try:
         capsule = value.__dlpack__(stream=device_of(session).stream_number)
-    except Exception as e:  # whatever the other library raises
+    except Exception as e:  # other libraries may raise anything
         raise ArgumentError(f"{what} does not share its memory: {e}", code="QL2052") from None
     pointer = C.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = C.c_void_p, (C.py_object, C.c_char_p)

@@ -1,17 +1,16 @@
-"""The gradients of torch tensors: which memory a launch reads and adds to, and what `.grad` is afterwards.
+"""The gradients of torch tensors: which memory a launch reads and adds to, and what `.grad` is after the launch.
 
-`settle` decides that for every tensor and every launch:
+`settle` decides this for every tensor and every launch:
 
-- The gradient is `.grad`, whoever set it. If there is none, a launch sets zeros there.
-- If kernels cannot use the memory of `.grad` (it is not contiguous, or of another layout or dtype), launches use a
-  copy, and `.grad` gets what they write. If `.grad` cannot hold that, because elements share memory, the copy becomes
-  `.grad`.
-- A tensor that requires no gradient is a constant. If it has a `.grad` nevertheless, a launch reads it where a
-  derivative starts, but adds nothing to it; a Tape does not write to it at all.
-- Within a call of a backward function of a `torch.autograd.Function`, `.grad` begins at zeros where kernels only add to
-  it, unless the user has set it there. Afterwards the earlier `.grad` is put back: for an input, before torch adds what
-  the function returned; for another tensor, the result of the call is added to it.
-- A `.grad` that is set within a backward function may be torch's own array: kernels that would write to it get a copy.
+- The gradient is `.grad`, whoever set it. If there is none, a launch sets zeros there. - If kernels cannot use the
+memory of `.grad` (it is not contiguous, or has another layout or dtype), launches use a copy, and what they write is
+copied to `.grad`. If `.grad` cannot hold that, because its elements share memory, the copy becomes `.grad`. - A tensor
+that requires no gradient is a constant. If it has a `.grad` nevertheless, a launch reads it as the seed of a
+derivative, but adds nothing to it; a Tape does not write to it at all. - Within a call of the backward function of a
+`torch.autograd.Function`, a `.grad` that kernels only add to starts as zeros, unless the user has set it within the
+call. After the call the earlier `.grad` is restored: for an input of the function, before torch adds what the function
+returned; for another tensor, with the result of the call added. - A `.grad` that is set within a backward function may
+be an array that torch still uses: kernels that would write to it get a copy.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from quadrants_lab.runtime.memory.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a kernel does to the gradient of an argument. ``reads``: it does more than add to the gradient."""
+    """What a kernel does to the gradient of an argument. ``reads``: whether it does more than add to the gradient."""
 
     argument: str
     kernel: str
@@ -42,11 +41,11 @@ class Use:
 
 
 class Gradient:
-    """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was then; None for a constant. ``mine``:
-    whether `settle` made that tensor. ``copy``: what launches use instead, or None. ``memory``: what launches use.
-    ``since``: the call of a backward function in which the gradient was chosen, or None; ``call``: the call in which it
-    was last used. ``aside``: what is put back after that call. ``told``: the user was warned that the gradient ends
-    here."""
+    """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was at that time; None for a constant.
+    ``mine``: whether `settle` made that tensor. ``copy``: a copy that launches use instead, or None. ``memory``: the
+    memory that launches use. ``since``: the call of a backward function in which the gradient was chosen, or None;
+    ``call``: the call in which it was last used. ``aside``: the earlier `.grad`, which is restored after that call.
+    ``told``: the user was warned that the gradient ends at this tensor."""
 
     __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told")
 
@@ -60,7 +59,7 @@ class Gradient:
         self.aside: _Aside | None = None
 
     def choose(self, known: Tensor, tensor: Any, grad: Any, mine: bool) -> None:
-        """Makes ``grad`` the gradient."""
+        """Makes ``grad`` the gradient that launches use."""
         self.grad, self.mine, self.since = grad, mine, _call(running_backward())
         self.copy = None if mine or _usable(tensor, grad) else _Copy.of(known, tensor, grad)
         if self.copy is not None:
@@ -73,13 +72,13 @@ class Gradient:
             self.attach(ndarray)
 
     def attach(self, ndarray: Any) -> None:
-        """Gives an ndarray of the tensor this gradient."""
+        """Makes this the gradient of an ndarray over the tensor."""
         if ndarray.grad is None:
             ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)
         ndarray.grad.use_memory(self.memory, ndarray.shape)
 
     def follow(self, tensor: Any) -> None:
-        """Lets launches see what torch has written."""
+        """Makes what torch has written to the gradient visible to launches."""
         if self.copy is not None:
             self.copy.update()
         if self.memory is not None and self.memory.imported:
@@ -87,8 +86,9 @@ class Gradient:
 
 
 def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
-    """Decides what the gradient of a tensor is. ``use``: how a launch that is about to start uses it; None if no launch
-    touches the gradient. ``node``: the result of `running_backward`. ``taped``: whether a Tape launches."""
+    """Decides which memory is the gradient of a tensor. ``use``: what a launch that is about to start does to it; None
+    if no launch accesses the gradient. ``node``: the result of `running_backward`. ``taped``: whether a Tape makes the
+    launch."""
     gradient, grad = known.gradient or Gradient(), grad_of(tensor)
     starts = use is not None and use.reads and grad is not None
     if not tensor.requires_grad and (grad is None or (use is not None and (not starts or (taped and use.writes)))):
@@ -116,8 +116,8 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None,
 
 
 def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
-    """`settle` for the ndarray of a tensor that has a gradient; does nothing for any other object. A tensor that torch
-    has dropped keeps its gradient."""
+    """Calls `settle` for an ndarray over a tensor, if that has a gradient; does nothing for any other object. A tensor
+    that torch has freed keeps its gradient."""
     if getattr(ndarray, "grad", None) is not None and (known := ndarray._memory.tensor) is not None:
         tensor = known.of()
         if tensor is not None:
@@ -126,14 +126,15 @@ def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, tape
 
 def running_backward() -> Any:
     """The node of torch's graph that runs in this thread; None outside of a backward pass."""
-    of_torch = getattr(sys.modules.get("torch"), "_C", None)  # another thread may be importing torch
+    # looked up in ``sys.modules``, since another thread may be importing torch
+    of_torch = getattr(sys.modules.get("torch"), "_C", None)
     return None if of_torch is None else of_torch._current_autograd_node()
 
 
 def grad_of(tensor: Any) -> Any:
     """The `.grad` of a tensor, without torch's warning about tensors that are not leaves."""
     if not tensor.is_leaf and _QUIET not in warnings.filters[:1]:
-        # not catch_warnings, at whose end other threads would lose filters that they set in the meantime
+        # catch_warnings is not used: at its end, filters that other threads have set meanwhile would be lost
         warnings.filterwarnings("ignore", category=UserWarning, module=_HERE)
     return tensor.grad
 
@@ -150,16 +151,16 @@ def _torch_adds(tensor: Any) -> bool:
 # --- within a backward function -------------------------------------------------------------------------------------
 
 
-_Call = tuple[int, int] | None  # a call of a backward function
+_Call = tuple[int, int] | None  # identifies a call of a backward function
 
 
 def _call(node: Any) -> _Call:
-    """The call in which `running_backward` is ``node``."""
+    """The call in which ``node``, the result of `running_backward`, runs."""
     return None if node is None else (_task(), id(node))
 
 
 def _task() -> int:
-    """The number of the backward pass that runs in this thread."""
+    """A number that torch gives to the backward pass that runs in this thread."""
     number: int = _torch()._C._current_graph_task_id()
     return number
 
@@ -167,7 +168,8 @@ def _task() -> int:
 def _in_backward(
     node: Any, gradient: Gradient, known: Tensor, tensor: Any, grad: Any, use: Use, taped: bool
 ) -> tuple[Any, bool]:
-    """The gradient of a tensor within a backward function, None for new zeros; and whether the gradient is ours."""
+    """Chooses the gradient of a tensor within a backward function: the tensor that is the gradient, or None if it
+    should be new zeros; and whether we made it."""
     call = _call(node)
     begins, gradient.call = gradient.call != call, call
     if begins and not use.reads:
@@ -183,29 +185,31 @@ def _in_backward(
 
 
 def _put_aside(gradient: Gradient, known: Tensor, tensor: Any, is_input: bool, adds: bool) -> None:
-    """Puts `.grad` aside, so that zeros can take its place."""
+    """Sets the present `.grad` aside, so that zeros can take its place during the call of a backward function."""
     aside, task = gradient.aside, _task()
     if aside is not None and not (is_input and aside.is_input and aside.task == task):
-        aside.put_back(not aside.is_input)  # it belongs to another call, or to a pass that failed
+        aside.put_back(not aside.is_input)  # what was set aside belongs to another call, or to a pass that failed
         aside = None
-    if aside is None and (adds or not is_input):  # torch gives other inputs no `.grad`
+    if aside is None and (adds or not is_input):  # torch gives no `.grad` to inputs that are not leaves
         gradient.aside = _Aside(known.of, gradient, tensor, is_input)
 
 
 class _Aside:
-    """The `.grad` of a tensor before a backward function ran. It is put back when torch adds what the function returned
-    for an input, or when the pass is over. What a function has computed for an input, but not returned, is added to it,
-    as for any other tensor."""
+    """The `.grad` that a tensor had before a backward function ran. For an input of the function it is restored when
+    torch adds the function's result, for another tensor when the pass is over. What the function has added to `.grad`
+    itself, but not returned, is added to the earlier `.grad`."""
 
     def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, is_input: bool) -> None:
         self.of, self.gradient, self.task, self.is_input = of, gradient, _task(), is_input
         self.grad = grad_of(tensor)
         self.hook = tensor.register_hook(lambda given: self.put_back(given is None)) if is_input else None
         over = partial(self.put_back, not is_input)
-        _torch().autograd.Variable._execution_engine.queue_callback(over)  # torch may not use an input's gradient
+        # torch may never use the gradient of an input, so the earlier `.grad` is restored at the end of the pass at the
+        # latest
+        _torch().autograd.Variable._execution_engine.queue_callback(over)
 
     def put_back(self, add: bool) -> None:
-        """Puts the earlier `.grad` back. ``add``: adds the current one to it."""
+        """Restores the earlier `.grad`. ``add``: adds the present one to it."""
         tensor, gradient = self.of(), self.gradient
         if tensor is None or gradient.aside is not self:
             return
@@ -214,7 +218,7 @@ class _Aside:
             self.hook.remove()
         have = grad_of(tensor)
         if have is not gradient.grad and self.task != _task():
-            return  # after a pass that failed, the user has set another `.grad`
+            return  # after a pass that failed, the user has set another `.grad`, which stays
         if not add or have is None:
             tensor.grad = self.grad
         elif self.grad is not None and _elements(self.grad):
@@ -225,7 +229,7 @@ class _Aside:
 
 
 def _is_input(node: Any, tensor: Any) -> bool:
-    """Whether the node returns the gradient of this tensor."""
+    """Whether the node is the function that computes the gradient of this tensor."""
     of = tensor.grad_fn
     if of is None:
         return any(getattr(function, "variable", None) is tensor for function, _ in node.next_functions)
@@ -251,7 +255,7 @@ def _zeros(tensor: Any) -> Any:
 
 
 def _contiguous(tensor: Any, grad: Any) -> Any:
-    """A copy of a gradient in contiguous memory."""
+    """A copy of the gradient of ``tensor`` in contiguous memory."""
     made = _zeros(tensor)
     made.copy_(_dense(grad))
     return made
@@ -269,13 +273,13 @@ def _usable(tensor: Any, grad: Any) -> bool:
 
 
 class _Copy:
-    """A contiguous copy of a `.grad`. Tensors whose `.grad` has the same elements share the copy. At each
-    `Memory.flush`, `.grad` gets what launches wrote to the copy."""
+    """A contiguous copy of a `.grad`. Tensors whose `.grad` is the same memory share the copy. At each `Memory.flush`,
+    what launches wrote to the copy is copied to `.grad`."""
 
     known: WeakValueDictionary[Any, _Copy] = WeakValueDictionary()
 
     def __init__(self, known: Tensor, tensor: Any, grad: Any) -> None:
-        self.grad = grad  # kept, so that no other tensor gets the same address
+        self.grad = grad  # kept alive, so that no other tensor gets the same address
         self.tensor = _contiguous(tensor, grad)
         self.memory = tensor_memory(self.tensor, known.session, _WHAT)
         self.memory.on_flush = partial(_given_back, known.of, grad, self.tensor)
@@ -293,13 +297,13 @@ class _Copy:
         return found
 
     def update(self) -> None:
-        """Copies the current `.grad`."""
+        """Copies the present content of `.grad` to the copy."""
         self.tensor.copy_(_dense(self.grad))
 
 
 def _given_back(of: Callable[[], Any], grad: Any, copy: Any, memory: Memory) -> None:
-    """Copies what launches wrote to the copy into the tensor's `.grad`. If `.grad` cannot hold it, the copy replaces
-    it."""
+    """Copies what launches wrote to the copy to the tensor's `.grad`. If `.grad` cannot hold it, the copy becomes
+    `.grad`."""
     dlpack.signal_stream(memory)
     if _elements(grad):
         grad.detach().copy_(copy)
@@ -308,7 +312,7 @@ def _given_back(of: Callable[[], Any], grad: Any, copy: Any, memory: Memory) -> 
 
 
 def _elements(grad: Any) -> bool:
-    """Whether each element of a gradient has separate memory."""
+    """Whether no two elements of a gradient share memory."""
     spans = 1
     if grad.layout is not _torch().strided:
         return False

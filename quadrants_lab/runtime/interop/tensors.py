@@ -21,12 +21,12 @@ def torch_tensor() -> Any:
 
 
 class Tensor:
-    """What is known of a torch tensor: its memory, the ndarrays over it, and its state when they were made. This object
-    keeps the tensor's memory alive, but not the tensor. ``ndarrays``: by the number of axes of an element.
-    ``gradient``: see `interop.gradients`."""
+    """What is known of a torch tensor: its memory, the ndarrays over it, and its shape and dtype when they were made.
+    This object keeps the tensor's memory alive, but not the tensor. ``ndarrays``: how many axes an element has -> the
+    ndarray. ``gradient``: see `interop.gradients`."""
 
     __slots__ = ("count", "dtype", "gradient", "key", "memory", "ndarrays", "of", "session", "shape", "start")
-    known: dict[int, "Tensor"] = {}  # by the tensor's id
+    known: dict[int, "Tensor"] = {}  # id of a tensor -> what is known of it
 
     def __init__(self, tensor: Any, session: Session, what: str) -> None:
         """Raises ArgumentError about ``what`` if kernels cannot use the tensor's memory."""
@@ -55,54 +55,54 @@ class Tensor:
     def _gone(self, _: Any) -> None:
         if Tensor.known.get(self.key) is self:
             del Tensor.known[self.key]
-        self.memory = self.gradient = None  # they refer to this object: without a circle they are freed at once
+        self.memory = self.gradient = None  # these refer back to this object; without the circle they are freed at once
         self.ndarrays = {}
 
     def written(self) -> None:
-        """Tells torch's autograd that the memory has changed."""
+        """Tells torch's autograd that the tensor was changed in place."""
         tensor = self.of()
         if tensor is not None and not tensor.is_inference():
             self.count(tensor)
 
 
 class TensorCopy:
-    """A copy of a torch tensor's elements on the tensor's GPU. The GPU compares them, which takes less time than a copy
-    to the host."""
+    """A copy of a torch tensor's elements on the tensor's GPU. It is compared with the tensor on the GPU, which is
+    faster than copying the tensor to the host."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         torch: Any = sys.modules["torch"]
         integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
         self._equal = torch.equal
-        # the bits are compared, because NaN differs from itself
+        # bits are compared, because NaN is not equal to itself
         self._now = memory.tensor.of().detach().view(integers[memory.dtype.nbytes])
         dlpack.signal_stream(memory)
         self._then = self._now.clone()
         self._follow()
 
     def update(self) -> None:
-        """Copies the current elements."""
+        """Copies the tensor's present elements."""
         dlpack.signal_stream(self.memory)
         self._then.copy_(self._now)
         self._follow()
 
     def differs(self) -> bool:
-        """Whether the tensor has changed since the last copy."""
+        """Whether the tensor has changed since it was copied last."""
         dlpack.signal_stream(self.memory)
         return not self._equal(self._now, self._then)
 
     def values(self) -> npt.NDArray[Any]:
-        """The copy, on the host."""
+        """The copied elements, as a numpy array."""
         found: npt.NDArray[Any] = self._then.cpu().numpy().view(self.memory.dtype.numpy)
         return found
 
     def _follow(self) -> None:
-        """Makes launches wait until the copy is made."""
+        """Makes later launches wait until the copy is made."""
         dlpack.wait_stream(self.memory, self.memory.on_device.stream)
 
 
 def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
-    """The memory of a torch tensor; ArgumentError if kernels cannot use it as it is."""
+    """The memory of a torch tensor; raises ArgumentError if kernels cannot use it as it is."""
     torch: Any = sys.modules["torch"]
     on_device = tensor.is_cuda and dlpack.can_import(now)
     if not tensor.is_cpu and not on_device:

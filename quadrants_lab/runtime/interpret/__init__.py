@@ -1,1 +1,1 @@
-"""The reference interpreter."""
+"""The reference interpreter, and observers of what it runs."""

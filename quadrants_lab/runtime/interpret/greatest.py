@@ -1,4 +1,4 @@
-"""Which iteration of a launched gradient adds most to an element of a gradient."""
+"""Finds the iteration of a gradient's launch that adds most to an element of a gradient."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -17,13 +17,13 @@ from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
-MOST_STATEMENTS = 20_000  # the most statements that are repeated to find it
+MOST_STATEMENTS = 20_000  # the search repeats at most so many statements
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What iteration ``lane`` adds to an element of a gradient. ``whole``: it is the whole element, because what it was
-    before the launch is not known."""
+    """What iteration ``lane`` adds to an element of a gradient. ``whole``: this is the value of the whole element,
+    because its value before the launch is not known."""
 
     value: float
     buffer: str
@@ -40,16 +40,17 @@ NOTHING = Part(0.0, "", ())
 
 
 def greatest_part(launch: LaunchData, task: int) -> Part:
-    """What an iteration of the launch's task number ``task`` adds to an element of a gradient: the part with the
-    greatest size; a NaN counts as the greatest. `NOTHING` if there is none, or if finding it takes too long.
+    """The greatest addition to an element of a gradient by an iteration of task ``task`` of the launch; NaN counts as
+    the greatest. `NOTHING` if there is none, or if finding it takes too long.
 
     The indices of the writes may tell which iterations can have added to the element that changed most. If only one
-    can, nothing is repeated; if the indices do not tell, all iterations of the task are repeated."""
+    can, nothing is repeated. If the indices do not tell, all iterations of the task are repeated.
+    """
     gradients = {b.grad for b in launch.kernel.buffers.values()}
     added = {s.buffer for s in find((launch.kernel.body[task],), N.Atomic)} & gradients
     parts = Partial(launch)
     lanes, most = None, NOTHING
-    with suppress(QuadrantsError):  # large arrays are not kept completely
+    with suppress(QuadrantsError):  # of large arrays, not all elements are recorded
         single = all(sum(name in writes for writes in parts.writes) == 1 for name in added)
         most = _most_changed(launch, sorted(added)) if single else NOTHING
         lanes = parts.writers(task, most.buffer, most.index) if most is not NOTHING else None
@@ -63,7 +64,7 @@ def greatest_part(launch: LaunchData, task: int) -> Part:
 
 
 def _most_changed(launch: LaunchData, names: Iterable[str]) -> Part:
-    """The element of these buffers that the launch changed most."""
+    """The element of the buffers ``names`` that the launch changed most."""
     found = NOTHING
     for name in names:
         before, after = (
@@ -78,7 +79,8 @@ def _most_changed(launch: LaunchData, names: Iterable[str]) -> Part:
 
 
 class _Search:
-    """Observer that finds the greatest part. ``lanes``: the iterations that are repeated, None for all."""
+    """An observer of the interpreter that finds the greatest addition. ``lanes``: the iterations that are repeated,
+    None for all."""
 
     def __init__(self, added: set[str], lanes: set[Lane] | None) -> None:
         self.added, self.lanes = added, lanes

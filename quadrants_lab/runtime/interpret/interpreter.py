@@ -1,8 +1,8 @@
-"""The reference interpreter: runs IR statement by statement, in numpy scalars of each value's dtype.
+"""The reference interpreter: runs IR statement by statement, with a numpy scalar of the right dtype for each value.
 
-It defines the meaning of the IR, is the oracle of the differential tests, and repeats launches for the stepper. Tasks
-run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It runs
-any kernel, before or after any pass.
+It defines the meaning of the IR; differential tests compare devices with it; and it repeats launches for the stepper.
+Tasks run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It
+runs any kernel, before or after any pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
 from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
@@ -28,7 +28,7 @@ from quadrants_lab.ir.types import f32, f64
 from quadrants_lab.ir.walk import find
 
 Lane = tuple[int, ...]
-Env = Mapping[int, Any]  # values by id
+Env = Mapping[int, Any]  # id -> value
 Observer = Callable[[N.Stmt, Any, Env], None]
 Box = tuple[range, ...]
 Iterations = Callable[[N.Offload, Box], Iterable[Lane]]
@@ -43,7 +43,7 @@ class Trip(NamedTuple):
 
 
 class Stack:
-    """An adstack. Beyond its capacity it still counts pushes, which overwrite the last slot."""
+    """An adstack. Beyond its capacity it still counts pushes, which overwrite the slot on top."""
 
     __slots__ = ("capacity", "count", "count_only", "slots")
 
@@ -69,12 +69,13 @@ class Stack:
 
 
 class OutOfBounds(QuadrantsAssertionError, IndexError):
-    """A global access outside its buffer."""
+    """Raised for an access to global memory outside of the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An assert that did not hold: its filled-in message, its kind, its place and the iteration."""
+    """An assert that did not hold: its message with values filled in, its kind, its source position and the iteration.
+    """
 
     message: str
     kind: str
@@ -84,14 +85,14 @@ class Failure:
 
 @dataclass(slots=True)
 class Result:
-    """The results of a run besides the arrays.
+    """What a run returns besides the changed arrays.
 
-    ``rets``: "ret" buffer name -> numpy scalar. ``scratch``: scratch buffer name -> its array. ``prints``: the text
-    of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations. ``pushes``:
-    stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its iteration ended
-    there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its capacity; the
-    reverse of each such iteration was skipped. If adstacks are lowered, ``overflow`` has the number of the stack
-    instead of its id.
+    ``rets``: name of a "ret" buffer -> numpy scalar. ``scratch``: name of a scratch buffer -> its array. ``prints``:
+    the text of each executed Print. ``depth``: id of a stack -> the most slots that it held at once, over all
+    iterations. ``pushes``: id of a stack -> iteration -> how many pushes. ``failure``: the first assert that did not
+    hold; its iteration ended there and later tasks did not run. ``overflow``: the first (id of a stack, iteration) that
+    exceeded its capacity; the reverse of each such iteration was skipped. If adstacks are lowered, ``overflow`` has the
+    stack's index instead of its id.
     """
 
     rets: dict[str, Any] = field(default_factory=dict)
@@ -116,33 +117,35 @@ def interpret(
 ) -> Result:
     """Runs ``kernel`` once; ``arrays`` (buffer name -> numpy array of its dtype) are changed in place.
 
-    ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Float results and operands
-    below the smallest normal number flush to zero, as on the devices.
+    ``caps``: id of a stack -> its capacity in slots; other stacks are unlimited. Float results and operands below the
+    smallest normal number are flushed to zero, as on the devices.
 
-    ``random``: the seed and launch number that random draws depend on (see `ir.draws`).
+    ``random``: the seed and the number of the launch, on which random draws depend (see `ir.draws`).
 
-    ``observer(stmt, value, env)`` is called after every statement with what it defined or wrote (None if nothing, a
-    tuple for the results of If, For and While), and at the start of each iteration: of a task with the tuple of its
-    indices, of a For or While with a `Trip`. ``env`` has the values that are known then.
+    ``observer(stmt, value, env)`` is called after every statement with the value that it defined or wrote (None if
+    there is none, a tuple for the results of If, For and While), and at the start of each iteration: of a task with the
+    tuple of its indices, of a For or While with a `Trip`. ``env`` has the values that are known then.
 
-    ``iterations(task, box)`` returns the iterations of a task to run, in order; without it all run, row by row.
+    ``iterations(task, box)`` returns the iterations of a task that should run, in order; without it all run, in
+    row-major order.
 
-    Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
-    or of another dtype or rank, and for a pop of an empty adstack.
+    Raises `OutOfBounds`, which names buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing or
+    has another dtype or rank, and for a pop of an empty adstack.
     """
-    check_depth(depth_of_block(kernel.body))  # if this raises, nothing has been changed yet
+    check_depth(depth_of_block(kernel.body))  # raised here, nothing has been changed yet
     return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer, iterations).run()
 
 
 class _LaneEnds(Exception):
-    """Unwinds to the end of the running iteration."""
+    """Raised to end the running iteration."""
 
 
-_Signal = tuple[type[N.Yield], tuple[Any, ...]]  # how a block ended, and with which values
+_Signal = tuple[type[N.Yield], tuple[Any, ...]]  # how a block ended, and the values that it yields
 _END: _Signal = (N.Yield, ())
 
 _TINY: dict[Any, Any] = {t.numpy: np.finfo(t.numpy).tiny for t in (f32, f64)}
-_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max", "custom_jvp"})  # move bits: no flush
+# these only move bits, so they do not flush denormals
+_BITS_ONLY = frozenset({"neg", "abs", "select", "bitcast", "min", "max", "custom_jvp"})
 
 
 def _flush(value: Any) -> Any:
@@ -162,7 +165,7 @@ class _Machine:
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}
         live = LiveData(self.args, self.arrays)
-        scratch = {  # the caller's array, else zeros of the size that the buffer declares
+        scratch = {  # the caller's array, or else zeros of the size that the buffer declares
             b.name: arrays[b.name] if b.name in arrays
             else np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
             for b in kernel.buffers.values() if b.kind == "scratch"
@@ -175,8 +178,9 @@ class _Machine:
         self.env: dict[int, Any] = {}
         self.stacks: dict[int, Stack] = {}
         self.lane: Lane = ()
-        self.iteration = 0  # row-major number of the lane
-        self.drawn: dict[int, int] = {}  # call site -> how often this lane has drawn there, minus one
+        self.iteration = 0  # the row-major index of the running iteration
+        # id of a place that draws -> how often this iteration has drawn there, minus one
+        self.drawn: dict[int, int] = {}
         stacks = [s.id for s in find(kernel.body, N.AdStackAlloca)]
         self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks}, scratch=scratch)
         self.table: dict[type[N.Stmt], _Handler] = {
@@ -262,7 +266,7 @@ class _Machine:
         return array
 
     def words(self, s: N.Access, buffer: N.Buffer) -> np.ndarray[Any, Any]:
-        """A copy of another buffer's bytes, seen as elements of this buffer."""
+        """A copy of the bytes of the buffer that ``buffer`` is a view of, seen as elements of ``buffer``."""
         data = self.array(s, buffer.of).tobytes()
         return np.frombuffer(bytearray(data.ljust(-(-len(data) // 8) * 8, b"\0")), buffer.dtype.numpy)
 
@@ -337,7 +341,7 @@ class _Machine:
         self.notify(s, value)
 
     def not_empty(self, s: Any) -> Stack:
-        """The stack that the statement reads, which must not be empty."""
+        """The stack that the statement reads. Raises QuadrantsRuntimeError if it is empty."""
         stack = self.stacks[s.stack]
         if stack.count <= 0:
             raise QuadrantsRuntimeError(f"adstack {s.stack} is empty at %{s.id}", labels=(Label(s.span),))
@@ -429,7 +433,7 @@ class _Machine:
         self.lane, self.stacks = outer, stacks
 
     def numbered(self, s: N.Offload, box: Box) -> Iterable[tuple[int, Lane]]:
-        """The iterations to run, each with its row-major number in the whole box."""
+        """The iterations to run, each with its row-major index in the whole box."""
         if self.iterations is None:
             return enumerate(itertools.product(*box))
         return ((_number(box, lane), lane) for lane in self.iterations(s, box))
@@ -449,19 +453,21 @@ _HANDLERS: dict[type[N.Stmt], str] = {
     N.Overflow: "overflow", N.Yield: "end", N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for",
     N.While: "while", N.Offload: "offload",
 }  # fmt: skip
-_VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statement defines
+# class of a statement -> the value that the statement defines
+_VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {
     N.ArgLoad: lambda m, s: m.args[s.arg],
     N.ShapeOf: lambda m, s: s.type.numpy(m.array(s, s.buffer).shape[s.axis]),
     N.AdStackLoadTop: lambda m, s: m.not_empty(s).slots[-1],
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
-    N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
+    N.Lane: lambda m, s: s.type.numpy(0),  # iterations run one at a time, so the lane is always 0
     N.GroupReduce: lambda m, s: m.env[s.value],
     N.GroupSame: lambda m, s: np.bool_(True),
 }
 
 
 def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    """The array of a buffer. If the caller gave none: zeros for words of the frame and of an iteration, else None."""
+    """The array of a buffer. If the caller gave none: zeros for words of the frame and for private memory of an
+    iteration, else None."""
     array = arrays.get(buffer.name)
     if array is None and (buffer.in_frame or buffer.kind in ("local", "private")):
         return np.zeros(buffer.shape or (), buffer.dtype.numpy)

@@ -1,8 +1,8 @@
-"""The trace of one iteration of a launch, statement by statement, which the reference interpreter repeats.
+"""Traces one iteration of a launch statement by statement; the reference interpreter repeats it.
 
-The kernel is the kernel that was launched, after all passes. Of the traced task only this iteration is repeated; of
-the tasks before it, the iterations whose results it reads (`partial`). The trace of a long iteration is a window of
-events around a wanted one, with a summary of the events before the window.
+The kernel is the one that was launched, after all passes. Only this iteration of its task is repeated, and of earlier
+tasks those iterations whose results it reads (`partial`). Of a long iteration, the trace is a window of events around a
+wanted event, with a summary of the events before the window.
 """
 
 from collections import deque
@@ -18,18 +18,18 @@ from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane, Trip
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
-WINDOW = 20_000  # events in a window; at most half of them come before the wanted one
-MOST_WRITES = 6  # writes before the window that the summary keeps
-ASKED_EVERY = 4096  # events between two calls of ``stop``
+WINDOW = 20_000  # how many events a window has; at most half of them come before the wanted event
+MOST_WRITES = 6  # how many writes before the window the summary has, at most
+ASKED_EVERY = 4096  # ``stop`` is called once in so many events
 QUIET = frozenset((N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.AdStackGuard, N.If, N.Offload))
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A statement that ran. ``value``: the value that it defined, wrote, pushed or popped; a `Trip` when an iteration
-    of a loop begins (for a While with the number of the trip as index); the final values when the loop ends. ``at``:
-    the index of a load, store or atomic. ``operands``: the operands of an operation, or the second operand of an
-    atomic. ``number``: the number of the event in the iteration, from 0. ``back``: the statement is reverse code."""
+    """A statement that was executed. ``value``: the value that it defined, wrote, pushed or popped; a `Trip` when an
+    iteration of a loop begins (for a While its index is the index of the trip); the final values when the loop ends.
+    ``at``: the index of a load, store or atomic. ``operands``: the operands of an operation, or the second operand of
+    an atomic. ``number``: the event's index in the iteration. ``back``: the statement is reverse code."""
 
     stmt: N.Stmt
     value: Any
@@ -44,8 +44,8 @@ Wanted = Callable[[Event], bool]
 
 @dataclass(slots=True)
 class PastState:
-    """Summary of the events before the window: the last event of each statement (for a loop, the last begin and the
-    last end), the contents of each stack by its id, and the last writes."""
+    """A summary of the events before the window: the last event of each statement (for a loop, the last begin and the
+    last end), id of a stack -> its content, and the last writes."""
 
     latest: dict[tuple[int, bool], Event] = field(default_factory=dict)
     stacks: dict[int, list[Event]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class PastState:
 
     def take(self, e: Event) -> None:
         s = e.stmt
-        if type(s) is N.AdStackPush:  # types are compared: this runs for every event
+        if type(s) is N.AdStackPush:  # types are compared, which is fast: this runs for every event
             self.stacks.setdefault(s.stack, []).append(e)
         elif type(s) is N.AdStackPop:
             self.stacks[s.stack].pop()
@@ -63,16 +63,17 @@ class PastState:
             self.latest[s.id, type(e.value) is Trip] = e
 
     def events(self, left_out: Mapping[int, int]) -> list[Event]:
-        """All kept events in order. ``left_out``: number of the lowest slots of each stack to leave out."""
+        """All events of the summary, in order. ``left_out``: id of a stack -> how many slots, from the bottom, to leave
+        out."""
         slots = [e for key, stack in self.stacks.items() for e in stack[left_out.get(key, 0) :]]
         return sorted([*self.latest.values(), *self.writes, *slots], key=lambda e: e.number)
 
 
 @dataclass(slots=True)
 class TraceWindow:
-    """A window of the events of iteration ``lane`` of a task whose iterations are ``box``. ``cut``: there are events
-    after the window. ``past``: summary of the events before it. ``found``: number of the wanted event, -1 if there is
-    none. ``turn``: number of the first event of reverse code, -1 if it was not reached."""
+    """A window of the events of iteration ``lane`` of a task with the iterations ``box``. ``cut``: there are events
+    after the window. ``past``: the summary of the events before it. ``found``: the index of the wanted event, -1 if
+    there is none. ``turn``: the index of the first event of reverse code, -1 if none was reached."""
 
     task: N.Offload
     box: Box = ()
@@ -84,8 +85,8 @@ class TraceWindow:
     cut: bool = False
 
     def unseen(self, slots: int) -> dict[int, int]:
-        """For each stack, by id, how many slots in `past` never become visible in the window if the top ``slots`` are
-        shown."""
+        """Maps the id of each stack to how many of its slots in `past` are never visible in the window, if the top
+        ``slots`` slots are shown."""
         height = {key: len(stack) for key, stack in self.past.stacks.items()}
         least = dict(height)
         for e in self.events:
@@ -102,15 +103,15 @@ def reverse_code(task: N.Offload) -> set[int]:
 
 
 class StopReplay(Exception):
-    """Raised by an observer to end a replay or a run that has shown what was wanted."""
+    """Raised by an observer to end a repetition of a launch when it has found what it looks for."""
 
 
 def trace_iteration(
     launch: LaunchData, task: int, lane: Lane | None = None, wanted: Wanted = lambda e: True,
     stop: Callable[[], bool] = lambda: False,
 ) -> TraceWindow:  # fmt: skip
-    """Repeats iteration ``lane`` (None: the first one) of the launch's task number ``task`` up to the first event that
-    is ``wanted`` and to the end of a window around it; to the end of the iteration if there is no such event.
+    """Repeats iteration ``lane`` (None: the first one) of task ``task`` of the launch, up to the first event for which
+    ``wanted`` is true and to the end of a window around it; to the end of the iteration if there is no such event.
 
     The data of the launch are not changed. ``stop`` is called now and then. Raises QuadrantsRuntimeError if there is no
     such iteration, if what it reads takes more than 300,000 statements of earlier tasks, or if ``stop`` returns true.
@@ -122,7 +123,7 @@ def trace_iteration(
 
 
 class _Tracer:
-    """Observer that collects the window. The statements of the task's bounds are not events."""
+    """The observer of the interpreter that collects the window. The statements of the task's bounds are not events."""
 
     def __init__(
         self, kernel: N.Kernel, task: int, lane: Lane | None, wanted: Wanted, stop: Callable[[], bool]
@@ -134,7 +135,7 @@ class _Tracer:
         self.lane, self.wanted, self.stop = lane, wanted, stop
         self.inside = False
         self.number = 0
-        self.trips: dict[int, int] = {}  # id of a running While -> number of its trip
+        self.trips: dict[int, int] = {}  # id of a running While -> index of its present trip
         self.parts: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}  # id -> index, operands, `Event.back`
         self.back = reverse_code(self.task)
 

@@ -1,9 +1,9 @@
 """Runs a few iterations of a launch, however large the launch is. Of earlier tasks it runs, on demand, only the
-iterations that may have written an element which is read.
+iterations that may have written an element that is read.
 
-The indices of the writes tell which iterations these are (`analysis.accesses`): an element of `b[i + 1]` belongs to
-one iteration. If the indices do not tell, all iterations run. Elements that no later task writes are read from memory
-after the launch.
+The indices of the writes tell which iterations may have written an element (`analysis.accesses`): `b[i + 1]` is written
+by one iteration. If the indices do not tell, all iterations run. Elements that no later task writes are read from
+memory as it was after the launch.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.analysis.accesses import Accesses, symbol
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -22,12 +22,12 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Iterations, Lane, Observer, interpret
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
-MOST_BEFORE = 300_000  # statements of earlier tasks
-_OF_LAUNCH = ("temp", "ret", "scratch")  # kinds of buffers that start as zeros unless they are given
+MOST_BEFORE = 300_000  # the most statements of earlier tasks that are run
+_OF_LAUNCH = ("temp", "ret", "scratch")  # kinds of buffers that start as zeros unless their content is given
 
 
 class Partial:
-    """Runs iterations of the ``launch``, whose data are not changed."""
+    """Runs iterations of ``launch``. The data of the launch are not changed."""
 
     def __init__(self, launch: LaunchData) -> None:
         self.launch, self.kernel, self.before = launch, launch.kernel, dict(launch.before)
@@ -37,21 +37,22 @@ class Partial:
             if b.kind in _OF_LAUNCH and b.name not in launch.before:
                 self.before[b.name] = np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
         self.writes = [touched((t,), N.Write) for t in kernel.body]
-        self.written: list[dict[tuple[str, Lane], Any]] = [{} for _ in kernel.body]  # per task: elements it wrote
-        self.repeated: list[set[Lane]] = [set() for _ in kernel.body]  # per task: iterations that ran
-        self.all: set[int] = set()  # tasks of which all iterations ran
+        # for each task: (buffer, index) of each element that it wrote -> value
+        self.written: list[dict[tuple[str, Lane], Any]] = [{} for _ in kernel.body]
+        self.repeated: list[set[Lane]] = [set() for _ in kernel.body]  # for each task: the iterations that have run
+        self.all: set[int] = set()  # the tasks of which all iterations have run
         self.statements = 0
         self.accesses: Accesses | None = None
 
     def run(self, task: int, observer: Observer, iterations: Iterations) -> None:
-        """Runs iterations of one task."""
+        """Runs these iterations of one task."""
         single = replace(self.kernel, body=(self.kernel.body[task],))
         arrays: dict[str, Any] = {name: View(self, task, name) for name in self.before}
         of = self.launch
         interpret(single, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
 
     def read(self, task: int, name: str, index: Lane) -> Any:
-        """An element as the task finds it."""
+        """The value that the task finds in an element."""
         if name in self.launch.after and not any(name in writes for writes in self.writes[task:]):
             return self.launch.after[name][index]
         for t in reversed(range(task)):
@@ -62,7 +63,7 @@ class Partial:
         return self.before[name][index]
 
     def _repeat(self, task: int, name: str, index: Lane) -> None:
-        """Runs the iterations of the task that may have written the element and have not run yet."""
+        """Runs the iterations of the task that may have written the element, unless they have run already."""
         lanes = None if task in self.all else self.writers(task, name, index)
         if task in self.all or (lanes is not None and lanes <= self.repeated[task]):
             return
@@ -115,7 +116,7 @@ class Partial:
 
 
 class View:
-    """A buffer as one task sees it: the values before the task, and the values that the task writes."""
+    """A buffer as one task sees it: values from before the task, and the values that the task writes."""
 
     def __init__(self, launch: Partial, task: int, name: str) -> None:
         base = launch.before[name]
@@ -131,6 +132,6 @@ class View:
         self.written[self.name, index] = value
 
     def read(self) -> Any:
-        """The whole array, for size expressions, whose buffers no launch changes."""
+        """The whole array, as expressions of stack sizes need it; no launch changes the buffers that these read."""
         base = self.launch.before[self.name]
         return base if isinstance(base, np.ndarray) else base.read()

@@ -1,1 +1,1 @@
-"""Launches of compiled kernels, and of their gradients."""
+"""Launches compiled kernels and their gradients."""

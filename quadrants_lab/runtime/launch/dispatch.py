@@ -1,4 +1,4 @@
-"""Dispatchers: they find or make the launch plan for a call of a kernel."""
+"""Dispatchers: a dispatcher finds the launch plan for a call of a kernel, or makes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from quadrants_lab.runtime.observe import observers as W, tape_numbers
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
 
@@ -36,7 +36,7 @@ _by_templates = lazily("runtime.launch.signature", "by_templates")
 
 @dataclass(slots=True, eq=False)
 class SharedByModes:
-    """What all modes of a kernel share for arguments of given types: what names meant at first, and the last launch."""
+    """What all modes of a kernel share for arguments of given types: what names meant first, and the last launch."""
 
     names: Names
     launched: W.Launched[Plan]
@@ -66,7 +66,7 @@ class Specialised:
     ``shared``: what all modes of the kernel share. ``last_plan``: a weak reference, unless `KEEPS_LAST`. ``summaries``:
     a Tape's `AccessSummaries`. ``two_launches``: the specialisations whose kernel and gradient cannot run as one
     launch. ``path``: the fast path for `Dispatcher.call`, or None. ``awake``: whether ``path`` is installed. ``paths``:
-    the fast paths by template arguments; ``path`` looks them up."""
+    template arguments -> fast path; ``path`` looks them up."""
 
     __slots__ = (
         "__weakref__", "awake", "last_plan", "owner", "parameters", "path", "paths", "plans", "session", "shared",
@@ -88,18 +88,18 @@ class Specialised:
         self.two_launches: Table[Any, bool] = Table()
 
     def install(self, path: Callable[..., Any]) -> None:
-        """Installs a fast path."""
+        """Makes ``path`` the fast path and installs it."""
         self.use_path((path, self.paths))
         self.wakes()
 
     def suspend(self) -> None:
-        """Sends calls through `Dispatcher.resolve`; the first call after the suspension installs the path again."""
+        """Uninstalls the fast path: calls go to `Dispatcher.resolve`, until one that nobody watches installs it."""
         self.awake = False
         if self.owner.here is self:
             self.owner.call = self.owner.resolve
 
     def wakes(self) -> bool:
-        """Installs a suspended fast path if nobody watches; returns whether it did. Hold the session's lock."""
+        """Installs a suspended fast path, unless somebody watches; returns whether it did. Hold the session's lock."""
         if self.path is None or self.awake or self.session is None:
             return False
         # code that adds an observer, or changes the default session, reads this flag afterwards and waits for the lock
@@ -110,13 +110,13 @@ class Specialised:
         return self.awake
 
     def take_path(self) -> tuple[Any, ...]:
-        """Drops the fast path, and returns it for `use_path`; the next call goes through `Dispatcher.resolve`."""
+        """Removes the fast path and returns it, for a later `use_path`; the next call goes to `Dispatcher.resolve`."""
         self.suspend()
         taken, self.path, self.paths = (self.path, self.paths), None, _NO_PATHS
         return taken
 
     def use_path(self, path: tuple[Any, ...]) -> None:
-        """Takes a fast path back, suspended."""
+        """Sets a fast path that `take_path` returned; it is suspended at first."""
         assert self.session is not None
         self.session.fast_paths.add(self)
         self.path, self.paths = path
@@ -126,12 +126,12 @@ _NO_PATHS: Specialisations[Callable[..., Any]] = Specialisations()  # stands for
 
 
 class Dispatcher:
-    """A kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`). ``here``: its specialisations
-    in the session of the last call.
+    """Launches a kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`). ``here``: its
+    specialisations in the session of the last call.
 
-    ``call`` launches. It takes positional arguments; `flat` first flattens vectors, matrices and structs. ``call`` is
-    the fastest path known: the closure of a plan if one plan serves every call, a lookup by template arguments, or
-    `resolve`, which checks the arguments, compiles what is missing, and installs one of the two other paths.
+    Calling ``call`` launches. It takes positional arguments, flattened by `flat`. It is the fastest path known: the
+    closure of a plan if one plan serves every call; a lookup by template arguments; or `resolve`, which checks the
+    arguments, compiles what is missing, and installs one of the other two.
     """
 
     __slots__ = (
@@ -143,13 +143,13 @@ class Dispatcher:
         self.of = of
         self.name = of.source.name
         self.mode = mode
-        self.constant = constant  # results have no derivative
-        self.second = second  # computes tangents, to be differentiated twice; or the gradient of such a kernel
-        self.gradient: Dispatcher | None = None  # in a forward kernel: the dispatcher of its gradient
-        self.forward: Dispatcher | None = None  # in a gradient: the dispatcher of its kernel
-        self.kept: KeptBuffers | None = None  # in a gradient: buffers of the launch to differentiate, or None
+        self.constant = constant  # whether the results have no derivative
+        self.second = second  # it computes tangents to be differentiated, or their gradient
+        self.gradient: Dispatcher | None = None  # for a forward kernel: the dispatcher of its gradient
+        self.forward: Dispatcher | None = None  # for a gradient: the dispatcher of its kernel
+        self.kept: KeptBuffers | None = None  # for a gradient: what its forward launch has saved, or None
         self.replays = 0  # the number of the launch to repeat, or to differentiate; 0 for the last launch
-        self.variants: dict[tuple[str, bool], Dispatcher] = {}  # in a forward kernel: by mode and constant
+        self.variants: dict[tuple[str, bool], Dispatcher] = {}  # (mode, constant) -> variant
         self.here = Specialised(self, None, ())
         self._session: S.Session | None = None
         self._sessions: dict[S.Session, Specialised] = {}
@@ -157,7 +157,7 @@ class Dispatcher:
 
     @property
     def slots(self) -> Sequence[A.Slot]:
-        """The slots of the kernel's arguments, in the session of the last call."""
+        """The slots of the kernel's arguments in the session of the last call."""
         return self.here.slots
 
     @property
@@ -228,8 +228,8 @@ class Dispatcher:
             return self.here.path if self.here.wakes() else None
 
     def note(self, plan: Plan) -> None:
-        """Notes that the plan is launched. If another mode was launched before, that mode loses its fast path, which
-        would not note its own launches."""
+        """Records that the plan is being launched. If the last launch was in another mode, that mode's fast path is
+        removed, because it does not record its launches."""
         self.here.last_plan, noted = plan.weak, plan.noted
         if noted.plan is not plan:
             last, noted.plan = noted.plan, plan
@@ -237,7 +237,7 @@ class Dispatcher:
                 last.here.take_path()
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
-        """Launches checked arguments."""
+        """Launches the kernel on arguments that `checked` returned."""
         value = self._launch(plan, args, self._launch_refused)
         assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
         return value
@@ -255,7 +255,7 @@ class Dispatcher:
 
     def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
-        kernel reads have changed since. The caller holds the session's lock."""
+        kernel reads have changed since then. The caller holds the session's lock."""
         self.note(plan)
         return self._observed(plan, args) if W.OBSERVERS.get() else self.launch(plan, args)
 
@@ -270,7 +270,7 @@ class Dispatcher:
             self._session, self.here, self.call = now, self._sessions[now], self.resolve
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments for ``call``: the kernel's arguments with vectors, matrices and structs flattened."""
+        """The kernel's arguments in the form that ``call`` takes: vectors, matrices and structs are flattened."""
         now = S.current()
         if self._session is not now:
             with now.lock:
@@ -280,7 +280,7 @@ class Dispatcher:
         return [leaf for slot, arg in slots for leaf in slot.flatten(arg, self.name)]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments as plans take them, or an error that names the wrong argument."""
+        """The arguments in the form that plans take; raises an error that names the argument if one is wrong."""
         if len(args) != len(self.slots):
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
         now = S.current()
@@ -293,7 +293,7 @@ class Dispatcher:
         return tuple(s.convert(a, self.name) for s, a in zip(self.slots, ours, strict=True))
 
     def adopted(self, args: Sequence[Any], now: S.Session) -> list[Any]:
-        """The arguments, with arrays of other libraries as ndarrays or numpy arrays over the same memory."""
+        """The arguments; arrays of other libraries are replaced by ndarrays or numpy arrays over the same memory."""
         return [
             adopt(arg, slot, self.name, now, self.of.ndarray_classes)
             if arg.__class__ not in self.of.plain and slot.kind == "array" and is_foreign(arg)
@@ -303,7 +303,7 @@ class Dispatcher:
 
     @property
     def root(self) -> Dispatcher:
-        """The kernel's own dispatcher; this one may serve one of its modes."""
+        """The dispatcher of the kernel itself; this one may serve one of its modes."""
         return self if self.forward is None else self.forward.root
 
     @property
@@ -312,7 +312,7 @@ class Dispatcher:
         return self.constant or self.second
 
     def variant(self, mode: str, constant: bool) -> Dispatcher:
-        """The dispatcher that serves the kernel's forward calls in another mode. "second": the result can be
+        """The dispatcher that serves the kernel's forward calls in another mode. Mode "second": the result can be
         differentiated twice. ``constant``: the results and their gradient have no derivative."""
         if (mode, constant) not in self.variants:
             second = mode == "second"
@@ -344,8 +344,8 @@ class Dispatcher:
         return plan
 
     def _made(self, now: S.Session, key: Any, named: Named, specs: Sequence[Any]) -> Plan:
-        """Compiles the plan. The key mentions the objects ``named``."""
-        with forks.deferred():  # a child forked during an import would wait for ever for the half imported module
+        """Compiles and makes a plan. The objects ``named`` are those that the key mentions."""
+        with forks.deferred():  # a child that is forked while a module is imported would wait for that import for ever
             with importing():
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
@@ -371,8 +371,8 @@ class Dispatcher:
             return plan
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
-        """For calls that the plan's closure refused: converts numbers of numpy and Tapes to Python's and arrays of
-        other libraries to ours, and tries again. Resolves the call if the closure refuses that too."""
+        """A function for calls that the plan's closure refused. It converts numbers of numpy and Tapes to Python's, and
+        arrays of other libraries to ours, and calls the closure again, or else `resolve`."""
 
         def call(*args: Any) -> Any:
             with plan.session.lock:
@@ -410,8 +410,8 @@ class Dispatcher:
                 observer.after(plan, args, token, failed)
 
     def _launch_refused(self, plan: Plan, args: Sequence[Any]) -> Any:
-        """Launches checked arguments that the plan's closure refused because only the frame's setters take their
-        scalars. An error for a read-only array."""
+        """Launches checked arguments that the plan's closure refused because of their scalars, through the frame's
+        setters. Raises an error for a read-only array."""
         for slot, arg in zip(self.slots, args, strict=True):
             writes = slot.kind == "array" and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
@@ -424,12 +424,12 @@ class Dispatcher:
 
 
 def _no_plan() -> None:
-    """The value of `Specialised.last_plan` before the first launch."""
+    """Stands in `Specialised.last_plan` for a weak reference before the first launch; returns None."""
 
 
 def _ended(plan: Plan) -> None:
-    """Call this when an object that the plan was made for has ended. It adds the memory of ended fields to the
-    session's count of garbage, which Python frees when it next looks for unreachable objects."""
+    """Call this when an object that the plan was made for has ended. The memory of fields that have ended is added to
+    the session's count of garbage; Python frees it when it next collects unreachable objects."""
     here = plan.here
     if here.last_plan is plan.weak and not W.KEEPS_LAST.get():
         here.last_plan = _no_plan
@@ -448,8 +448,8 @@ def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxErr
 
 
 class ValueAndGrad(Dispatcher):
-    """Launches a kernel and its gradient as one kernel. It launches them one after the other if they cannot be one
-    kernel, if launches are observed or recorded, and in checked modes. ``forward``: the kernel's own dispatcher."""
+    """Launches a kernel and its gradient as one kernel. It launches them one after the other if they cannot be
+    combined, if launches are observed or recorded, and in checked modes. ``forward``: the kernel's own dispatcher."""
 
     __slots__ = ()
 
@@ -466,7 +466,7 @@ class ValueAndGrad(Dispatcher):
                 args = self.checked(args)
                 plan = None
                 with forks.deferred():
-                    from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
+                    from quadrants_lab.runtime.compile.specialisation import TwoLaunchesError
                 if W.open_recording() is None:
                     with suppress(TwoLaunchesError):
                         plan = self.plan(now, args)
@@ -487,7 +487,7 @@ class ValueAndGrad(Dispatcher):
         return value
 
     def _made(self, now: S.Session, key: Any, named: Named, specs: Any) -> Plan:
-        from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
+        from quadrants_lab.runtime.compile.specialisation import TwoLaunchesError
 
         if key in self.here.two_launches:
             raise TwoLaunchesError

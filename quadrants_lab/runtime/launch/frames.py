@@ -1,5 +1,5 @@
-"""The memory of a launch: its frame, where it finds buffers, and scratch buffers (values that a forward launch keeps
-for its gradient, working memory of gradients, race marks)."""
+"""The memory that a launch uses: its frame, the memory of its buffers, and scratch buffers (values that a forward
+launch saves for its gradient, working memory of gradients, race marks)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import CHANGED, EPOCH, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.compile.compiled import Compiled, load_cached
+from quadrants_lab.runtime.compile.specialisation import Compiled, load_cached
 from quadrants_lab.runtime.memory import identity as M
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.evaluate import LiveData
+    from quadrants_lab.adstack.evaluate_sizes import LiveData
 
 
 def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
-    """The memory behind each field buffer of ``kernel``; an error for a field of an earlier session."""
+    """Maps the name of each field buffer of ``kernel`` to its memory; an error for a field of an earlier session."""
     found: dict[str, Memory] = {}
     for name, buffer in kernel.buffers.items():
         if buffer.kind != "field":
@@ -40,9 +40,9 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
 
 
 class Buffers:
-    """Where a launch finds the memory of a kernel's buffers. ``fields``: the memory of the buffers that are fields;
-    ``field_places``: the fields that the kernel touches; ``gradient_args``: for each derivative of an array argument,
-    the argument's position, which derivative it is, and its buffer."""
+    """Where the buffers of a kernel have their memory. ``fields``: name of a buffer -> memory, for buffers that are
+    fields; ``field_places``: the fields that the kernel accesses; ``gradient_args``: for each derivative of an array
+    argument, the argument's position, which derivative it is, and its buffer."""
 
     def __init__(self, compiled: Compiled, slots: Sequence[A.Slot], session: Session) -> None:
         self.compiled = compiled
@@ -61,7 +61,7 @@ class Buffers:
         )
 
     def places(self, args: Sequence[Any]) -> dict[str, M.Place]:
-        """For each buffer in memory of ours: the place where a launch with ``args`` finds the memory."""
+        """Maps the name of each buffer that has a `Memory` to the place where a launch with ``args`` finds it."""
         if not self.takes_arrays:
             return self.field_places
         found: dict[str, M.Place] = dict(self.fields)
@@ -72,25 +72,25 @@ class Buffers:
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
     def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
-        """The memory of each buffer that `places` finds."""
+        """Maps the name of each buffer that `places` finds to its memory."""
         return {name: M.memory_at(place, args) for name, place in self.places(args).items()}
 
     def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
-        """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
-        ``memories``: the result of `memories`, if it is known."""
+        """Maps the name of each field and ndarray buffer to what a launch with ``args`` binds to it: an array, or
+        memory of the device. ``memories``: the result of `memories`, if it is known."""
         return {name: getattr(x, "operand", x) for name, x in self.backing(args, memories).items()}
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
-        """The data of each field and ndarray buffer in a launch with ``args``, for reading."""
+        """Maps the name of each field and ndarray buffer to its data in a launch with ``args``, for reading."""
         return {name: x.values() if isinstance(x, Memory) else x for name, x in self.backing(args).items()}
 
     def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
-        """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
+        """Maps the name of each field and ndarray buffer of a launch with ``args`` to its `Memory` or numpy array."""
         others = {name: args[n] for n, name in self.array_slots if M.memory_of(args[n]) is None}
         return {**(self.memories(args) if memories is None else memories), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
-        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even where it is not used."""
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel ignores it."""
         lowered = self.compiled.lowered
         grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for n, name in self.array_slots:
@@ -99,12 +99,12 @@ class Buffers:
         return M.memory_of(lowered.bindings.get(grad))
 
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
-        """The value of each scalar argument."""
+        """Maps the name of each scalar argument to its value."""
         return {s.name: a for s, a in zip(self.slots, args, strict=True) if s.kind == "scalar"}
 
     def live(self, args: Sequence[Any]) -> LiveData:
-        """The data of a launch with ``args`` for size expressions."""
-        from quadrants_lab.adstack.evaluate import LiveData
+        """The data of a launch with ``args`` on which sizes of stacks depend."""
+        from quadrants_lab.adstack.evaluate_sizes import LiveData
 
         memories = self.memories(args)
         return LiveData(self.scalars(args), self.operands(args, memories), memories)
@@ -119,13 +119,13 @@ def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> 
 
 
 def ended_frame(frame: Frame) -> Any:
-    """What remains of a frame after its session has ended: numbers of its last launch."""
+    """What is left of a frame after its session has ended: numbers of its last launch."""
     number, threads, nbytes = frame.launch_number, frame.stack_threads, frame.stack_bytes()
     return SimpleNamespace(launch_number=number, stack_threads=threads, stack_bytes=lambda: nbytes)
 
 
 def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) -> None:
-    """A launch through the frame's setters."""
+    """Launches through the frame's setters, which take all arguments that the fast entry refuses."""
     after: list[Callable[[], None]] = []
     arrays: list[tuple[str, Any]] = []
     for slot, arg in zip(slots, args, strict=True):
@@ -145,8 +145,9 @@ def launch_slowly(frame: Frame, slots: Sequence[A.Slot], args: Sequence[Any]) ->
 
 
 def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]) -> Callable[[], None] | None:
-    """`Frame.bind_temp`. A device copies each host array separately; an array that equals an earlier one gets the
-    earlier one's copy. An error if two only overlap and the kernel writes to one of them."""
+    """Binds an array to a buffer by `Frame.bind_temp`. A device copies each host array separately, so an array that
+    equals one of ``others``, which were bound earlier, gets that one's copy. Raises an error if two arrays overlap
+    without being equal and the kernel writes one of them."""
     unbind = frame.bind_temp(name, array)
     if isinstance(array, np.ndarray):
         for other, of in others:
@@ -168,7 +169,7 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
 
 
 def entry_params(slots: Sequence[A.Slot]) -> list[Param]:
-    """The parameters of an entry: all arguments except template arguments."""
+    """The parameters of the fast entry: all arguments except template arguments."""
     return [
         ScalarParam(slot.name) if slot.kind == "scalar" else ArrayParam(slot.name)
         for slot in slots if slot.kind != "template"
@@ -180,7 +181,7 @@ KeptBuffers = dict[str, Memory]
 
 class Scratch:
     """The memory of a kernel's scratch buffers. ``frames``: the frames of the launches that use it. ``last``: the
-    `identity` of the last launch's arguments, and the buffers it kept for its gradient if a Tape took them."""
+    `identity` of the last launch's arguments, and the buffers that it saved for its gradient if a Tape took them."""
 
     def __init__(self, of: Buffers, frames: Callable[[], Iterable[Frame]]) -> None:
         self.of = of
@@ -190,9 +191,9 @@ class Scratch:
         self.marks = [(b, *marked) for b in found if (marked := marks_of(b)) is not None]
         self.keeps = frozenset(b.name for b in self.buffers if b.role == "kept")
         self.memories: dict[str, Memory] = {}
-        self.shapes: dict[str, tuple[int, ...]] = {}  # by buffer: the shape of its last memory
+        self.shapes: dict[str, tuple[int, ...]] = {}  # name of a buffer -> the shape of its last memory
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
-        self.sized: tuple[Any, ...] | None = None  # the `identity` of the arguments for which the buffers have memory
+        self.sized: tuple[Any, ...] | None = None  # the `identity` of the arguments that `bind` was called for
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
         self.in_pages = any(b.order for b in self.buffers)
         self.changes_memory = CHANGED in of.kernel.buffers
@@ -202,12 +203,12 @@ class Scratch:
         return bool(self.buffers or self.marks)
 
     def before(self, prepare: Callable[..., bool] | None) -> Callable[..., bool]:
-        """The ``prepare`` of a kernel with scratch buffers: gives them memory, then calls ``prepare``."""
+        """For a kernel with scratch buffers: a function that gives the buffers memory and then calls ``prepare``."""
 
         of = self.of
 
         def prepare_scratch(*args: Any) -> bool:
-            self.last = self.identity(args), {}  # set before `bind`, which may fail
+            self.last = self.identity(args), {}  # set before `bind`, which may raise an error
             if self.sized != self.last[0]:
                 self.bind(args)
                 self.sized = self.last[0]
@@ -222,11 +223,11 @@ class Scratch:
         return prepare_scratch
 
     def bind(self, args: Sequence[Any]) -> None:
-        """Gives every buffer memory of its size in a launch with ``args``. Memory of the last launch is used again if
-        it fits and `take` has not taken it."""
+        """Gives every scratch buffer memory of the size that a launch with ``args`` needs. Memory of the last launch is
+        used again if it fits, unless `take` has taken it."""
         if self.fixed and all(b.name in self.memories for b in self.buffers):
             return
-        from quadrants_lab.adstack.evaluate import evaluate
+        from quadrants_lab.adstack.evaluate_sizes import evaluate
 
         live = self.of.live(args)
         for b in self.buffers:
@@ -236,7 +237,7 @@ class Scratch:
                 self.use(b.name, allocate(self.of.session, b.dtype, shape, b.order))
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
-        """Binds ``memory`` to a buffer for all later launches: from element number ``at``, in the given shape."""
+        """Binds the elements of ``memory`` from flat index ``at`` on, in this shape, to a buffer for later launches."""
         self.memories[name] = memory
         self.sized, self.shapes[name] = None, memory.operand.shape
         for frame in self.frames():
@@ -251,14 +252,14 @@ class Scratch:
         frame.set_extents(name, memory.operand.shape)
 
     def kept(self) -> KeptBuffers:
-        """The buffers that the last launch kept for its gradient."""
+        """The buffers that the last launch saved for its gradient."""
         return self.last[1] or {name: self.memories[name] for name in self.keeps if name in self.memories}
 
     def kept_bytes(self, args: Sequence[Any]) -> int:
-        """The bytes that a launch with ``args`` keeps for its gradient."""
+        """How many bytes a launch with ``args`` saves for its gradient."""
         if self.fixed and self.fixed_bytes >= 0 and not self.in_pages:
             return self.fixed_bytes
-        from quadrants_lab.adstack.evaluate import evaluate
+        from quadrants_lab.adstack.evaluate_sizes import evaluate
 
         live = self.of.live(args)
         kept = [b for b in self.buffers if b.name in self.keeps]
@@ -268,30 +269,30 @@ class Scratch:
         return self.fixed_bytes + in_pages
 
     def _paged_bytes(self, buffer: N.Buffer) -> int:
-        """The bytes that a copy in pages may take: as many as the largest field with the same order takes now."""
+        """How many bytes a copy in pages may take: as many as the largest field with this order of cells takes now."""
         return max((m.operand.nbytes for m in self.of.fields.values() if m.order == buffer.order), default=0)
 
     def take(self) -> KeptBuffers:
-        """Like `kept`, but the caller becomes the owner of the buffers."""
+        """Returns the buffers that the last launch saved for its gradient, which now belong to the caller."""
         kept = self.kept()
         self.release(kept)
         self.last = self.last[0], kept
         return kept
 
     def give(self, kept: KeptBuffers) -> None:
-        """Binds the buffers that a launch kept whose gradient runs next."""
+        """Binds the buffers that a launch has saved, before the gradient of that launch runs."""
         for name, memory in kept.items():
             if self.memories.get(name) is not memory:
                 self.use(name, memory)
 
     def release(self, kept: KeptBuffers) -> None:
-        """Forgets the given buffers."""
+        """Unbinds the given buffers."""
         self.sized = None
         for name in kept:
             self.memories.pop(name, None)
 
     def put_back(self, args: Sequence[Any]) -> None:
-        """After a gradient that failed half-way: restores the memory that the gradient changes temporarily."""
+        """Call this after a gradient that failed half-way: restores memory that the gradient changes temporarily."""
         of = self.of
         if not self.changes_memory or not self.memories[CHANGED].values():
             return
@@ -307,8 +308,8 @@ class Scratch:
         launch_slowly(frame, of.slots, args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars. Torch
-        tensors count by address and shape, since several tensors can share one memory."""
+        """A value that is equal for two launches of the plan if and only if they have the same arrays and scalars.
+        Torch tensors are compared by address and shape, since several tensors can share one memory."""
         found: list[Any] = [args[n] for n in self.scalars]
         for n, _ in self.of.array_slots:
             arg, memory = args[n], M.memory_of(args[n])
@@ -324,6 +325,6 @@ def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
     """Whether the size of any buffer depends on an argument."""
     if not buffers:
         return False
-    from quadrants_lab.adstack.evaluate import reads
+    from quadrants_lab.adstack.evaluate_sizes import reads
 
     return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))

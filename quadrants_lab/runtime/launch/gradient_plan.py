@@ -1,5 +1,5 @@
-"""Plans of gradient launches: they size the adstacks for the current data before they launch, and warn outside of a
-Tape (`observe.gradient_warnings`)."""
+"""Launch plans of gradients: before a launch they size the adstacks for the current data, and outside of a Tape they
+warn about common mistakes (`observe.gradient_warnings`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.compile.compiled import BOTH
+from quadrants_lab.runtime.compile.specialisation import BOTH
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan
@@ -27,9 +27,9 @@ from quadrants_lab.runtime.observe.observers import Launched
 
 
 class GradientPlan:
-    """What only the plan of a gradient has. ``forward``: the launch to differentiate; ``stacks``: the sizes of its
-    adstacks; ``guard``: tells whether anything has changed since its last launch. ``entry_alone``: under a Tape a
-    launch is only a call of the entry with the numbers among the arguments."""
+    """What a gradient's plan has besides a `Plan`. ``forward``: the launch to differentiate; ``stacks``: the sizes of
+    its adstacks; ``guard``: tells whether anything has changed since its last launch. ``entry_alone``: under a Tape, a
+    launch only has to call the entry with the numbers among the arguments."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -40,8 +40,8 @@ class GradientPlan:
         self.entry_alone = not (self.stacks.vary or self.forward.draws or plan.scratch or plan.takes_arrays)
 
     def preparation(self) -> Callable[..., bool]:
-        """What each launch has to do first: find the buffers that its forward launch kept, evaluate the depths that
-        vary, set random draws and gradients."""
+        """A function to call before each launch: it finds the buffers that the forward launch saved, evaluates the
+        depths of stacks that may change, and sets random draws and gradients."""
         prepare = self.prepare_stacks if self.stacks.vary else self.prepare_draws
         if not (self.stacks.vary or self.forward.draws):
             prepare = self.set_gradients
@@ -50,10 +50,10 @@ class GradientPlan:
         return lambda *args: self.forward.give_kept(args) and prepare(*args)
 
     def set_gradients(self, *args: Any) -> bool:
-        """`bind_gradients`, with checks."""
+        """`bind_gradients`, after checks of the launch that is differentiated."""
         if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
-        if not self.plan.owner.replays:  # a Tape makes these checks needless
+        if not self.plan.owner.replays:  # a Tape makes sure of what is checked here
             of = self.forward
             forward, seeds = of.last.plan, of.seeds
             if forward is not None and of.draws:
@@ -71,8 +71,8 @@ class GradientPlan:
         return not self.plan.gradient_args or self.plan.bind_gradients(*args)
 
     def _what_must_differ(self) -> Distinct | None:
-        """An array or field that the kernel itself writes may not be another one as well. None if no pair can coincide,
-        or if the results are constants: then derivatives are only set to 0."""
+        """The arrays and fields that must not overlap, because the kernel writes one of them. None if no two of them
+        can, or if the results are constants: then derivatives are only set to 0."""
         of, primal = self.plan, self.plan.compiled.lowered.kernel
         written = frozenset() if of.owner.constant else touched(primal.body, N.Write)
         places: dict[str, Place] = {name: n for n, name in of.array_slots}
@@ -80,8 +80,9 @@ class GradientPlan:
         return Distinct(places, written, of.session) or None
 
     def keep_apart(self) -> list[Callable[[], None]]:
-        """The code assumes that gradients do not share memory (`shared_arrays`). If an argument's gradient is memory of
-        another one or of a field, the launch writes to zeros instead, and then adds them to the gradient."""
+        """Separates gradients that share memory; the code assumes that they do not (`shared_arrays`). If an argument's
+        gradient overlaps another one or a field, the launch writes to zeroed memory instead. The functions that are
+        returned then add this memory to the gradient."""
         plan = self.plan
         if plan.owner.constant:
             return []
@@ -110,13 +111,12 @@ class GradientPlan:
         )
 
     def prepare_draws(self, *args: Any) -> bool:
-        """`prepare_stacks` for kernels without stacks to size."""
+        """Like `prepare_stacks`, for kernels without stacks to size."""
         self.plan.frame.replay(self.forward.number())
         return self.set_gradients(*args)
 
     def prepare_stacks(self, *args: Any) -> bool:
-        """Sets gradients of array arguments and, if something has changed, the depths. False if the arguments do not
-        fit the plan."""
+        """Binds the gradients of array arguments and updates the depths of stacks. False if ``args`` do not fit."""
         guard, stacks, number = self.guard, self.stacks, None
         guarded = guard.then is not None and stacks.last_dependencies is not None
         if guarded and not self.plan.owner.replays and guard.now(*args) == guard.then:
@@ -134,7 +134,7 @@ class GradientPlan:
 
 
 class ForwardLaunch:
-    """The forward launch whose gradient a plan computes: what it kept, drew and read. ``last``: the kernel's last
+    """The forward launch whose gradient a plan computes, and what it saved, drew and read. ``last``: the kernel's last
     launch; ``draws``: whether the kernel draws random numbers."""
 
     def __init__(self, plan: Plan) -> None:
@@ -148,14 +148,14 @@ class ForwardLaunch:
         return self.last.plan
 
     def kept(self) -> KeptBuffers:
-        """The buffers that the forward launch kept."""
+        """The buffers that the forward launch saved for its gradient."""
         given: KeptBuffers | None = self.of.owner.kept
         if given is not None:
             return given
         return {} if self.plan is None else self.plan.scratch.kept()
 
     def give_kept(self, args: Sequence[Any]) -> bool:
-        """Binds the overwritten values that the forward launch kept; an error if it kept none."""
+        """Binds the overwritten values that the forward launch saved; raises an error if it saved none."""
         of, kept, forward = self.of, self.kept(), self.plan
         of_torch = running_backward() is not None
         if of.scratch.keeps and of.owner.kept is None:
@@ -170,15 +170,16 @@ class ForwardLaunch:
         return True
 
     def number(self) -> int:
-        """The number of the launch whose random draws are repeated; 0 if there was none."""
+        """The number of the launch whose random draws the gradient repeats; 0 if there was none."""
         replayed: int = self.of.owner.replays
         return replayed or (0 if self.plan is None else self.plan.frame.launch_number)
 
 
 class Guard:
-    """The fast path of a gradient's launches compares ``now`` of the arguments with ``then``, the result of ``now`` at
-    the last launch; ``then`` is None if it would miss a change. ``possible``: the kernel allows the fast path. It does
-    if a launch sets no gradient memory of arguments, repeats no random draws, and reads no kept values."""
+    """Tells whether a gradient's launch is like its last one, so that the fast path can skip all preparation. ``now``:
+    a function of the arguments that returns what the preparation depends on; ``then``: its result at the last launch,
+    or None if some change would go unnoticed. ``possible``: the kernel has a fast path at all. It has one if a launch
+    binds no gradients of arguments, repeats no random draws, and reads no saved values."""
 
     def __init__(self, of: GradientPlan) -> None:
         self.of = of
@@ -188,7 +189,7 @@ class Guard:
         self._made_for: tuple[Any, ...] = ()
 
     def keep(self, args: Sequence[Any]) -> None:
-        """Call this when a launch has been prepared."""
+        """Records the present state as ``then``; call this when a launch has been prepared."""
         launched, sizes, signature = self.of.forward, self.of.stacks, self.of.plan.signature
         forward, seed = launched.last.plan, launched.seeds.seed
         if forward is None or forward.read_versions.of_arguments or (seed is None and launched.seeds.looks):

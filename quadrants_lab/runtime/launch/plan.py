@@ -1,7 +1,7 @@
 """Launch plans: a loaded specialisation of a kernel, its launch frame, and the closure that launches it.
 
-What does not change from launch to launch is done when the plan is made: addresses of fields, which arguments are
-arrays, whose versions grow.
+What is the same in every launch is done once, when the plan is made: finding the addresses of fields, which arguments
+are arrays, and which memory is written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, REVERSE, Compiled
+from quadrants_lab.runtime.compile.specialisation import BOTH, DUAL, FORWARD, REVERSE, Compiled
 from quadrants_lab.runtime.interop.arrays import ForeignArguments
 from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.launch.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Preparation(Protocol):
-    """What a gradient's plan has that other plans lack: `gradient.plan.GradientPlan`."""
+    """What only a gradient's plan has: see `gradient_plan.GradientPlan`."""
 
     forward: Any
     stacks: Any
@@ -49,13 +49,13 @@ class Plan(F.Buffers):
 
     ``owner``: the `Dispatcher` that made the plan; ``here``: that dispatcher's specialisations in the session. ``call``
     launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented, without a
-    launch, where an argument does not match the specialisation. ``fast`` hands such a call to the dispatcher instead;
-    ``slowly`` is `launch_slowly` with positional arguments. ``prepare``: called with the arguments before the entry;
-    it returns False where they do not match. ``reads`` and ``writes`` name the buffers that a launch touches; a
-    gradient's ``writes`` are only gradients, since it restores all other buffers. ``gradient``: what only gradients'
-    plans have; ``stacks``: the sizes of its adstacks. ``standing``: by buffer, a copy that the next launch reads
-    instead of the buffer's memory (`tape.stand_ins`). ``summed``: since this was set to False, a launch has summed
-    gradients in separate memory and then added the sum. ``checked``: the current arguments are known to match.
+    launch, if an argument does not match the specialisation. ``fast`` passes such a call to the dispatcher instead;
+    ``slowly`` is `launch_slowly` with positional arguments. ``prepare``: called with the arguments before the entry; it
+    returns False if they do not match. ``reads`` and ``writes``: the names of the buffers that a launch accesses; a
+    gradient's ``writes`` are only gradients, since it restores all other buffers. ``gradient``: what only a gradient's
+    plan has; ``stacks``: the sizes of its adstacks. ``standing``: name of a buffer -> a copy that the next launch reads
+    instead of the buffer's memory (`tape.stand_ins`). ``summed``: whether a launch, since this was set to False, has
+    summed gradients in separate memory and then added the sum. ``checked``: the current arguments are known to match.
     """
 
     standing: Mapping[str, Any] | None = None
@@ -71,13 +71,13 @@ class Plan(F.Buffers):
         self.owner, self.here = owner, owner.here
         self.weak: Callable[[], Plan | None] = (lambda: self) if KEEPS_LAST.get() else ref(self)
         self.last_launched = launched
-        # launches of this plan are noted here; launches of a gradient do not count as launches of the kernel
+        # told of each launch of this plan; launches of a gradient do not count as launches of the kernel
         self.noted: Launched[Plan] = launched if compiled.mode in (FORWARD, DUAL) else Launched()
         self.facts = Facts(self.kernel)
         self.reads, self.writes = self.facts.of(touched)
         if compiled.mode == REVERSE:
             self.writes &= {b.grad for b in self.kernel.buffers.values()}
-        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `footprint`
+        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # arguments of `footprint` -> result
         self.signature = Signature(
             self.slots, compiled.specs, owner.of.ndarray_classes, self.writes, self.gradient_args
         )
@@ -87,17 +87,17 @@ class Plan(F.Buffers):
         if owner.of.graph:
             self.frame.as_graph()
         self.entry = self.frame.entry(F.entry_params(self.slots), returns=self.single_return())
-        self.unbind: list[Callable[[], None]] = []  # called after a launch: they give borrowed gradients back
-        self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
+        self.unbind: list[Callable[[], None]] = []  # called after a launch: they return borrowed gradients
+        self.bound: dict[str, Memory] = {}  # gradient buffer of an array argument -> the memory bound to it
         self.gradient_names = [grad for _, _, grad in self.gradient_args]
         self.written_gradients = [grad for grad in self.gradient_names if grad in self.writes]
         parts = self.signature.parts
         self.gradients = self.signature.stamp(parts[n].derivative(of) for n, of, _ in self.gradient_args)
-        # the frame with the gradients' addresses, and serials
+        # the frame in which the gradients' addresses are set, and the serials of their memory
         self.placed: tuple[Frame, list[int | None]] | None = None
         noticed = owner.gradient is not None and self.differentiable
         self.read_versions = ReadVersions(self.facts.of(memory_reads) if noticed else (), self.signature, self.fields)
-        self.launched: Stamp = ()  # `read_versions` at the last launch
+        self.launched: Stamp = ()  # what `read_versions` returned at the last launch
         self.scratch = F.Scratch(self, self.frames)
         self.distinct = self._taken_for_distinct()
         self.gradient = None if make_gradient is None else make_gradient(self)
@@ -110,14 +110,14 @@ class Plan(F.Buffers):
             self.prepare = self.scratch.before(self.prepare)
         session.plans.add(self)
         self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
-        if not any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
+        if not any(b.wide for b in self.kernel.buffers.values()):  # the fast entry does not take wide arrays
             self.closures = launch_function(self, refuse), launch_function(self, owner.retry(self))
-        self.noting: dict[tuple[str, bool], Noting] = {}  # closures in place of these that also note launches
+        self.noting: dict[tuple[str, bool], Noting] = {}  # closures that also tell a recording
         self.record(open_recording())
 
     def _taken_for_distinct(self) -> Distinct | None:
-        """The buffers that must not overlap in a launch: where they do, a plan for aliases serves. None where nothing
-        can overlap, or no other plan can serve. Gradients check aliases themselves (`gradient.plan`)."""
+        """The buffers that the code assumes not to overlap: if they do, another plan, for aliases, serves the call.
+        None if nothing can overlap, or if there can be no other plan. Gradients handle aliases themselves."""
         if self.compiled.options.aliases or self.compiled.mode in (REVERSE, BOTH):
             return None
         places: dict[str, Place] = {name: n for n, name in self.array_slots}
@@ -125,8 +125,8 @@ class Plan(F.Buffers):
         return Distinct(places | self.fields, self.writes, self.session) or None
 
     def session_ended(self) -> None:
-        """Drops what holds the device; the compiled code and the facts about the last launch stay. A thread that has a
-        closure of the plan, or waits in it for the session's lock, gets an error that says which session ended."""
+        """Drops everything that keeps the device alive; the compiled code and the facts about the last launch remain. A
+        thread that has a closure of the plan, or waits in one for the lock, gets an error that names the session."""
 
         def over(*args: Any) -> Any:
             raise self.session.ended_error(f"what was compiled of kernel {self.kernel.name}")
@@ -146,7 +146,7 @@ class Plan(F.Buffers):
         self.compiled.executable.unload()
 
     def record(self, by: Recorder | None) -> None:
-        """From now on the recording ``by`` is told of the launches of this plan; with None no recording is."""
+        """From now on the recording ``by`` is told of the launches of this plan; if it is None, none is told."""
         for closure in self.noting.values():  # dispatchers may still hold the closure
             closure.end(self._again)
         self.call, self.fast = self.closures
@@ -159,11 +159,11 @@ class Plan(F.Buffers):
 
     @forks.lazy
     def bare(self) -> Launch:
-        """``call`` for a caller that holds the session's lock, without any recording."""
+        """``call`` for a caller that holds the session's lock, and without telling a recording."""
         return refuse if self.closures[0] is refuse else launch_function(self, refuse, locked=True)
 
     def single_return(self) -> str:
-        """The "ret" buffer whose value the entry can return by itself; "" where it cannot."""
+        """The name of the "ret" buffer whose value the entry can return; "" if it cannot return one."""
         lowered = self.compiled.lowered
         if len(lowered.returns) != 1 or lowered.returns_tuple or lowered.returns[0] is f16:
             return ""
@@ -172,12 +172,12 @@ class Plan(F.Buffers):
         return "".join(self.compiled.returns)
 
     def bind_gradients(self, *args: Any) -> bool:
-        """Sets the gradient buffers of array arguments; the entry sets and compares only the arrays' own data."""
+        """Binds the gradients of array arguments; the entry binds and compares only the arrays' own data."""
         if not self.gradient_args:
             return True
         if self.distinct is not None and self.distinct.gradients and self.distinct.met(args):
             return False
-        self.unbind.clear()  # a launch that failed leaves entries here
+        self.unbind.clear()  # a launch that failed leaves functions here
         self.bound.clear()
         found = self.gradients(*args)
         place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
@@ -209,7 +209,7 @@ class Plan(F.Buffers):
         return A.is_wide(memory.operand.shape) is buffer.wide
 
     def unbind_gradients(self) -> None:
-        """Gives gradients that a launch borrowed back to their owners."""
+        """Returns gradients that a launch borrowed to their owners."""
         for unbind in self.unbind:
             unbind()
         self.unbind.clear()
@@ -217,7 +217,7 @@ class Plan(F.Buffers):
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         """Launches checked arguments through the frame's setters, for arguments that the entry does not take: f16
-        scalars, u64 scalars from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses them."""
+        scalars, u64 scalars from 2**63 on, and wide arrays. Returns NotImplemented if `prepare` refuses them."""
         with self.session.lock:
             self.session.must_live()
             try:
@@ -232,7 +232,7 @@ class Plan(F.Buffers):
             return self.finish(*args)
 
     def finish(self, *args: Any) -> Any:
-        """Completes a launch whose status is not 0: writes its prints to sys.stdout, and raises its failure."""
+        """Completes a launch whose status is not 0: writes its prints to sys.stdout, and raises its error if any."""
         status = self.frame.status
         if status & Status.PRINTED:
             sys.stdout.write("".join(self.frame.take_prints()))
@@ -259,14 +259,14 @@ class Plan(F.Buffers):
 
     @property
     def repeatable(self) -> bool:
-        """Whether two launches with the same arguments differ only in the content of memory."""
+        """Whether two launches with the same arguments do the same, except for the content of memory."""
         if self.gradient is not None:
             return not (self.scratch or self.stacks.depend_on_data or self.gradient.forward.draws)
         return not self.scratch and self.prepare in (None, self.bind_gradients)
 
     @property
     def last_launch(self) -> tuple[Any, ...]:
-        """What `kernel.grad` needs to know of the last launch; restored after a launch that repeats another."""
+        """What `kernel.grad` needs to know of the last launch; restored after a launch that repeats another one."""
         return self.scratch.last, self.launched, self.frame.launch_number
 
     @last_launch.setter
@@ -278,7 +278,7 @@ class Plan(F.Buffers):
         return [memory for name, memory in self.memories(args).items() if name in self.writes]
 
     def wrote(self, args: Sequence[Any]) -> None:
-        """Counts the writes of a launch that did not go through ``call``."""
+        """Counts the writes of a launch that did not go through ``call`` in the versions of the written memory."""
         for memory in self.written(args):
             memory.version += 1
         if self.read_versions:
@@ -286,13 +286,13 @@ class Plan(F.Buffers):
 
     @property
     def last_code(self) -> tuple[N.Kernel, CompileOptions]:
-        """The kernel that the last launch ran, and the options that it was compiled with."""
+        """The kernel that ran in the last launch, and the options that it was compiled with."""
         return (self.kernel, self.compiled.options) if self.stacks is None else self.stacks.last_code()
 
     @forks.lazy
     def bounds_checked(self) -> Plan:
-        """The plan of this forward kernel with checked indices, for data that the program may not be written for. It is
-        this plan where no index can be out of bounds."""
+        """The plan of this forward kernel with checks of indices, for data that the program may not be written for;
+        this plan itself if no index can be out of bounds."""
         from quadrants_lab.runtime.compile.compile import with_checked_bounds
 
         compiled = with_checked_bounds(self.compiled, self.session)
@@ -300,13 +300,13 @@ class Plan(F.Buffers):
 
     @property
     def sized_by(self) -> frozenset[str]:
-        """The buffers whose data determine the stack sizes of a gradient, and its counting slice."""
+        """The buffers whose data a gradient's stack sizes depend on, directly or through the kernel that counts."""
         found: frozenset[str] = frozenset() if self.stacks is None else self.stacks.sized_by
         return found
 
     @property
     def differentiable(self) -> bool:
-        """Whether the kernel touches anything that has a gradient."""
+        """Whether the kernel accesses anything that has a gradient."""
         return any(b.grad and not b.transient for b in self.compiled.lowered.kernel.buffers.values())
 
     @property
@@ -315,7 +315,7 @@ class Plan(F.Buffers):
         return self.reads - {b.grad for b in self.kernel.buffers.values()} | self.sized_by
 
     def footprint(self, buffer: str, writes: bool) -> Footprint | None:
-        """The elements of the buffer that launches write, or read if not ``writes``; None where they touch none."""
+        """The elements of the buffer that launches write, or with ``writes`` False read; None if they access none."""
         key = buffer, writes
         if key not in self.footprints:
             from quadrants_lab.analysis.accesses import accesses_of
@@ -336,18 +336,18 @@ class Plan(F.Buffers):
         return found
 
     def given(self) -> F.KeptBuffers:
-        """The buffers that another launch kept for the next launch of this plan."""
+        """The buffers that another launch saved, bound for the next launch of this plan."""
         kept: F.KeptBuffers = {} if self.gradient is None else self.gradient.forward.kept()
         return kept
 
     def kept(self) -> list[KeptRow]:
-        """A row for each buffer of overwritten values that the last launch used."""
+        """A row for each buffer of overwritten values that the last launch read."""
         from quadrants_lab.adstack.report import kept_rows
 
         return kept_rows(self.facts, self.scratch.shapes)
 
     def drawn(self) -> int:
-        """The launch number that determined the random draws of the last launch."""
+        """The number of the launch that determined the random draws of the last launch."""
         number: int = self.frame.launch_number if self.gradient is None else self.gradient.forward.number()
         return number
 
@@ -361,9 +361,9 @@ def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
 
 
 class Noting(Protocol):
-    """Lines that a recording adds to the closure of a plan to be told of its launches (`record.noting`). ``lost``:
-    leaves the closure if the call does not fit the plan; ``given_back``: runs after borrowed gradients are given back;
-    ``done``: run after the entry. ``space``: the values of the names in these lines. ``function``: the closure."""
+    """Source lines that a recording adds to the closure of a plan, so that it is told of launches (`record.noting`).
+    ``lost``: leaves the closure if the call does not fit the plan; ``given_back``: runs after borrowed gradients are
+    returned; ``done``: after the entry. ``space``: name in the lines -> value. ``function``: the closure."""
 
     function: Launch
     lost: str
@@ -375,16 +375,16 @@ class Noting(Protocol):
         """The lines that run before the session is locked."""
 
     def around(self, lines: list[str], prepared: bool) -> list[str]:
-        """``lines``, which launch, between lines that note it. ``prepared``: the first one calls `prepare`."""
+        """Puts ``lines``, which launch, between lines that tell the recording. ``prepared``: they call `prepare`."""
 
     def end(self, again: Launch) -> None:
-        """From now on the closure notes no launches and calls ``again`` instead."""
+        """From now on the closure calls ``again`` and no longer tells the recording."""
 
 
 def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, locked: bool = False) -> Launch:
-    """The closure of ``plan``. It decides whether a call fits, binds the arguments, notes the versions of the memory
-    that the kernel reads, and starts the entry; ``miss`` gets calls that do not fit. ``noting``: a recording that is
-    told of the launches. ``locked``: the caller holds the session's lock."""
+    """Makes the closure of ``plan``, a function that launches. It decides whether a call fits the plan, binds the
+    arguments, records the versions of memory that the kernel reads, and calls the entry; other calls go to ``miss``.
+    ``noting``: a recording that is told of the launches. ``locked``: the caller holds the session's lock."""
     of, given = plan.signature, plan.signature.given
     prepared = plan.prepare is not None
     lost = f"return miss({given})" if noting is None else noting.lost
@@ -398,7 +398,7 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, lock
     lines += [f"{of.field(plan.fields[name])}.version += 1" for name in sorted(plan.writes & plan.fields.keys())]
     if plan.read_versions:
         lines.append(f"plan.launched = {', '.join(plan.read_versions.parts)},")
-    if plan.compiled.mode == BOTH:  # the forward launch in it replaces the last one
+    if plan.compiled.mode == BOTH:  # this launch includes a forward launch, which becomes the last one
         lines.append("if last.plan is not None: last.plan.launched = ()")
     launch = f"r = entry({', '.join(passed)})"
     if plan.scratch.changes_memory:
@@ -431,7 +431,7 @@ def launch_function(plan: Plan, miss: Launch, noting: Noting | None = None, lock
 
 
 def _binding(p: Part, lost: str, on_host: bool) -> list[str]:
-    """The lines that bind an array. They check the session, whose device may differ, and the shape of the elements."""
+    """The source lines that bind an array. They check its session, which may have another device, and its elements."""
     return [
         f"{p.x}_ = {p.x}",
         f"if {p.x}.__class__ is {p.ours}:",
@@ -444,17 +444,17 @@ def _binding(p: Part, lost: str, on_host: bool) -> list[str]:
 
 
 def _checks(plan: Plan, prepared: bool) -> list[str]:
-    """The lines that hand a call to ``miss`` if another plan serves its arguments."""
+    """The source lines that pass a call to ``miss`` if its arguments need another plan."""
     of, given = plan.signature, plan.signature.given
     lines = []
     if any(p.slot.kind == "template" for p in of.parts):
-        lines.append("here.last_plan = weak")  # the dispatcher may have installed several plans
-    if plan.distinct is not None and plan.distinct.fields:  # the entry does not see fields
+        lines.append("here.last_plan = weak")  # the dispatcher may have several plans installed
+    if plan.distinct is not None and plan.distinct.fields:  # the entry does not know fields
         lines.append(f"if session.exported and met(({given},)): return miss({given})")
-    other: list[str] = []  # arrays with a gradient may need another specialisation
+    other: list[str] = []  # whether an array has a gradient may decide which specialisation it needs
     for p in of.arrays.values():
         has = f"({p.x}.__class__ is {p.ours} and {p.x}.grad is not None)"
         other += [f"not {has}" if p.has_gradient else has] * (p.has_gradient is not None)
-    if prepared:  # `adopt` looks at the .grad of foreign arrays
+    if prepared:  # `adopt` has to look at the .grad of arrays of other libraries
         other += [f"{p.x}.__class__ not in plain" for p in of.arrays.values()]
     return lines + [f"if {' or '.join(other)}: return miss({given})"] * bool(other)

@@ -1,8 +1,10 @@
-"""The signature of a specialisation: one list of parts, its arguments, and the functions that are made of it.
+"""The signature of a specialisation: a list with a part for each argument, and the functions that are generated from
+it.
 
-They are Python source, generated in time linear in the number of parts. `Signature.stamp` makes functions that tell
-whether a call is like the last one, for `ReadVersions` and a gradient's guard. `by_templates` finds a specialisation
-by its template arguments. `launch.plan.launch_function` makes the closure of a plan from the same parts.
+The functions are generated as Python source, in time linear in the number of parts. `Signature.stamp` makes functions
+that tell whether a call is like the last one, for `ReadVersions` and a gradient's guard. `by_templates` makes a
+function that finds a specialisation by its template arguments. `launch.plan.launch_function` makes the closure of a
+plan from the same parts.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from quadrants_lab.runtime.memory.identity import (
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
-    from quadrants_lab.adstack.evaluate import Live
+    from quadrants_lab.adstack.evaluate_sizes import Live
     from quadrants_lab.analysis.accesses import Access, Accesses
     from quadrants_lab.analysis.facts import TripCount
     from quadrants_lab.analysis.regions import Region
@@ -36,9 +38,10 @@ Stamp = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One argument, ``x`` in generated functions. For an array: ``ours`` is the name there of the class that it has if
-    it is an ndarray, ``element`` the shape of its elements, ``has_gradient`` whether it has a gradient, or None if its
-    annotation says so, and ``derivatives`` the derivatives that the kernel touches."""
+    """One argument. ``x``: the argument's name in generated functions. For an array, ``element`` is the shape of its
+    elements; ``has_gradient`` says whether it has a gradient, None if its annotation says so already; ``derivatives``
+    names the derivatives that the kernel accesses; ``ours`` is the name, in generated functions, of the class of
+    ndarrays with such elements. The methods return the text of Python expressions."""
 
     x: str
     slot: A.Slot
@@ -59,11 +62,11 @@ class Part:
         return f"getattr({self.x}, 'shape', None)"
 
     def version(self, but: str = "") -> str:
-        """Which memory an ndarray has, and how often it was written; None for other arrays, or if not ``but``."""
+        """For an ndarray: which memory it has, and how often it was written; None for others, or if ``but`` fails."""
         return f"(((m := {self.x}._memory).serial, m.version) if {self.x}.__class__ is {self.ours}{but} else None)"
 
     def known_version(self) -> str:
-        """Like `version`, but None if others can write to the memory."""
+        """Like `version`, but None if other libraries can write to the memory."""
         return self.version(f" and not {self.x}._memory.foreign")
 
     def derivative(self, of: str) -> str:
@@ -72,13 +75,13 @@ class Part:
         return f"({quick * (of == 'grad')}memory_of(derivative({self.x}, {of!r})))"
 
     def content(self) -> str:
-        """The version of an array of any kind, with a checksum where others can write to it."""
+        """The version of an array of any kind; it includes a checksum if other libraries can write to the array."""
         return f"content_version({self.x})"
 
 
 class Signature:
-    """``parts``: the arguments; ``arrays``: the parts that are arrays, by name. ``names``: for each argument, and for
-    each buffer of a derivative, the argument's name in generated functions; a derivative has its array's shape."""
+    """``parts``: a part for each argument; ``arrays``: name -> part, for arrays. ``names``: name of an argument, or of
+    the buffer of its derivative (which has the argument's shape), -> the argument's name in generated functions."""
 
     def __init__(
         self, slots: Sequence[A.Slot], specs: Iterable[Any], classes: Sequence[type],
@@ -107,18 +110,18 @@ class Signature:
         self.space |= {p.ours: classes[len(p.element)] for p in self.arrays.values()}
 
     def field(self, memory: Memory) -> str:
-        """The name of a field's memory in generated functions."""
-        name = self._fields.setdefault(memory.serial, f"f{len(self._fields)}")  # equal source text is compiled once
+        """The name that a field's memory has in generated functions."""
+        name = self._fields.setdefault(memory.serial, f"f{len(self._fields)}")  # equal source is compiled once
         self.space[name] = memory
         return name
 
     def field_version(self, memory: Memory, otherwise: str) -> str:
-        """The version of a field, or ``otherwise`` if others can write to it."""
+        """The expression of a field's version; ``otherwise`` if other libraries can write to the field."""
         f = self.field(memory)
         return f"({f}.version if not {f}.foreign else {otherwise.format(f)})"
 
     def stamp(self, parts: Iterable[str], **space: Any) -> Callable[..., Stamp]:
-        """A function from the arguments to the values of these parts."""
+        """Generates a function of the arguments that returns the ``parts``. ``space``: further names in these."""
         text = f"def stamp({self.given}): return ({''.join(f'{part}, ' for part in parts)})"
         return function("stamp", text, self.space | space)
 
@@ -126,7 +129,8 @@ class Signature:
 def by_templates(
     slots: Sequence[A.Slot], field: type, find: Callable[..., Launch | None], otherwise: Launch
 ) -> Launch:
-    """A function that calls what ``find`` returns for the key of its template arguments."""
+    """Generates a function that takes the arguments and passes them to ``find(key)``, where key is made of the template
+    arguments; to ``otherwise`` if that is None. ``field``: the class of fields."""
     at = [n for n, slot in enumerate(slots) if slot.kind == "template"]
     keys = "".join(f"a{n}.number if a{n}.__class__ is field else key(a{n}), " for n in at)
     given = ", ".join(f"a{n}" for n in range(len(slots)))
@@ -138,12 +142,14 @@ def by_templates(
 
 
 class ReadVersions:
-    """Versions of the memory that a differentiable plan reads. A gradient outside of a Tape compares them to notice
-    writes since the launch, which stores ``now`` of its arguments in `Plan.launched`. Others can write to some memory
-    without telling: for trip counts there, the version includes a checksum of the content.
+    """The versions of the memory that a differentiable plan reads. At a launch, ``now(*args)`` is stored in
+    `Plan.launched`. A gradient outside of a Tape compares it with the present versions, to notice what was written
+    since the launch. Other libraries can write to some memory without telling; where a trip count is read from such
+    memory, the version includes a checksum of its content.
 
-    ``counts``: what is read, trip counts first; ``fields``: the memory of those that are fields; ``of_arguments``:
-    whether array arguments are among them; ``parts``: expressions of the arguments for the versions."""
+    ``counts``: what is read, trip counts first; ``fields``: the memory of what is read from fields; ``of_arguments``:
+    whether anything is read from array arguments; ``parts``: the expressions of the versions.
+    """
 
     def __init__(self, reads: Sequence[TripCount], signature: Signature, fields: Mapping[str, Memory]) -> None:
         self.counts = [c for c in reads if c.buffer in fields or c.buffer in signature.arrays]
@@ -163,8 +169,7 @@ class ReadVersions:
         return bool(self.counts)
 
     def changed(self, launched: Stamp, args: Sequence[Any]) -> list[tuple[TripCount, Any]]:
-        """What was written since the launch that stored ``launched``, with the version at that launch. Passing a
-        different array is not a change."""
+        """What was written since ``launched``, with its version then. Passing a different array is not a change."""
         return [
             (count, then)
             for count, then, this in zip(self.counts, launched, self.now(*args), strict=True)
@@ -185,13 +190,13 @@ def shape_of(array: Any) -> tuple[int, ...]:
 
 
 class Footprint:
-    """The box of elements of one buffer that some accesses of a kernel touch. ``of``: a function from a launch's
-    arguments to the region; ``scalars``: the scalar arguments that the box depends on."""
+    """The box of elements of one buffer that some accesses of a kernel touch. ``of``: returns the region for a launch's
+    arguments; ``scalars``: the scalar arguments that the box depends on."""
 
     def __init__(
         self, info: Accesses, accesses: Sequence[Access], signature: Signature, fields: Mapping[str, Memory]
     ) -> None:
-        from quadrants_lab.adstack.evaluate import compiled, reads
+        from quadrants_lab.adstack.evaluate_sizes import compiled, reads
         from quadrants_lab.analysis.boxes import box_of
 
         self.box = box_of(info, accesses)
@@ -201,8 +206,8 @@ class Footprint:
         self.of: Elements = compiled(ends, signature.given, signature.names, shapes, shape_of)
 
     def live(self, live: Live) -> Region | None:
-        """The region of a launch with this data; None if the data lacks a value that the box needs."""
-        from quadrants_lab.adstack.evaluate import evaluated
+        """The region in a launch with this data; None if the data lacks a value that the box depends on."""
+        from quadrants_lab.adstack.evaluate_sizes import evaluated
 
         with suppress(LookupError):
             ends = zip(self.box.low, self.box.high, strict=True)

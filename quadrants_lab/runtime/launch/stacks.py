@@ -1,6 +1,6 @@
-"""The sizes of a gradient's adstacks, and the kernels that run before the gradient: the counting slice, the kernel that
-lists the iterations that push, and the kernel that evaluates stack sizes over many elements of arrays where the host
-cannot access the device's memory."""
+"""The sizes of a gradient's adstacks, and the kernels that run before the gradient to find them: a kernel that counts
+depths; a kernel that lists the iterations that push; and, if the host cannot access the device's memory, a kernel that
+evaluates stack sizes over many elements of arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.adstack import device_reduction as DR
-from quadrants_lab.adstack.evaluate import LiveData, evaluate, evaluated, reads
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate, evaluated, reads
 from quadrants_lab.adstack.report import NoRoomForStacks, StackRow, report, stack_allocas, too_much
 from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
 from quadrants_lab.analysis.algebra import INT64_MAX
@@ -20,7 +20,7 @@ from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import of_kind
-from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
+from quadrants_lab.runtime.compile.specialisation import REVERSE, Counter, load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch import frames as F
 from quadrants_lab.runtime.launch.plan import Plan
@@ -38,8 +38,9 @@ Replays = Callable[[], int] | None
 
 
 class PreLaunch:
-    """A kernel that counts. Its counts depend on the scalar arguments ``args``, on the shapes of the buffers ``shapes``
-    and on the data of the buffers ``data``. ``replays``: returns the number of the launch whose draws it repeats."""
+    """A kernel that counts something before the gradient runs. Its counts depend on the scalar arguments ``args``, on
+    the shapes of the buffers ``shapes`` and on the data of the buffers ``data``. ``replays()`` returns the number of
+    the launch whose random draws it repeats."""
 
     def __init__(self, plan: Plan, counter: Counter, replays: Replays) -> None:
         self.plan = plan
@@ -59,7 +60,7 @@ class PreLaunch:
         self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
 
     def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
-        """The counts, by the numbers in `Counter.results`; None if the arguments do not fit the plan."""
+        """Runs the kernel; returns what was counted -> count (as `Counter.results`), or None if ``args`` do not fit."""
         plan = self.plan
         passed = [
             arg if memory_of(arg) is None else operands[slot.name]
@@ -79,11 +80,12 @@ class PreLaunch:
 
 
 class CompactedLaunch:
-    """A gradient with a separate task for the iterations that push to stacks (`adstack.sparse_iterations`). It serves
-    devices with many iterations in flight, if the ordinary gradient's adstacks would take more than ``threshold``
-    bytes.
+    """A gradient that runs the iterations that push to stacks in a separate task (`adstack.sparse_iterations`). It is
+    used on devices with many iterations in flight, if the ordinary gradient's adstacks would take more than
+    ``threshold`` bytes.
 
-    After `exists` and `list_iterations`, ``frame`` and ``entry`` launch it."""
+    Call `exists`, then `list_iterations`; after that, ``frame`` and ``entry`` launch it.
+    """
 
     def __init__(self, plan: Plan, replays: Replays, threshold: int) -> None:
         self.plan = plan
@@ -100,8 +102,7 @@ class CompactedLaunch:
 
     @forks.lazy
     def exists(self) -> bool:
-        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame`` and ``entry``; False if
-        every iteration pushes."""
+        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame``, ``entry``; else False."""
         from quadrants_lab.runtime.compile.derivatives import compile_sparse
 
         plan = self.plan
@@ -119,7 +120,7 @@ class CompactedLaunch:
         return True
 
     def wanted(self, frame: Frame, depths: list[int]) -> bool:
-        """Whether a launch with these depths should be compacted; ``frame``: the frame of the ordinary gradient."""
+        """Whether a launch with these depths should run this gradient, not the ordinary one (with ``frame``)."""
         if not self.possible:
             return False
         try:
@@ -128,8 +129,8 @@ class CompactedLaunch:
             return False
 
     def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> dict[int, int] | None:
-        """Lists the iterations that push, and returns how many each task has, by its number; None if the arguments do
-        not fit the plan."""
+        """Runs the kernel that lists the iterations that push; returns index of a task -> how many iterations of it
+        push, or None if the arguments do not fit the plan."""
         pre = self.pre_launch
         for n, size in self.sparse.boxes.items():
             box = evaluate(size, live)
@@ -154,11 +155,12 @@ class CompactedLaunch:
         return {task: listed[n] for n, task in self.sparse.tasks().items()}
 
 
-LEAST_BYTES = 1 << 16  # fewer bytes are copied to the host as fast as a kernel evaluates them
+LEAST_BYTES = 1 << 16  # so few bytes are copied to the host as fast as a kernel evaluates them
 
 
 class DeviceSizes:
-    """``work``: the ranges whose sizes the device evaluates, and the sizes that the host evaluates from them."""
+    """Evaluates stack sizes on the device. ``work``: the ranges to evaluate, and the sizes that the host then computes.
+    """
 
     def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
@@ -167,7 +169,7 @@ class DeviceSizes:
 
     @forks.lazy
     def pre_launch(self) -> PreLaunch:
-        """The kernel that evaluates the ranges, compiled at first use."""
+        """The kernel that evaluates over the ranges; it is compiled at first use."""
         from quadrants_lab.passes import pipeline
         from quadrants_lab.pipelines.derivatives import COUNTING
 
@@ -184,8 +186,8 @@ class DeviceSizes:
     def values(
         self, args: Sequence[Any], operands: dict[str, Any], value: Callable[[SE.SizeExpr], int]
     ) -> dict[int, int] | None:
-        """The values of the ranges, by the number of their `SizeCounted`; None if the arguments do not fit the plan.
-        ``value`` evaluates expressions on the host."""
+        """Runs the kernel; returns number of a `SizeCounted` -> its value, or None if the arguments do not fit the
+        plan. ``value`` evaluates expressions on the host."""
         pre = self.pre_launch
         for arg in pre.counter.kernel.args:
             if arg.name in self.work.given:
@@ -202,13 +204,14 @@ class DeviceSizes:
 
 class StackSizes:
     """The depths of a gradient's adstacks: ``sizes``, evaluated for the data of a launch. They are evaluated again when
-    something that they depend on has changed: the version of a field or ndarray, a scalar argument or a shape. Foreign
-    arrays have no version, so they are read at each launch.
+    something that they depend on has changed: the version of a field or ndarray, a scalar argument, or a shape. Arrays
+    of other libraries have no version, so they are read at each launch.
 
     ``vary``: whether a launch may need another evaluation. ``data_read``: the buffers whose data the depths depend on.
-    ``counted``: the counts of the counting slice. ``active``: in a compacted launch, how many iterations each task's
-    list has. ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: the values that the
-    depths depend on, from their last evaluation."""
+    ``counted``: the counts of the kernel that counts. ``active``: if the iterations that push run separately, how many
+    each task has. ``whole``: frame and entry of the ordinary gradient. ``last_dependencies``: what the depths depended
+    on at their last evaluation.
+    """
 
     def __init__(self, plan: Plan, replays: Replays) -> None:
         self.plan = plan
@@ -232,7 +235,7 @@ class StackSizes:
         if not self.forced:
             frame, name = plan.frame, plan.kernel.name  # `choose_frame` may replace the frame
             frame.defer_overflow_check(lambda: failure(frame, name, 0))
-        # None where no size depends on ranges of elements, or the host can access the device's memory
+        # None if no size depends on ranges of elements, or if the host can access the device's memory
         by_device = not self.forced and getattr(plan.session.device, "remote", False)
         work = DR.device_reduction(self.sizes) if by_device else None
         self.device_sizes = None if work is None else DeviceSizes(plan, replays, work)
@@ -245,7 +248,7 @@ class StackSizes:
             self.reserve()
 
     def _find_dependencies(self) -> None:
-        """Finds what the depths depend on; ``depends_on_args``: (position, whether scalar, whether data matters)."""
+        """Finds what the depths depend on. ``depends_on_args``: (position, is it a scalar?, does its data matter?)."""
         found = [reads(size) for size in self.sizes]
         args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
@@ -263,8 +266,8 @@ class StackSizes:
         self.dependencies_of = self.plan.signature.stamp(self.dependencies(self.depends_on_fields))
 
     def dependencies(self, fields: Sequence[Memory]) -> list[str]:
-        """The parts of the signature that the depths depend on, and the versions of the fields; None for a value that
-        can change unnoticed."""
+        """Expressions, for `Signature.stamp`, of what the depths depend on, and of the versions of the fields; an
+        expression is None at run time if the value can change unnoticed."""
         parts = [self.plan.signature.field_version(memory, "None") for memory in fields]
         for n, is_scalar, by_data in self.depends_on_args:
             part = self.plan.signature.parts[n]
@@ -276,7 +279,7 @@ class StackSizes:
         the number of the launch whose random draws are repeated."""
         now = (*self.dependencies_of(*args), number or 0)
         if self.plan.scratch and self.counting is not None:
-            now = (None,)  # the counting slice may read kept buffers, which have no version
+            now = (None,)  # the kernel that counts may read saved buffers, which have no version
         if None in now or now != self.last_dependencies:
             self.last_dependencies = None  # stays None if an interrupt comes before the depths are set
             if not self.resize(args):
@@ -285,7 +288,7 @@ class StackSizes:
         return True
 
     def resize(self, args: Sequence[Any]) -> bool:
-        """Runs the counting slice, evaluates all sizes, sets the depths; False if the arguments do not fit the plan."""
+        """Runs the kernel that counts, evaluates all sizes, and sets the depths; False if ``args`` do not fit."""
         if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
             return False
         memories = self.plan.memories(args)
@@ -314,7 +317,7 @@ class StackSizes:
         return True
 
     def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> bool:
-        """Decides whether this launch is compacted; False if the arguments do not fit the plan."""
+        """Decides whether the iterations that push run separately in this launch; False if ``args`` do not fit."""
         frame, entry = self.whole
         self.active = {}
         if self.compacted.wanted(frame, self.depths):
@@ -341,13 +344,13 @@ class StackSizes:
         return [self.whole[0], *(pre.frame for pre in self.pre_launches())]
 
     def last_code(self) -> tuple[N.Kernel, CompileOptions]:
-        """The kernel that the last launch ran, and the options that it was compiled with."""
+        """The kernel that ran in the last launch, and the options that it was compiled with."""
         if self.plan.frame is self.whole[0]:
             return self.plan.kernel, self.plan.compiled.options
         return self.compacted.sparse.split, self.compacted.options
 
     def session_ended(self) -> None:
-        """Drops what holds the device; the depths stay."""
+        """Drops everything that keeps the device alive; the depths remain."""
         plan, whole = self.plan, F.ended_frame(self.whole[0])
         plan.frame = whole if plan.frame is self.whole[0] else F.ended_frame(plan.frame)
         self.whole, self.current = (whole, refuse), refuse
@@ -358,7 +361,7 @@ class StackSizes:
         self.device_sizes = None
 
     def last_data(self) -> LiveData:
-        """The data for which the depths were last evaluated, except memory that was freed since."""
+        """The data for which the depths were last evaluated, without memory that was freed since then."""
         scalars, arrays = self.last_inputs
         alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
         there = {n: m for n, m in self.plan.fields.items() if not (n in self.data_read and m.freed)}
@@ -376,7 +379,7 @@ class StackSizes:
             raise too_much(kernel, self.report(), *self.needs(), str(e), NoRoomForStacks) from None
 
     def needs(self) -> tuple[int, int]:
-        """The least that a launch with these depths needs: how many iterations in flight, and their bytes."""
+        """The least that a launch with these depths needs: (iterations in flight, bytes of adstacks for these)."""
         try:
             return self.plan.frame.least_heap(self.depths)
         except MemoryError:  # the bytes exceed the address space
@@ -388,7 +391,7 @@ class StackSizes:
 
     @property
     def sized_by(self) -> frozenset[str]:
-        """The buffers whose data the sizes and the counting slice read."""
+        """The buffers whose data the sizes, or the kernel that counts, read."""
         data = (pre.data for pre in self.pre_launches())
         return frozenset().union(*data, *(reads(size)[2] for size in self.sizes))
 

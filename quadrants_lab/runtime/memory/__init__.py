@@ -1,1 +1,1 @@
-"""Arrays of a session: where their data is, and versions that count writes."""
+"""The arrays of a session: where their data is, and versions that count how often it was written."""

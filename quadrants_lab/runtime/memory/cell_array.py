@@ -1,6 +1,8 @@
-"""The memory of fields in a sparse layout. It can be indexed like a numpy array; the elements of a cell lie together.
+"""The memory of a field in a sparse layout. It can be indexed like a numpy array; in memory, the elements of a cell
+follow each other.
 
-`PagedCells` lie in pages of the operating system, `SlottedCells` in slots that a table finds (`ir.cell_order`).
+`PagedCells` are stored in pages of the operating system, `SlottedCells` in slots, which a table finds
+(`ir.cell_order`). A stretch is a fixed number of elements that follow each other in memory order and share a slot.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from quadrants_lab.backends.pages import Pages
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.cell_order import FIRST, Order, digits, is_row_major, levels_of, slots_in, split_shape
 
-MOST_DENSE = 2**33  # the most bytes of a dense array with all elements
+MOST_DENSE = 2**33  # the most bytes of a dense copy with all elements
 _TOGETHER = 1 << 20  # how many elements are copied at a time
 
 
 class CellArray(ABC):
-    """Zeroed elements of ``dtype`` in this order. ``shape``, ``ndim``, ``size``: as for an array with all elements;
-    ``nbytes``: the bytes that it takes now; ``address``: its address on the device."""
+    """Zeroed elements of ``dtype`` in this order. ``shape``, ``ndim`` and ``size`` are those of an array with all
+    elements; ``nbytes``: how many bytes the memory takes now; ``address``: its address on the device."""
 
     address: int
 
@@ -43,23 +45,23 @@ class CellArray(ABC):
 
     @abstractmethod
     def item(self, index: Any) -> Any:
-        """The element as a Python number; ``index``: an int, or one for each axis."""
+        """The element as a Python number; ``index``: an int, or one int for each axis."""
 
     @abstractmethod
     def take(self, numbers: Any) -> npt.NDArray[Any]:
-        """The elements with these numbers, in memory order."""
+        """The elements with these indices in memory order."""
 
     @abstractmethod
     def put(self, numbers: Any, values: Any) -> None:
-        """Writes the elements with these numbers."""
+        """Writes the elements with these indices in memory order."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Sets all elements to 0 and gives the memory back."""
+        """Sets all elements to 0 and frees their memory."""
 
     @abstractmethod
     def nonzero(self) -> npt.NDArray[np.intp]:
-        """The numbers, in memory order, of the elements that are not all zero bits."""
+        """The indices, in memory order, of the elements whose bits are not all zero."""
 
     @abstractmethod
     def any(self) -> bool:
@@ -67,7 +69,7 @@ class CellArray(ABC):
 
     @abstractmethod
     def trim(self) -> None:
-        """Gives back memory that holds only zeros. Nothing may write to it at the same time."""
+        """Frees memory that holds only zeros. Nothing may write to the field at the same time."""
 
     @abstractmethod
     def copy(self) -> CellArray:
@@ -75,7 +77,7 @@ class CellArray(ABC):
 
     @abstractmethod
     def assign(self, other: Any) -> bool:
-        """Takes over the elements of a result of `copy`; returns False if there is no room for them."""
+        """Copies the elements of ``other``, a result of `copy`; returns False if there is no room for them."""
 
     @abstractmethod
     def _read_all(self) -> npt.NDArray[Any]: ...
@@ -93,7 +95,7 @@ class CellArray(ABC):
             self.put(self._numbers(where), values)
 
     def read(self) -> npt.NDArray[Any]:
-        """All elements, in a new row-major array; QL2036 if that would be too large."""
+        """All elements, in a new row-major array; raises QL2036 if that would be too large."""
         nbytes = self.size * self.dtype.itemsize
         if nbytes > MOST_DENSE:
             raise QuadrantsRuntimeError(
@@ -104,7 +106,7 @@ class CellArray(ABC):
         return self._read_all()
 
     def write(self, values: Any) -> None:
-        """Writes all elements. Writing only zeros gives the memory back."""
+        """Writes all elements. Writing only zeros frees the memory."""
         values = np.asarray(values).astype(self.dtype, copy=False)
         self.clear()
         if values.ndim == 0 and not values.view(self._bits).any():
@@ -117,14 +119,14 @@ class CellArray(ABC):
             self._write_all(whole)
 
     def indices(self, numbers: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], ...]:
-        """The indices along each axis of the elements with these numbers."""
+        """The indices along each axis of the elements with these indices in memory order."""
         out = [np.zeros(numbers.shape, np.intp) for _ in self.shape]
         for axis, n, inner, step in self._levels:
             out[axis] += numbers // step % n * inner
         return tuple(out)
 
     def _view(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """An array of ``shape``, viewed with an axis for each level of the order."""
+        """An array of ``shape``, seen with an axis for each level of the order."""
         if is_row_major(self.order):
             return array.reshape(self._split)
         shape, permutation = split_shape(self.order, self.ndim)
@@ -132,8 +134,8 @@ class CellArray(ABC):
         return split
 
     def _numbers(self, where: Any) -> Any:
-        """The numbers, in memory order, of the elements that an index selects, in the shape that numpy would give them.
-        Allowed are integers, slices, and arrays before all slices."""
+        """The indices, in memory order, of the elements that an index selects, in the shape that numpy would give the
+        selection. Allowed are integers, slices, and arrays before all slices."""
         at = list(where) if isinstance(where, tuple) else [where]
         if (dots := next((k for k, one in enumerate(at) if one is ...), -1)) >= 0:
             at[dots : dots + 1] = [slice(None)] * (self.ndim - len(at) + 1)
@@ -150,12 +152,12 @@ class CellArray(ABC):
         return self._number(at)
 
     def _number(self, at: Any) -> Any:
-        """The number, in memory order, of the element at an index of one integer, or array, for each axis."""
+        """The index, in memory order, of the element at ``at``, which has an integer, or an array, for each axis."""
         return sum(at[axis] // inner % n * step for axis, n, inner, step in self._levels)
 
 
 class PagedCells(CellArray):
-    """``elements``: the elements in memory order."""
+    """A field in pages. ``elements``: a numpy array of the elements in memory order."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, order: Order, pages: Pages) -> None:
         super().__init__(shape, dtype, order)
@@ -212,29 +214,30 @@ class PagedCells(CellArray):
 
 
 class Storage(Protocol):
-    """``room`` zeroed bytes at ``address``; only bytes up to the last used one need memory."""
+    """Where the bytes of a field with slots are: ``room`` zeroed bytes at ``address``. Only the bytes up to the last
+    used one take memory."""
 
     address: int
     room: int
 
     def get(self, at: int, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Some of the bytes, or a copy of them."""
+        """``nbytes`` bytes from ``at`` on, or a copy of them."""
 
     def put(self, at: int, values: npt.NDArray[np.uint8]) -> None:
-        """Writes bytes. If the host sees the memory, `get` returned the bytes themselves, and writing them is not
-        needed."""
+        """Writes bytes from ``at`` on. If the host can access the memory, `get` returned the bytes themselves, and this
+        does nothing."""
 
     def clear(self, at: int, end: int) -> None:
-        """Sets bytes to 0; ``at`` 0 gives their memory back."""
+        """Sets the bytes ``at`` .. ``end`` to 0; if ``at`` is 0, this also frees their memory."""
 
     def taken(self, nbytes: int) -> int:
-        """How many bytes of memory it takes if the first ``nbytes`` were used."""
+        """How many bytes of memory are taken if the first ``nbytes`` bytes are used."""
 
     def saved(self, nbytes: int) -> Storage:
-        """A copy of the first bytes."""
+        """A copy of the first ``nbytes`` bytes."""
 
     def restore(self, copy: Any, nbytes: int) -> None:
-        """Copies the first bytes back."""
+        """Copies the first ``nbytes`` bytes of ``copy`` back."""
 
 
 class SlottedCells(CellArray):
@@ -322,7 +325,7 @@ class SlottedCells(CellArray):
         self._fill(some, whole[some])
 
     def _fill(self, stretches: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
-        """Gives slots to exactly these stretches."""
+        """Gives slots to exactly these stretches, filled with these rows of elements."""
         self.clear()
         data = self.storage.get(0, self._end(len(stretches)))
         table, there = self._split_up(data)
@@ -343,7 +346,7 @@ class SlottedCells(CellArray):
         self._at(self._place(slot, place), self.dtype, value)
 
     def _at(self, at: int, dtype: Any, value: Any = None) -> npt.NDArray[Any]:
-        """The number at a byte of the memory; if ``value`` is given, it is written there first."""
+        """The number stored at byte ``at`` of the memory; if ``value`` is given, that is stored first."""
         data = self.storage.get(at, np.dtype(dtype).itemsize)
         number: npt.NDArray[Any] = data.view(dtype)
         if value is not None:
@@ -352,25 +355,25 @@ class SlottedCells(CellArray):
         return number
 
     def _place(self, slot: int, place: int) -> int:
-        """The byte at which an element of a slot begins."""
+        """The offset, in bytes, of the element ``place`` of a slot."""
         return int((self.slots.begin + slot * self.slots.size + place) * self.dtype.itemsize)
 
     def _word(self, n: int) -> int:
-        """A word of the table."""
+        """The word of the table with index ``n``."""
         return int(self._at(4 * n, np.uint32)[0])
 
     def _used(self) -> int:
         return self._word(0)
 
     def _end(self, used: int) -> int:
-        """How many bytes of the memory are used with that many slots."""
+        """How many bytes of the memory are in use if ``used`` slots are."""
         return self._place(FIRST + used, 0)
 
     def _table(self) -> npt.NDArray[np.uint32]:
         return self.storage.get(4, 4 * self.slots.count).view(np.uint32)
 
     def _parts(self, used: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
-        """The table, and the slots as the rows of an array."""
+        """The table, and an array whose rows are the used slots."""
         return self._split_up(self.storage.get(0, self._end(used)))
 
     def _split_up(self, data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
@@ -378,7 +381,7 @@ class SlottedCells(CellArray):
         return data[4 : 4 + 4 * self.slots.count].view(np.uint32), rows
 
     def _taken(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
-        """The stretches that have slots, and their elements."""
+        """The indices of the stretches that have slots, and an array whose rows are their elements."""
         table, rows = self._parts(self._used())
         stretches = np.flatnonzero(table >= FIRST)
         return stretches, rows[table[stretches]]

@@ -1,4 +1,4 @@
-"""Where the memory of a field in a sparse layout lies: in pages of the host, or on a device."""
+"""Where the memory of a field in a sparse layout is: in pages of the host, or on a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quadrants_lab.runtime.session import Session
 
 
 def make_cells(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> CellArray:
-    """Zeroed elements in this order, in memory of the session's device."""
+    """Makes zeroed elements in this order, in memory of the session's device."""
     slots = slots_in(order, dtype.nbytes)
     nbytes = (slots.elements if slots else prod(shape)) * dtype.nbytes
     if session.backend.CAPABILITIES.on_host:
@@ -59,7 +59,7 @@ class PagedStorage:
 
 
 class VisibleStorage:
-    """Storage on a device whose memory the host sees."""
+    """Storage on a device whose memory the host can access."""
 
     def __init__(self, device: Any, memory: Any) -> None:
         self.device, self.memory = device, memory

@@ -1,7 +1,7 @@
-"""Conversion of Python's numbers and arrays to a dtype.
+"""Converts Python's numbers and arrays to a dtype.
 
-A number that the dtype cannot represent is an error. Only real numbers are rounded; numbers that are too large become
-an infinity, as in a kernel and in numpy.
+A number that the dtype cannot represent raises an error. Only real numbers are rounded; real numbers that are too large
+become infinite, as in a kernel and in numpy.
 """
 
 import math
@@ -14,11 +14,11 @@ from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DTYPES, DType, convert
 
 _BLOCK = 1 << 15  # how many elements are checked at a time; they stay in the processor's cache
-_FEW = 64  # up to so many elements Python is faster than numpy
+_FEW = 64  # for so few elements Python is faster than numpy
 
 
 class LossError(QuadrantsRuntimeTypeError, ValueError, OverflowError):
-    """The dtype of the target cannot represent a number."""
+    """Raised for a number that the dtype of its target cannot represent."""
 
 
 def _limits(dtype: DType) -> tuple[Any, Any]:
@@ -28,15 +28,16 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
     return (False, True) if dtype.kind == "b" else dtype.limits
 
 
-# by a dtype's name, the least and greatest Python number that needs no rounding to an infinity and no error
+# name of a dtype -> the least and greatest Python number that can be converted without an error or an infinity
 LIMITS = {name: _limits(dtype) for name, dtype in DTYPES.items()}
-# the same by numpy's dtype, for integers and truth values
+# the same, by numpy's dtype, for integers and truth values
 INTEGERS = {np.dtype(dtype.numpy): LIMITS[name] for name, dtype in DTYPES.items() if not dtype.is_float}
 
 
 def fitting(value: Any, dtype: DType, whole: bool = False) -> Any:
-    """``value`` as a Python number of the dtype; truth values are made from any integer. TypeError or OverflowError
-    with the reason if it does not fit. ``whole``: integer dtypes also take floats without a fraction."""
+    """``value`` as a Python number of the dtype; any integer can become a truth value. Raises TypeError or
+    OverflowError with the reason if it does not fit. ``whole``: integer dtypes also accept floats without a fraction.
+    """
     if isinstance(value, (float, np.floating)) and not dtype.is_float:
         if not whole:
             raise TypeError("it takes integers, not floats")
@@ -72,7 +73,7 @@ def range_text(dtype: DType) -> str:
 
 
 def fitted(value: Any, dtype: DType, into: object, whole: bool = False) -> Any:
-    """Like `fitting`, but raises LossError. ``into``: the target of the number, an object or words."""
+    """Like `fitting`, but raises LossError. ``into``: what the number is stored in, an object or words."""
     try:
         return fitting(value, dtype, whole)
     except (TypeError, OverflowError) as e:
@@ -82,7 +83,7 @@ def fitted(value: Any, dtype: DType, into: object, whole: bool = False) -> Any:
 
 
 def check(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = True) -> None:
-    """Raises LossError for the first element in row-major order that does not fit, see `fitting`."""
+    """Raises LossError for the first element, in row-major order, that does not fit (see `fitting`)."""
     if _all_fit(values, dtype, whole):
         return
     at = 0
@@ -110,7 +111,7 @@ def fitted_array(values: npt.NDArray[Any], dtype: DType, into: object, whole: bo
 
 
 def cast(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """A copy as ``dtype``, in which every element fits; without numpy's warning about new infinities."""
+    """A copy as ``dtype``, for elements that all fit; numpy's warning about new infinities is suppressed."""
     if not dtype.is_float:
         return values.astype(dtype.numpy)
     with np.errstate(over="ignore"):
@@ -124,7 +125,7 @@ def _always_fits(given: DType, dtype: DType) -> bool:
     return dtype.kind == "b" or (low <= least and most <= high)
 
 
-# by dtype: numpy's dtypes whose numbers all fit in it
+# dtype -> numpy's dtypes whose numbers all fit in it
 _ALWAYS = {b: {np.dtype(a.numpy) for a in DTYPES.values() if _always_fits(a, b)} for b in DTYPES.values()}
 
 
@@ -142,7 +143,7 @@ def _all_fit(values: npt.NDArray[Any], dtype: DType, whole: bool) -> bool:
 
 
 def _blocks(values: npt.NDArray[Any], order: Any) -> Any:
-    """Iterates over the elements in blocks."""
+    """Iterates over the elements in blocks of `_BLOCK`. ``order``: numpy's order of iteration."""
     return np.nditer(values, ["external_loop", "buffered", "refs_ok", "zerosize_ok"], order=order, buffersize=_BLOCK)
 
 

@@ -1,4 +1,4 @@
-"""Which memory belongs to an argument or a buffer, which of them share memory, and versions that tell that memory was
+"""Finds which memory an argument or a buffer has and which of them overlap; and versions that tell whether memory was
 written."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def memory_of(value: Any) -> Memory | None:
     return memory if isinstance(memory, Memory) else None
 
 
-# where a buffer's memory is found: a field's memory, an argument's position, or a position and one of `DERIVATIVES`
+# where a buffer's memory is: a field's memory, an argument's position, or a position and one of `DERIVATIVES`
 Place = Memory | int | tuple[int, str]
 
 
@@ -53,7 +53,7 @@ def overlapping(arrays: Sequence[Any], kinds: Sequence[int]) -> Iterator[tuple[i
     """`overlap.overlapping` for array arguments and memories."""
     memories = [x if isinstance(x, Memory) else memory_of(x) for x in arrays]
     ours = [m.serial for m in memories if m is not None and not m.foreign]
-    if len(ours) == len(arrays):  # such memory overlaps only itself
+    if len(ours) == len(arrays):  # memory of ours overlaps no other
         if len({*ours}) == len(ours):
             return iter(())
         return overlap.overlapping(((serial, 0, 1, n) for n, serial in enumerate(ours)), kinds)
@@ -64,14 +64,14 @@ def overlapping(arrays: Sequence[Any], kinds: Sequence[int]) -> Iterator[tuple[i
 def same_memory(a: Any, b: Any) -> bool:
     """Whether two array arguments or memories overlap."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.may_share_memory(a, b)  # which may have strides of their own
+        return np.may_share_memory(a, b)  # arrays may have strides of their own
     return a is b or any(True for _ in overlapping((a, b), (overlap.WRITTEN,) * 2))
 
 
 class Distinct:
-    """The buffers, by name, that a kernel assumes to be different memory if it writes to one of them. ``fields``: an
-    array must not overlap a field (it can only if other libraries have the field's memory); ``gradients``: an
-    argument's gradient or tangent must not overlap another array."""
+    """The buffers that a kernel assumes not to overlap if it writes one of them. ``fields``: whether an array has to be
+    compared with fields (it overlaps one only if another library has the field's memory); ``gradients``: whether an
+    argument's gradient or tangent has to be compared with other arrays."""
 
     def __init__(self, places: Mapping[str, Place], written: AbstractSet[str], session: Session) -> None:
         self.session = session
@@ -89,11 +89,11 @@ class Distinct:
         return self._any
 
     def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
-        """Two of the buffers that overlap in a launch with ``args``, or None."""
+        """The names of two of the buffers that overlap in a launch with ``args``, or None."""
         if not self.gradients and not self.session.exported:
             memories = [getattr(args[n], "_memory", None) for n in self._data]
             ours = {m.serial for m in memories if isinstance(m, Memory) and not m.foreign}
-            if len(ours) == len(self._data):  # such memory overlaps only itself
+            if len(ours) == len(self._data):  # memory of ours overlaps no other
                 return None
         parts = self._and_fields if self.session.exported else self._parts
         arrays = [p if isinstance(p, Memory) else array_at(p, args) for _, p, _ in parts]
@@ -105,8 +105,8 @@ class Distinct:
 
 @dataclass(frozen=True, slots=True)
 class ArrayMemory:
-    """The memory of a numpy array; it differs from memory that is allocated at the same address later. ``owner``: the
-    array that owns it; ``at``: the address in it, or 0 for the owner itself."""
+    """Identifies the memory of a numpy array, and tells it from memory that is allocated at the same address later.
+    ``owner``: the array that owns the memory; ``at``: the address within it, or 0 for the owner itself."""
 
     owner: ref[npt.NDArray[Any]]
     at: int
@@ -118,14 +118,14 @@ class ArrayMemory:
 
 @dataclass(frozen=True, slots=True)
 class ArrayContent:
-    """The content of a numpy array at one time."""
+    """Identifies the content that a numpy array has at one time."""
 
     checksum: int
     memory: ArrayMemory
 
 
 def same_as_then(then: Any, this: Any) -> bool:
-    """Whether two versions are of the same memory."""
+    """Whether two versions belong to the same memory."""
     if isinstance(this, tuple):
         return isinstance(then, tuple) and then[0] == this[0]
     return isinstance(this, int) or (
@@ -134,7 +134,7 @@ def same_as_then(then: Any, this: Any) -> bool:
 
 
 def field_version(memory: Memory) -> int | tuple[int, ...]:
-    """The version of memory that a name always refers to, such as a field's."""
+    """The version of memory that is always bound to the same buffer, such as a field's."""
     return _memory_version(memory) if memory.foreign else memory.version
 
 
@@ -150,7 +150,8 @@ def _checksum(array: npt.NDArray[Any]) -> int:
 
 
 def content_version(array: Any) -> tuple[int, ...] | ArrayContent | None:
-    """The version of an array argument; None for an object that no kernel takes."""
+    """The version of an array argument, with its content if other libraries can write to it; None for an object that no
+    kernel takes."""
     memory = memory_of(array)
     if memory is not None:
         return _memory_version(memory)
@@ -168,9 +169,9 @@ def bind_marks(
     session: Session, marks: Sequence[tuple[Buffer, str, str]], memories: Mapping[str, Memory],
     operands: Mapping[str, Any], tasks: int, use: Callable[..., None],
 ) -> int:  # fmt: skip
-    """Binds the race marks of each array, which all kernels share; returns the epoch of a launch of ``tasks``. Marks of
-    numpy arrays last for one launch only. ``marks``: for each buffer of marks, its array and what it marks; ``use``:
-    binds memory to a buffer, from a given element on and in a given shape."""
+    """Binds the memory of race marks: each array has marks, which all kernels share. Returns the epoch of a launch of
+    ``tasks`` tasks. The marks of numpy arrays last for one launch only. ``marks``: for each buffer of marks, its array
+    and what it marks; ``use``: binds memory to a buffer, from a given element on and in a given shape."""
     if session.epoch + tasks >= EPOCHS:
         session.epoch = 0
         session.generation += 1

@@ -1,6 +1,5 @@
-"""Dense memory of fields and ndarrays, which counts its writes. It is a numpy array that the session's device can
-access as well. If device and host cannot access each other's memory, it is memory of the device with a copy on the
-host."""
+"""The dense memory of fields and ndarrays, which counts how often it is written. It is a numpy array that the session's
+device can access, too; or, if device and host cannot share it, memory of the device with a copy on the host."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ TIMES = count(1)
 
 
 class _Freed:
-    """Replaces memory of a session that has ended: ``shape`` and ``dtype`` stay, all else raises the error QL2001, also
-    in a thread that was about to use the memory when another thread ended the session."""
+    """Replaces the memory of an ended session: ``shape`` and ``dtype`` can still be read, anything else raises the
+    error QL2001, also in a thread that was about to use the memory when another thread ended the session."""
 
     def __init__(self, session: Session, before: Any) -> None:
         self.session, self.shape, self.dtype = session, before.shape, before.dtype
@@ -40,7 +39,7 @@ class _Freed:
 
 
 class Head:
-    """The head of a note of a recording. The note has ``step`` items; the head is the first."""
+    """The first item of an entry in a recording's log; the entry has ``step`` items."""
 
     step: int
 
@@ -49,14 +48,13 @@ class _Wrote(Head):
     step = 3
 
 
-WROTE = _Wrote()  # head of a note that something wrote to memory: the memory, and an index with the values, follow
-SHARED: Any = object()  # used as an index: from now on other code may write without calling `before_write`
-PUT: Any = object()  # used as an index: a Tape puts back what it saved
+WROTE = _Wrote()  # begins a log entry about a write to memory; the memory, and an index with the values, follow
+SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
+PUT: Any = object()  # in place of an index: a Tape restores what it saved
 
 
 class _Thread(local):
-    """``number``: a number of the thread that reads the attribute. No other thread has this number, not even a later
-    one."""
+    """``number``: a number for the thread that reads the attribute. No other thread ever has the same one."""
 
     _numbers = count()
 
@@ -69,21 +67,21 @@ THREAD = _Thread()
 
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
-    changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
-    ``on_device``: the owner of the memory, on GPUs and in pages, where `array` must not be written. ``operand``: what a
-    launch takes, the array or memory of the device. ``foreign``: other libraries may write to the memory, so that
-    ``version`` says nothing. ``tensor``: for memory of a torch tensor, its `interop.tensors.Tensor`, else None.
-    ``owner``: the number (`THREAD`) of the thread that last made the memory, wrote all of it from Python, or
-    differentiated into it; a Tape sets the gradients that its thread owns to 0. ``on_flush``: a function by which
-    `flush` tells the owner of foreign memory, or None.
+    changes. ``serial`` is unique: unlike an id or an address, it is not used again after the memory is freed.
+    ``on_device``: on GPUs, and for memory in pages, the object that owns the memory; then `array` must not be written.
+    ``operand``: what a launch takes, the array or memory of the device. ``foreign``: other libraries may write to the
+    memory, so that ``version`` says nothing. ``tensor``: for memory of a torch tensor, its `interop.tensors.Tensor`,
+    else None. ``owner``: the number (`THREAD`) of the thread that last made the memory, wrote all of it from Python, or
+    differentiated into it; a Tape sets the gradients that its thread owns to 0. ``on_flush``: a function that `flush`
+    calls to tell the owner of foreign memory, or None.
 
-    ``unseen``: the time (a number of `TIMES`) of the last write by a launch that nobody watched in its own thread
-    while another thread watched launches.
-    ``recorded``: a function of a recording, which is called before anything but a launch writes to the memory. It gets
-    the memory, the place as for `before_write`, and the values; with the place `PUT`, a Tape puts back a part
-    (`tape.parts`). ``noted``: a function that may be called instead, with the note that a number was written.
+    ``unseen``: the time (a number of `TIMES`) of the last write by a launch that no observer saw, because observers
+    only watch their own thread and this launch was in another. ``recorded``: a function of a recording, called before
+    anything but a launch writes to the memory. It gets the memory, the place as for `before_write`, and the values;
+    with the place `PUT`, a Tape restores a part (`tape.parts`). ``noted``: a function that may be called instead, with
+    the log entry of a write of one number.
 
-    ``array`` is for reading and writing, and must be read again after each launch; `values` is only for reading, which
+    ``array`` is for reading and writing, and must be read again after each launch; `values` is only for reading, and
     may be cheaper.
     """
 
@@ -103,17 +101,17 @@ class Memory:
     imported: ClassVar[bool] = False  # whether it is memory of another library on the device (`interop.dlpack`)
 
     def __init__(self, session: Session, dtype: DType) -> None:
-        """Makes memory without an array yet; see `allocate`, `over` and `Imported.at`."""
+        """Makes memory that has no array yet; see `allocate`, `over` and `Imported.at`."""
         self.session = session
         self.dtype = dtype
         self.on_device = None
         self.foreign = self.tensor = None
         self.on_flush: Callable[[Memory], None] | None = None
-        # for launches that watch for races: marks, with their generation
+        # for launches that watch for races: what is marked -> the generation of the marks, and their memory
         self.marks: dict[str, tuple[int, Memory]] = {}
         self.unseen = 0
         self.owner = THREAD.number
-        self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
+        self.version = self.python_wrote = self.python_filled = 0  # python_*: at its last write, to any or all elements
         self.cleared = -1  # the version after the last `fill` with 0
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
@@ -126,7 +124,7 @@ class Memory:
 
     @staticmethod
     def over(session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
-        """Memory over a C-contiguous array of the host, which GPUs copy for a launch."""
+        """Makes memory over a C-contiguous array of the host; GPUs copy it for a launch. ``foreign``: see `Memory`."""
         dtype = from_numpy(array.dtype)
         assert dtype is not None
         assert array.flags.c_contiguous
@@ -136,7 +134,7 @@ class Memory:
         return made
 
     def before_write(self, where: Any, values: Any) -> None:
-        """Call this before Python writes the values; ``where``: the index, ... for the whole array, or `SHARED`."""
+        """Call this before Python writes ``values``. ``where``: the index, ... for the whole array, or `SHARED`."""
         for watcher in self.watchers:
             watcher(where)
         if self.recorded is not None:
@@ -147,7 +145,7 @@ class Memory:
         self.version = self.python_wrote = self.version + 1
 
     def write(self, where: Any, values: Any) -> None:
-        """Writes from Python; ``where`` as for `before_write`; ``values`` are cast."""
+        """Writes from Python; ``where`` as for `before_write`; ``values`` are cast to the dtype."""
         if self.watchers or self.recorded is not None:
             with self.writing():
                 self.before_write(where, values)
@@ -165,8 +163,7 @@ class Memory:
         self.version = self.python_wrote = self.version + 1
 
     def fill(self, value: int, thread: int) -> None:
-        """Like `write` of a number to all elements, by the thread with this number. After a 0, the version is
-        ``cleared`` until the next write."""
+        """Writes a number to all elements, as thread number ``thread``. After a 0, ``cleared`` is the version."""
         if self.watchers or self.recorded is not None:
             self.write(..., value)
         else:
@@ -180,7 +177,7 @@ class Memory:
             self.cleared = self.version
 
     def write_number(self, where: Any, value: Any) -> None:
-        """Like `write` for one element, with a faster note."""
+        """Like `write`, for one element, with a cheaper call of the recording."""
         with self.writing():
             if self.noted is not None and not self.watchers:
                 self.noted((WROTE, self, (where, value)))
@@ -190,7 +187,7 @@ class Memory:
             self.after_write()
 
     def writing(self) -> AbstractContextManager[Any]:
-        """Hold this from `before_write` to `after_write`: if the order is recorded, no launch comes in between."""
+        """A context manager to hold from `before_write` to `after_write`, so that no recorded launch comes between."""
         return nullcontext() if self.recorded is None else self.session.lock
 
     def values(self) -> npt.NDArray[Any]:
@@ -211,28 +208,27 @@ class Memory:
         return out
 
     def assign(self, values: Any) -> None:
-        """Writes the whole array; ``values`` are cast. The caller also calls `before_write` and `after_write`."""
+        """Writes the whole array; ``values`` are cast. The caller calls `before_write` and `after_write`."""
         self.array[...] = values
 
     def put(self, where: Any, values: Any) -> None:
-        """Writes some elements, as `assign` writes all."""
+        """Writes the elements at the index ``where``, as `assign` writes all."""
         self.array[where] = values
 
     def take(self, source: Memory) -> bool:
-        """Copies the content of another memory of the same shape and dtype on the device; returns False, and does
-        nothing, if that is not possible."""
+        """Copies another memory of the same shape and dtype on the device; if that is impossible, returns False."""
         return False
 
     def reader(self) -> Callable[[Any], Any]:
-        """A function from an index to the element as a Python number. It does not keep memory of the device."""
+        """A function from an index to the element as a Python number. It does not keep device memory alive."""
         return self.array.item if self.on_device is None else lambda index: self.array.item(index)
 
     def truth(self, index: Any) -> int:
-        """The element, a truth value, as 0 or 1."""
+        """The element at ``index``, a truth value, as 0 or 1."""
         return int(self.reader()(index))
 
     def session_ended(self) -> None:
-        """Drops memory of the device, which nobody can read any more (see `freed`)."""
+        """Frees memory of the device, which nobody can read any more (see `freed`)."""
         self.operand = self.on_device = _Freed(self.session, self.operand)
         self._copy = None
         if type(self) is Memory:  # in subclasses it is a property
@@ -240,7 +236,7 @@ class Memory:
 
     @property
     def freed(self) -> bool:
-        """Whether the end of the session took the memory away. Memory of the host stays."""
+        """Whether the memory was freed at the end of its session. Memory of the host remains."""
         return isinstance(self.operand, _Freed)
 
     def flush(self) -> None:
@@ -250,7 +246,7 @@ class Memory:
 
 
 class HostVisible(Memory):
-    """Memory that host and device share, on a device whose launches are asynchronous: every access waits for them."""
+    """Memory that host and device share, on a device with asynchronous launches: the host waits before each access."""
 
     __slots__ = ()
 
@@ -266,13 +262,13 @@ class HostVisible(Memory):
 
 
 class HostMirrored(Memory):
-    """Memory of a device that the host cannot access, and a copy on the host, made at first use.
+    """Memory of a device that the host cannot access, with a copy on the host, which is made at first use.
 
-    The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then
-    the host may have written to the copy, and the next launch first copies it to the device by `upload`. Another
-    thread may make that launch. So that the launch comes entirely before or after a write to ``array``, writers hold
-    the session's lock from reading ``array`` on, as `put` does. ``_elements``: a few elements, by number, that
-    Python has written while the copy was old. The next launch copies only these.
+    The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if `_host_newer` is set: then
+    the host may have written to the copy, and `upload` copies it to the device before the next launch. Another thread
+    may make that launch. So that the launch comes entirely before or after a write to ``array``, writers hold the
+    session's lock from reading ``array`` on, as `put` does. ``_elements``: flat index -> value of a few elements that
+    Python has written while the copy was out of date. The next launch copies only these.
     """
 
     __slots__ = ()
@@ -329,7 +325,7 @@ class HostMirrored(Memory):
     def take(self, source: Memory) -> bool:
         if not isinstance(source, HostMirrored) or source.session is not self.session:
             return False
-        if self.foreign or self.watchers or self.recorded is not None:  # they need the values
+        if self.foreign or self.watchers or self.recorded is not None:  # those need the values on the host
             return False
         with self.session.lock:
             self.fill_from(source)
@@ -337,14 +333,14 @@ class HostMirrored(Memory):
         return True
 
     def fill_from(self, source: HostMirrored) -> None:
-        """Copies the content of another memory of the session, on the device. Nobody is told that it was written."""
+        """Copies another memory of the session, on the device. Neither watchers nor recordings are told."""
         with self.session.lock:
             source.upload()
             if source is not self and self.on_device.nbytes:
                 self.on_device.restore(0, source.on_device)
 
     def filled_on_device(self) -> None:
-        """Call this after anything but a launch has written all of the memory on the device."""
+        """Call this after something other than a launch has written all of the memory on the device."""
         self._host_newer = False
         self._copied_at = -1
         self._elements.clear()
@@ -356,7 +352,7 @@ class HostMirrored(Memory):
             return lambda index: self.values().item(index)
 
         def item(index: Any) -> Any:
-            """The element: from the copy if that is up to date; otherwise only the element is copied."""
+            """The element at ``index``: from the host's copy if that is up to date; else copied from the device."""
             with self.session.lock:
                 known = self._is_current() or self._elements
                 return self.values().item(index) if known else self.on_device.item(index)
@@ -364,31 +360,31 @@ class HostMirrored(Memory):
         return item
 
     def upload(self) -> None:
-        """Copies what the host may have written to the device."""
+        """Copies to the device what the host may have written."""
         with self.session.lock:
             if self._host_newer:
                 assert self._copy is not None
                 self.on_device.write(self._copy)
                 self._host_newer = False
-                self._copied_at = self.python_wrote  # the version grows with the launch that is about to write it
+                self._copied_at = self.python_wrote  # it will grow by the launch that is about to start
             for at, value in self._elements.items():
                 self.on_device.put(at, value)
             self._elements.clear()
 
     def save(self, at: int, size: int) -> Any:
-        """A copy on the device of ``size`` elements, the first of which has the flat index ``at``."""
+        """A copy on the device of ``size`` elements, from flat index ``at`` on."""
         with self.session.lock:
             self.upload()
             return self.on_device.save(at, size)
 
     def save_into(self, at: int, saved: Any) -> None:
-        """Repeats `save` into memory that `save` returned earlier."""
+        """Like `save`, into memory that an earlier `save` returned."""
         with self.session.lock:
             self.upload()
             self.on_device.save_into(at, saved)
 
     def restore(self, at: int, saved: Any) -> None:
-        """Copies a result of `save` back."""
+        """Copies a result of `save` back to the elements from flat index ``at`` on."""
         with self.session.lock:
             self.upload()
             self.on_device.restore(at, saved)
@@ -396,7 +392,8 @@ class HostMirrored(Memory):
 
 
 class Celled(Memory):
-    """Memory of a field in a sparse layout. ``array`` and `values` are row-major copies, or QL2036 for large ones."""
+    """The memory of a field in a sparse layout. ``array`` and `values` are row-major copies; if these would be too
+    large, reading raises QL2036."""
 
     __slots__ = ("order",)
     operand: CellArray
@@ -404,7 +401,7 @@ class Celled(Memory):
     def __init__(self, session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> None:
         super().__init__(session, dtype)
         self.order, self.operand = order, make_cells(session, dtype, shape, order)
-        self.on_device, self.address = self.operand, self.operand.address  # `array` is not for writing
+        self.on_device, self.address = self.operand, self.operand.address  # reading `array` copies it
 
     @property
     def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where it suffices
@@ -437,7 +434,7 @@ class Celled(Memory):
 
 
 def _number(where: Any, shape: tuple[int, ...]) -> int | None:
-    """The number of the element, row by row; None unless the index consists of integers within the shape."""
+    """The row-major index of the element; None unless ``where`` consists of integers within the shape."""
     at, number = where if isinstance(where, tuple) else (where,), 0
     if len(at) != len(shape):
         return None
@@ -449,16 +446,16 @@ def _number(where: Any, shape: tuple[int, ...]) -> int | None:
 
 
 _SMALL = 4096  # so many bytes are copied as fast as one element
-_FEW = 8  # so many elements are copied one by one faster than a memory of any size to the host and back
-_UNREACHABLE = 64 << 20  # above so many bytes of garbage, an allocation starts Python's garbage collector
+_FEW = 8  # copying so many elements one by one is faster than copying a memory of any size to the host and back
+_UNREACHABLE = 64 << 20  # with more bytes of garbage, an allocation first runs Python's garbage collector
 
 
 class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
-    """A field or an ndarray is larger than what is left of the device's memory."""
+    """Raised if a field or an ndarray is larger than what is left of the device's memory."""
 
 
 def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order = ()) -> Memory:
-    """Memory of zeros on the session's device, in this order, or NotEnoughMemory."""
+    """Makes zeroed memory on the session's device, in this order of elements; raises NotEnoughMemory if it is full."""
     nbytes = prod(shape) * dtype.nbytes
     if session.unreachable > _UNREACHABLE:
         session.unreachable = 0
@@ -482,7 +479,7 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Orde
 def _allocate(session: Session, dtype: DType, shape: tuple[int, ...], order: Order) -> Memory:
     if order:
         return Celled(session, dtype, shape, order)
-    if session.backend.CAPABILITIES.on_host:  # without opening the device, which loads the code generator
+    if session.backend.CAPABILITIES.on_host:  # asked without opening the device, which would load the code generator
         return Memory.over(session, zeros(shape, dtype.numpy), None)
     with session.lock:  # allocation may wait for launches, or start some
         there = session.device.allocate(shape, dtype.numpy)

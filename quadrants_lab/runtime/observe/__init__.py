@@ -1,1 +1,1 @@
-"""What watches launches: observers, recordings, and numbers that know where they came from."""
+"""What watches launches: observers, recordings, and numbers that remember where they came from."""

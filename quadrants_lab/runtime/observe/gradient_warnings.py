@@ -1,8 +1,10 @@
-"""What a gradient outside of a Tape warns of: memory that was written since its launch, and seeds that are all 0.
+"""What a gradient outside of a Tape warns of: memory that was written since the launch that it differentiates, and
+seeds that are all 0.
 
 Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
-(`call.signature.Footprint`), so writes to one time step cause no warning about a gradient that reads another time step.
-Only the last launch of each kernel is known; if only an earlier launch may have written, there is no warning.
+(`launch.signature.Footprint`), so writing one time step causes no warning about a gradient that reads another time
+step. Only the last launch of each kernel is remembered; if only an earlier launch may have written, there is no
+warning.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from quadrants_lab.adstack.evaluate import LiveData
+from quadrants_lab.adstack.evaluate_sizes import LiveData
 from quadrants_lab.analysis.effects import value_reads
 from quadrants_lab.analysis.regions import Region, overlap
 from quadrants_lab.autodiff import diagnostics as D
@@ -21,14 +23,14 @@ from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import PUT_BACK, Plan
 
-# Makes the warning about a buffer, if the gradient reads elements (None: any) of a box that was written since.
+# a suspected write: (buffer that the gradient reads, a function that makes the warning, the elements that the gradient
+# reads or None for any, the box that was written)
 Suspect = tuple[str, Callable[[], GradientWarning], Any, Region]
 
 
 def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> list[Suspect]:
-    """What was written since the last launch of ``plan`` and may be read by the gradient of ``kernel``; the arguments
-    of the gradient tell which elements it reads. ``reads``: its buffers. Of other kernels only the last launch is
-    known."""
+    """What the last launch of ``plan`` may have written that the gradient of ``kernel`` reads. ``reads``: the buffers
+    that the gradient reads; ``args``: its arguments, which tell which elements it reads."""
     changed = plan.read_versions.changed(plan.launched, args)
     trips = [c for c, _ in changed if c.steers]
     found: list[Suspect] = [("", partial(D.other_trips, kernel, trips), None, ())] if trips else []
@@ -56,8 +58,8 @@ def _last_numbers(plan: Plan) -> LiveData:
 
 
 def _written_as(plan: Plan, memory: Memory) -> str:
-    """The buffer by which launches of a plan write the memory; if an argument may be this memory, its buffer; else
-    ""."""
+    """The name of the buffer by which launches of a plan write the memory: a field's, or that of an argument that may
+    be this memory; else ""."""
     if plan.owner.mode == "reverse":
         return ""
     names: list[str] = sorted(plan.writes)
@@ -69,7 +71,8 @@ def _written_as(plan: Plan, memory: Memory) -> str:
 
 
 class WrittenSince:
-    """Looks for writes to what the gradient ``of`` reads. ``suspected``: when it last looked, and what it found."""
+    """Looks for writes to memory that the gradient ``of`` reads. ``suspected``: when it last looked, and what it found.
+    """
 
     def __init__(self, of: Plan) -> None:
         self.of = of
@@ -77,14 +80,14 @@ class WrittenSince:
 
     def warn(self, forward: Plan, now: Any, args: Sequence[Any]) -> None:
         """Warns, once, if memory that the gradient reads was written since the last launch of ``forward``. In a loop of
-        gradients these writes are the same each time, so the search is made only once."""
-        if PUT_BACK.get():  # a custom gradient launches this one under a Tape
+        gradients the writes are the same each time, so they are looked for only once."""
+        if PUT_BACK.get():  # a custom gradient launches this one under a Tape, which has restored the memory
             return
         between = forward, forward.frame.launch_number, now
         if between != self.suspected[0]:
             self.suspected = between, suspects(forward, self.of.kernel.name, self.of.primal_reads, args)
         found: dict[str, GradientWarning] = {}
-        with suppress(TypeError, ValueError):  # arguments may be no numbers; the launch refuses them
+        with suppress(TypeError, ValueError):  # arguments may not be numbers; the launch will refuse those
             for buffer, make_warning, read, wrote in self.suspected[1]:
                 if buffer not in found and (read is None or overlap(read.of(args), wrote)):
                     found[buffer] = make_warning()
@@ -97,8 +100,9 @@ _LOOKS = 8
 
 
 class SeedCheck:
-    """Checks the gradients that a reverse kernel reads. ``looks``: how many more launches are checked; it decreases if
-    arrays have to be searched. ``seed``: memory with a single element, which was not 0 at its version ``known``."""
+    """Checks the gradients that a reverse kernel starts from (its seeds). ``looks``: for how many more launches this is
+    done; it decreases if arrays have to be searched. ``seed``: memory with a single element, which was not 0 at the
+    version ``known``."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
@@ -112,12 +116,12 @@ class SeedCheck:
         self.known = 0
 
     def given(self, args: Sequence[Any]) -> bool:
-        """Whether some element is not zero."""
+        """Whether some element of a seed is not zero."""
         for memory in self.fields:
             if memory.operand.size != 1:
                 continue
             if memory is self.seed and memory.version == self.known:
-                return True  # reading the value would wait for launches
+                return True  # taken for nonzero: reading the value would wait for launches
             if memory.any():
                 self.seed, self.known = None if memory.foreign else memory, memory.version
                 return True

@@ -1,7 +1,7 @@
-"""Observers of launches, and recordings. Without them, a launch costs nothing more.
+"""Observers of launches, and recordings. If there are none, launches are as fast as without this module.
 
-An observer, such as a Tape, is called before and after each launch, and then no launch takes the fast path. A recording
-replaces the functions by which plans launch (`Plan.record`), so that launches stay fast, also under a Tape.
+An observer, such as a Tape, is called before and after each launch; while there is one, no launch takes the fast path.
+A recording replaces the functions by which plans launch (`Plan.record`), so that launches stay fast, also under a Tape.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quadrants_lab.ir.temporary import holding, put
 from quadrants_lab.runtime import session
 
 T = TypeVar("T")
-Plan = Any  # `launch.plan.Plan`, which is above this module
+Plan = Any  # stands for `launch.plan.Plan`, whose module imports this one
 
 
 class Launched(Generic[T]):
@@ -27,22 +27,22 @@ class Launched(Generic[T]):
         self.plan: T | None = None
 
 
-# whether kernels keep the plan of their last launch when something that it was made for has ended
+# whether kernels remember the plan of their last launch even when something that it was made for has ended
 KEEPS_LAST: ContextVar[bool] = ContextVar("quadrants_lab_keeps_last", default=False)
 
 
 def refuse(*args: Any) -> Any:
-    """Serves as a launch function that never launches."""
+    """A launch function that never launches."""
     return NotImplemented
 
 
 class Observer(Protocol):
-    """``before`` is called with the session locked, after the arguments were checked; ``after`` gets its result when
-    the launch is done or has failed. If the only observer has a method ``again``, it is called first, with the
-    dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented. If the only observer has a
-    ``rerun`` that is not None, the method ``launch`` of that object is called before all else. ``differentiates``: the
-    observer takes the derivatives of what is launched. ``of_session``: the observer belongs to the default session and
-    stays as long."""
+    """``before`` is called with the session locked, after the arguments were checked; what it returns is passed to
+    ``after``, which is called when the launch is done or has failed. If there is only one observer and it has a method
+    ``again``, that is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return
+    NotImplemented. If there is only one and its ``rerun`` is not None, ``rerun.launch`` is called before all else.
+    ``differentiates``: the observer takes the derivatives of what is launched. ``of_session``: the observer belongs to
+    the default session and stays as long as that."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         return None
@@ -52,9 +52,9 @@ class Observer(Protocol):
 
 
 class Recorder(Protocol):
-    """``launch`` replaces ``how``, one of the functions of a plan that launch it, and calls it. ``pause`` is called
-    before launches that the recorder does not see. ``tapes``: serial of the memory of a loss -> function that makes the
-    report of the last Tape over it."""
+    """``launch`` is called in place of ``how``, one of the functions by which a plan launches, and calls it. ``pause``
+    is called before launches that the recorder does not see. ``tapes``: serial of the memory of a loss -> function that
+    makes the report of the last Tape over it."""
 
     tapes: dict[int, Callable[[], Any]]
 
@@ -66,16 +66,16 @@ class Recorder(Protocol):
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
-# True while a Tape runs gradients: it has restored the memory that they read, although versions have grown
+# true while a Tape runs gradients: it has restored the memory that they read, although the versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
 SCOPE: ContextVar[Any] = ContextVar("quadrants_lab_scope", default=None)  # the innermost `Scope`
 _OF_SCOPES: tuple[ContextVar[Any], ...] = SCOPE, OBSERVERS  # the variables that each `Scope` sets
 _SET, _RESET = ContextVar.set, ContextVar.reset
-_recordings: list[Recorder] = []  # open recordings; the last one gets the launches
-# whether the recording does not see launches
+_recordings: list[Recorder] = []  # open recordings; only the last one is told of launches
+# whether launches of this context are hidden from the recording
 HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)
-# Numbers of contexts, in all threads. Python switches threads neither within += nor within -=.
-_hiding = 0  # contexts in which the recording does not see launches
+# The following count contexts, in all threads. Python never switches threads within += or -=.
+_hiding = 0  # contexts whose launches are hidden from the recording
 _watching = 0  # contexts in which no fast path may be installed
 
 
@@ -90,31 +90,31 @@ def watching() -> bool:
 
 
 def differentiating() -> bool:
-    """Whether derivatives of this context's launches are wanted; False for constants and within a function with a
-    custom gradient."""
+    """Whether derivatives of this context's launches are wanted. They are not within `constants`, nor within a function
+    with a custom gradient."""
     wanted = MODE.get() == "dual" or any(getattr(o, "differentiates", False) for o in OBSERVERS.get())
     return wanted and not CONSTANT.get()
 
 
 def watch(observer: Observer) -> AbstractContextManager[None]:
-    """Within the with, the observer sees every launch of this context."""
+    """A context manager: within it, the observer sees every launch of this context."""
     return _WithoutFastPaths(OBSERVERS, (*OBSERVERS.get(), observer))
 
 
 def launching(mode: str) -> AbstractContextManager[None]:
-    """Within the with, kernels called in this context are launched in ``mode`` instead of "forward"."""
+    """A context manager: within it, kernels called in this context are launched in ``mode`` instead of "forward"."""
     return _WithoutFastPaths(MODE, mode)
 
 
 def constants() -> AbstractContextManager[None]:
-    """Within the with, results of kernels called in this context have no derivative."""
+    """A context manager: within it, results of kernels called in this context have no derivative."""
     return _WithoutFastPaths(CONSTANT, True)
 
 
 @contextmanager
 def unwatched(by: Observer | None = None) -> Iterator[None]:
-    """Within the with, launches of this context are hidden from all observers and the recording, or from the observer
-    ``by``."""
+    """A context manager: within it, launches of this context are hidden from all observers and the recording, or only
+    from the observer ``by``."""
     left = () if by is None else tuple(o for o in OBSERVERS.get() if o is not by)
     with holding(OBSERVERS, left), _hidden() if by is None else nullcontext():
         yield
@@ -139,13 +139,13 @@ def hiding() -> bool:
 
 
 def open_recording() -> Recorder | None:
-    """The recording that gets the launches."""
+    """The recording that is told of launches, or None."""
     return _recordings[-1] if _recordings else None
 
 
 @contextmanager
 def recorded(by: Recorder) -> Iterator[None]:
-    """Within the with, the recording gets every launch, in any thread."""
+    """A context manager: within it, the recording is told of every launch, in any thread."""
     outer, now = open_recording(), session.default()
     if outer is not None:
         outer.pause()
@@ -168,8 +168,8 @@ def _tell_plans() -> None:
 
 
 class _WithoutFastPaths:
-    """Within the with, the variable has a value with which no launch may take a fast path. This is a class, because
-    with a generator a Tape of few launches would take a tenth longer."""
+    """A context manager: within it, the variable has a value with which no launch may take a fast path. It is a class,
+    because with a generator a Tape of few launches would take a tenth longer."""
 
     __slots__ = ("tokens", "value", "variable")
 
@@ -180,9 +180,9 @@ class _WithoutFastPaths:
 
     def __enter__(self) -> None:
         global _watching
-        _watching += 1  # before looking for fast paths: see `Specialised.wakes`
+        _watching += 1  # set before fast paths are looked for: see `Specialised.wakes`
         try:
-            now = session.default()  # a later session installs none while `_watching`
+            now = session.default()  # a session that starts later installs none while `_watching`
             if now is not None and now.awake:
                 now.suspend_fast_paths()
             put(self.variable, self.value, self.tokens)
@@ -194,7 +194,7 @@ class _WithoutFastPaths:
 
     def __exit__(self, *_: object) -> None:
         global _watching
-        _watching -= 1  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+        _watching -= 1  # first, and with no call before it, since Ctrl-C in such a call could leave the observer behind
         try:
             for token in self.tokens:
                 self.variable.reset(token)
@@ -206,9 +206,9 @@ class _WithoutFastPaths:
 
 
 class Scope:
-    """One with of a Tape or a FwdMode (``what``), in the session ``now``. Until `end`, the ``observer`` sees all
-    launches of this context. ``which``: the derivative that it makes, "grad" or "dual". ``on_tape``: it belongs to a
-    Tape or lies within one. Numbers that Python reads within it refer to it (`tape_numbers`)."""
+    """One `with` block of a Tape or a FwdMode (``what``), in the session ``now``. Until `end`, the ``observer`` sees
+    all launches of this context. ``which``: the derivative that it computes, "grad" or "dual". ``on_tape``: it belongs
+    to a Tape or lies within one. Numbers that Python reads within it refer to it (`tape_numbers`)."""
 
     __slots__ = ("now", "observer", "on_tape", "open", "tokens", "undo", "what", "which")
 
@@ -225,7 +225,7 @@ class Scope:
     def begin(self) -> None:
         global _watching
         now, self.open = self.now, True
-        _watching += 1  # before looking for fast paths: see `Specialised.wakes`
+        _watching += 1  # set before fast paths are looked for: see `Specialised.wakes`
         now.tapes += 1
         if now.awake:
             now.suspend_fast_paths()
@@ -236,7 +236,7 @@ class Scope:
     def end(self) -> None:
         global _watching
         now = self.now
-        if self.open:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
+        if self.open:  # first, and with no call before it, since Ctrl-C in such a call could leave the observer behind
             self.open = False
             _watching -= 1
             now.tapes -= 1

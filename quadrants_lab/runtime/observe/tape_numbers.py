@@ -1,7 +1,7 @@
-"""Numbers that Python gets from memory with a derivative, under a Tape or a FwdMode.
+"""Numbers that Python reads, under a Tape or a FwdMode, from memory that has a derivative.
 
-What Python does with them has no derivative, so the gradients or tangents lack it. If such a number goes back into a
-kernel or a field, a warning says so.
+What Python computes with them has no derivative, so it is missing in gradients or tangents. If such a number is passed
+to a kernel or written to a field, a warning says so.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from quadrants_lab.runtime.observe.observers import SCOPE, Plan, Scope, differen
 
 
 class TapeNumber(float):
-    """A number and where it came from. Until its with ends, sums, products and powers with it are such numbers, too;
-    `float(x)` is a plain number. Numpy treats it as a plain number: results have the dtype that a float would give."""
+    """A float that remembers where it came from. Until the block of its Tape or FwdMode ends, sums, products and powers
+    with it are such numbers too; `float(x)` is a plain number. Numpy treats it as a plain float."""
 
     __slots__ = ("origin", "scope")
-    origin: str | ref[Any]  # a kernel's name, or the field or ndarray
+    origin: str | ref[Any]  # where it came from: a kernel's name, or the field or ndarray
     scope: Scope
 
     def passed_on(self, how: str) -> float:
-        """The plain number; warns unless its with has ended."""
+        """The plain number; warns unless the block of its Tape or FwdMode has ended. ``how``: how it is passed on, in
+        words."""
         if self.scope is SCOPE.get() and differentiating():
             of = self.origin if isinstance(self.origin, str) else self.origin()
             came = f"kernel {of}, which returned it" if isinstance(of, str) else f"{_field(of)}, which Python read"
@@ -34,7 +35,7 @@ class TapeNumber(float):
         return float(self)
 
     def written_to(self, to: Any) -> float:
-        """The plain number, for a field or ndarray."""
+        """The plain number, to be written to a field or ndarray; warns as `passed_on` does."""
         if not (to.grad or to.dual):
             return float(self)
         return self.passed_on(f"Python writes to {_field(to)}")
@@ -53,7 +54,7 @@ def _field(of: Any) -> str:
     return "a field" if of is None else of.name or repr(of)
 
 
-TapeNumber.__name__ = "float"  # so that messages about types name a type that the program knows
+TapeNumber.__name__ = "float"  # so that Python's messages about types name a type that the program knows
 
 
 def _kept(name: str) -> Callable[..., Any]:
@@ -61,7 +62,7 @@ def _kept(name: str) -> Callable[..., Any]:
 
     def operation(self: TapeNumber, *others: Any) -> Any:
         if others and isinstance(others[0], float) and others[0].__class__ not in _OURS:
-            return NotImplemented  # numpy's f64, which has its own operations
+            return NotImplemented  # f64 of numpy has operations of its own, which Python tries next
         value = of_float(self, *others)
         ended = self.scope is not SCOPE.get()
         return value if ended or value.__class__ is not float else _made(value, self.origin, self.scope)
@@ -91,7 +92,7 @@ def _from(value: Any, origin: str | ref[Any], scope: Scope) -> Any:
 
 
 def read(value: Any, of: Any) -> Any:
-    """A number of a field or ndarray, or the numbers of an element in lists, in the form that Python gets."""
+    """What Python gets when it reads a number, or an element as lists of numbers, from the field or ndarray ``of``."""
     now = SCOPE.get()
     if now is None or value.__class__ not in (float, list) or getattr(of, now.which) is None:
         return value
@@ -99,7 +100,7 @@ def read(value: Any, of: Any) -> Any:
 
 
 def returned(value: Any, plan: Plan | None) -> Any:
-    """A launch's result, in the form that Python gets."""
+    """What Python gets as the result of a launch."""
     now = SCOPE.get()
     if now is None or plan is None or now.which not in _derivatives(plan)[0]:
         return value
@@ -107,10 +108,10 @@ def returned(value: Any, plan: Plan | None) -> Any:
 
 
 def _derivatives(plan: Plan) -> tuple[frozenset[str], frozenset[str]]:
-    """Which derivatives exist for the buffers that launches of the plan read, and for the buffers that they write."""
+    """Two sets: the derivatives of the buffers that launches of the plan read, and of the buffers that they write."""
     found: tuple[frozenset[str], frozenset[str]] | None = plan.derivatives
     if found is None:
-        # imported here with the compiler, so that `import quadrants_lab` does not load it
+        # imported here, since it loads the compiler, which `import quadrants_lab` should not do
         from quadrants_lab.analysis.facts import derivatives
 
         kernel = plan.compiled.lowered.kernel

@@ -1,1 +1,1 @@
-"""Records of launches, text about compiled kernels, and repeating a recorded launch in another session."""
+"""Records launches, describes compiled kernels as text, and repeats a recorded launch in another session."""

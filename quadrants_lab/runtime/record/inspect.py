@@ -1,4 +1,5 @@
-"""Text about compiled kernels: the IR and code of each stage, the schedule of each task, and a table of the stacks."""
+"""Describes compiled kernels as text: the IR and code of each stage, the schedule of each task, and a table of the
+stacks."""
 
 from __future__ import annotations
 
@@ -25,10 +26,10 @@ FRONT_END = "front end"
 
 
 class Sizes(tuple["StackRow", ...]):
-    """The launch report of a gradient, with a row for each adstack. ``kept``: a row for each buffer whose overwritten
-    values the launch saved. ``notes`` say why other values have no stack. ``bytes``: stack bytes per iteration in
-    flight. ``bytes_before``: the same without recomputation and narrowing (None: unknown). ``launch_bytes``: heap bytes
-    of the launch, for ``lanes`` iterations in flight. Printing it shows a table."""
+    """The report of a gradient's launch, with a row for each adstack. ``kept``: a row for each buffer whose overwritten
+    values the forward launch saved. ``notes`` say why other values have no stack. ``bytes``: bytes of stacks for each
+    iteration in flight. ``bytes_before``: the same without recomputation and narrowing (None: unknown).
+    ``launch_bytes``: bytes of the heap, for ``lanes`` iterations in flight. Printing it shows a table."""
 
     def __new__(cls, rows: Sequence[StackRow], *_: object) -> Sizes:
         return super().__new__(cls, rows)
@@ -71,8 +72,8 @@ def _table(rows: Sequence[StackRow]) -> list[str]:
 
 
 def compiled_plan(dispatcher: Dispatcher) -> Plan:
-    """The plan of the last call; if the default session has ended, also its plan. Without a call, compiles the kernel
-    if its code does not depend on the arguments."""
+    """The plan of the last call, even if the default session has ended. If there was no call, compiles the kernel,
+    provided that its code does not depend on the arguments."""
     if S.default() is None and dispatcher.last is not None:
         return dispatcher.last
     now = S.current()
@@ -92,7 +93,8 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
 
 
 def _no_stage(dispatcher: Dispatcher, wanted: str, makers: Mapping[str, str]) -> QuadrantsKeyError:
-    """``makers``: name of each stage -> the backend that makes it."""
+    """The error for a stage ``wanted`` that does not exist. ``makers``: name of each stage -> the backend that makes
+    it."""
     close = get_close_matches(wanted, makers, 1)
     its = [stage for stage, maker in makers.items() if maker == wanted]
     hint = f"the stages of {wanted} are {', '.join(its)}" if its else f"did you mean {close[0]!r}?" if close else ""
@@ -113,8 +115,8 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     lowering = lowering_of(compiled, *plan.last_code, plan.session.backend).steps
     ran = trace_of(compiled).steps
     own = max((n for n, step in enumerate(ran, 1) if step.after.mode == compiled.kernel.mode), default=0)
-    # if a pass ran twice, this is its last run on the way to this kernel; after `own` follows the kernel that counts
-    # pushes
+    # If a pass ran twice, this is its last run for this kernel; after the first `own` steps come those of the kernel
+    # that counts pushes.
     steps = {step.name: step.after for step in (*ran[own:], *ran[:own], *lowering)}
     wanted = str(stage).removeprefix("after ").replace("_", " ")
     if wanted not in steps:
@@ -124,13 +126,14 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
 
 @deeply_recursive
 def schedule_text(dispatcher: Dispatcher) -> str:
-    """What the device does with each task, a line each."""
+    """What the device does with each task, one line a task."""
     return "\n".join(f"{where}: {what}" for where, what in schedules(compiled_plan(dispatcher)))
 
 
 @deeply_recursive
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
-    """The code of a stage, of the session's backend or of another one: making code needs no device."""
+    """The code of a kernel at a stage of the session's backend, or of another backend; no device is needed to make it.
+    """
     plan = compiled_plan(dispatcher)
     own, stages = plan.session.settings.backend, plan.session.backend.STAGES
     makers = all_stages() | dict.fromkeys(stages, own)
@@ -145,7 +148,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
 
 @deeply_recursive
 def sizes(*dispatchers: Dispatcher) -> Sizes:
-    """The report of the last gradient launch, of the first dispatcher that has one."""
+    """The report of the last gradient launch, from the first dispatcher that has had one."""
     from quadrants_lab.autodiff.explain import unstacked
     from quadrants_lab.autodiff.unroll import Unroll
     from quadrants_lab.runtime.compile.compile import forward_ir
@@ -173,8 +176,8 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
 
 
 def schedules(plan: Plan) -> list[tuple[str, str]]:
-    """For each task of the code that the plan launched last: where it stands, and what the device does with it and
-    why (`ir.traits.Scheduled`)."""
+    """For each task of the code that the plan launched last: where it stands in the source, and what the device does
+    with it and why (`ir.traits.Scheduled`)."""
     from quadrants_lab.runtime.compile.compile import lowering_of
 
     kernel, backend = plan.last_code[0], plan.session.backend
@@ -186,12 +189,12 @@ def schedules(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _sentence(task: N.Offload, plain: str) -> str:
-    """``plain``: the sentence if the schedule says nothing. Only devices with lanes decide about grains."""
+    """What the device does with a task and why, as a sentence; ``plain`` if the schedule says nothing."""
     if task.kind == "serial":
         return "one thread"
     reasons = [task.why] if task.why else []
     if not task.grain:
-        lanes = 0 if "lanes" in task.why else task.lanes  # of a device without grains, which a reason is about
+        lanes = 0 if "lanes" in task.why else task.lanes  # a device whose reason speaks of lanes has no grains
         asked = ", ".join(f"{name}={n}" for name, n in (("lanes", lanes), ("colours", task.colours)) if n)
         plain = "; ".join(reasons) or plain
         return f"{plain}; qd.loop_config({asked}) has no effect on this device" if asked else plain

@@ -1,5 +1,5 @@
-"""The data of a recorded launch, for repeating some of its iterations: the copies in its record if they are small, else
-the memory itself, read element by element as long as nothing writes to it."""
+"""The data of a recorded launch, for repeating some of its iterations. They are the copies in its record; if the arrays
+are too large for copies, elements are read from the memory itself, as long as nothing writes to it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, first_ele
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
-MOST_BYTES = 16 << 20  # the most bytes of copies that are kept alive
+MOST_BYTES = 16 << 20  # at most so many bytes of copies are kept alive
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchData:
-    """A launch of ``kernel``. ``before``: name of each buffer -> its values before the launch, as an array or an object
-    that is indexed like one; zeros for a buffer that the launch does not read. ``after``: the same after the launch,
-    for buffers that it wrote, as far as they are known. ``caps``: capacity of each stack by id. ``random``: seed and
-    number of the launch."""
+    """The data of a launch of ``kernel``. ``before``: name of each buffer -> its values before the launch, as an array
+    or an object that can be indexed like one; zeros for a buffer that the launch does not read. ``after``: the same
+    after the launch, for the buffers that it wrote and whose values are known. ``caps``: id of a stack -> its capacity.
+    ``random``: seed and number of the launch."""
 
     kernel: N.Kernel
     before: dict[str, Any]
@@ -40,7 +40,7 @@ class LaunchData:
 
 
 def launch_data(record: LaunchRecord) -> LaunchData:
-    """The data of a record. It holds at most `MOST_BYTES` of copies, and 16 MiB of what the launch read and wrote."""
+    """The data of a record. It keeps at most `MOST_BYTES` of copies, and 16 MiB of what the launch read and wrote."""
     if record.data is None:
         record.data = LaunchData(record.plan.kernel, *_data(record), record.scalars, record.caps, record.random)
     data: LaunchData = record.data
@@ -63,7 +63,7 @@ def _data(record: LaunchRecord) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class CurrentValues:
-    """The values in memory, readable as long as the memory has this version."""
+    """The values in memory; they can be read as long as the memory has this version."""
 
     def __init__(self, name: str, memory: Memory, version: int) -> None:
         self.name, self.memory, self.version = name, memory, version
@@ -108,14 +108,14 @@ class FirstElements:
         return last
 
 
-# --- the data of each kernel's last recorded launch, from which ``k.reproduce`` writes a script -------------------
+# --- the data of each kernel's last recorded launch; ``k.reproduce`` makes a script of them ------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A launch. ``number``: see `LaunchRecord.launch`. ``args``: functions that return its flattened arguments: None
-    for fields and arrays that have ended, and the buffer's name for a numpy array. ``before``: the values of each
-    buffer before the launch, by the buffer's name; ``of``: serial of each memory -> the buffer's name."""
+    """The data of one launch. ``number``: see `LaunchRecord.launch`. ``args``: functions that return its flattened
+    arguments: None for fields and arrays that have ended, and the buffer's name for a numpy array. ``before``: name of
+    a buffer -> its values before the launch; ``of``: serial of a memory -> the buffer's name."""
 
     number: int
     args: tuple[Callable[[], Any], ...]
@@ -123,12 +123,12 @@ class Case:
     of: dict[int, str]
 
     def values(self, memory: Any) -> Any:
-        """The values in the memory before the launch; None if the launch did not read it. QuadrantsRuntimeError if they
-        were overwritten since."""
+        """The values in the memory before the launch; None if the launch did not read it. Raises QuadrantsRuntimeError
+        if they were overwritten since."""
         return self.named(self.of.get(memory.serial, ""))
 
     def named(self, name: str) -> Any:
-        """The values of a buffer before the launch, by its name."""
+        """The values of the buffer ``name`` before the launch."""
         found = self.before.get(name)
         return found.read() if isinstance(found, (CurrentValues, FirstElements)) else found
 
@@ -137,7 +137,7 @@ _CASES: WeakKeyDictionary[Dispatcher, Case] = WeakKeyDictionary()
 
 
 def keep_last(records: Iterable[LaunchRecord]) -> None:
-    """Keeps the data of these launches, each as the last launch of its kernel."""
+    """Stores the data of these launches, each as the data of its kernel's last launch."""
     for r in records:
         data = launch_data(r)
         touched = {name: array for name, array in data.before.items() if r.inputs is None or name in r.inputs}

@@ -1,8 +1,9 @@
-"""What a recording notes: what happened since a checkpoint.
+"""The log of a recording: what has happened since memory was last copied.
 
-A `Stretch` has a copy of each memory that its launches use, from before the first of them, and after that only notes:
-which plan was launched with which arguments, and what Python or a Tape wrote in between. From these, any launch of the
-stretch can be made again (`rebuild`). So a launch needs no copy and no object: notes are items of one list.
+The log is cut into stretches. A `Stretch` begins with a copy of each memory that its launches use; after that it has
+only entries, called notes: which plan was launched with which arguments, and what Python or a Tape wrote in between.
+From copies and notes, any launch of the stretch can be repeated (`rebuild`). So a launch needs no copy and no object:
+notes are items of one list, each a head (an object that says what follows) and values.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.memory.memory import Head
 
 if TYPE_CHECKING:
@@ -27,26 +28,28 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
 
 Array = npt.NDArray[Any]
-Write = tuple[Any, Any] | Callable[[Array], None]  # an index and values, or a function that writes to an array
-Version = tuple[int, int]  # a version of memory: its serial and its version
+# (index, values) that were written, or a function that writes to an array
+Write = tuple[Any, Any] | Callable[[Array], None]
+Version = tuple[int, int]  # a state of a memory: (its serial, its version)
 
 
 class _Missed(Head):
     step = 2
 
 
-MISSED = _Missed()  # head of a note that a launch was not made after all; the versions of memory follow, by serial
-# The names of a launch that is noted by hand. ``args``: all arguments. ``copies``: by buffer, arrays that others may
-# write to unnoticed; ``left``: for some of them, their content after the launch. ``kept``: by buffer, the memory of
-# values that the launch keeps for its gradient, or of kept values that a gradient finds.
+MISSED = _Missed()  # head of a note that a launch did not happen after all; the versions of memory follow, by serial
+# The values in the note of a launch that no closure notes. ``args``: all arguments. ``copies``: name of a buffer ->
+# copy, for arrays that other libraries may write to unnoticed; ``left``: for some of these, their content after the
+# launch. ``kept``: name of a buffer -> the memory of values that the launch saves for its gradient, or of saved values
+# that a gradient reads.
 BY_HAND = ("args", "depths", "standing", "replays", "number", "copies", "left", "kept")
 
 
-MOST_SPARE = 2  # so many arrays of one shape and dtype wait for later copies
+MOST_SPARE = 2  # so many free arrays of one shape and dtype are kept for later copies
 
 
 class Copy(NamedTuple):
-    """Memory as it was at a version. ``array``: None if the memory still has that content."""
+    """The content of a memory at a version. ``array``: None if the memory still has that content."""
 
     memory: Memory
     version: int
@@ -54,8 +57,9 @@ class Copy(NamedTuple):
 
 
 class Copies:
-    """Copies of memory, by its version. Memory that did not change is copied once, and free arrays are used again.
-    ``held``: bytes of the copies. ``made``: how many copies were made so far, ``nbytes``: their bytes."""
+    """Copies of memory by version. Memory that did not change is copied only once, and arrays of old copies are used
+    again. ``held``: bytes of the present copies. ``made``: how many copies were made so far, ``nbytes``: their bytes.
+    """
 
     def __init__(self) -> None:
         self.held = self.made = self.nbytes = 0
@@ -66,13 +70,13 @@ class Copies:
         return version in self._known
 
     def of(self, memory: Memory) -> tuple[Array, bool]:
-        """A copy of the memory's current content, and whether the copy is new."""
+        """A copy of the memory's present content, and whether the copy was made now."""
         version = memory.serial, memory.version
         known = self._known.get(version)
         if known is not None:
             return known, False
         spare = self._spare.get((memory.operand.shape, np.dtype(memory.dtype.numpy)), [])
-        if spare:  # writing to new pages takes ten times as long as copying
+        if spare:  # writing to new pages would take ten times as long
             array = spare.pop()
             np.copyto(array, memory.values())
         else:
@@ -82,14 +86,14 @@ class Copies:
         return array, True
 
     def counted(self, array: Array) -> Array:
-        """Counts an array that was copied."""
+        """Adds an array that was copied elsewhere to the counts; returns it."""
         self.made += 1
         self.nbytes += array.nbytes
         return array
 
     def free(self, used: Iterable[Array | None], again: bool) -> None:
-        """Forgets all copies except those that are ``used``. ``again``: nothing else refers to the forgotten copies, so
-        later copies may be written into the same arrays."""
+        """Drops all copies except those that are ``used``. ``again``: nothing else refers to the dropped copies, so
+        their arrays may be used for later copies."""
         kept = {id(array) for array in used}
         for version in [version for version, array in self._known.items() if id(array) not in kept]:
             array = self._known.pop(version)
@@ -100,8 +104,8 @@ class Copies:
 
 
 class PastLaunch(NamedTuple):
-    """One launch of a stretch. ``at``: the index of its note. ``values``: the noted values, by name. ``number`` and
-    ``label``: the ``number`` and ``launch`` of a `LaunchRecord`."""
+    """One launch of a stretch. ``at``: the index of its note. ``values``: name -> value in the note. ``number`` and
+    ``label``: what becomes ``number`` and ``launch`` of its `LaunchRecord`."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -111,13 +115,14 @@ class PastLaunch(NamedTuple):
     label: int = 0
 
     def memories(self) -> dict[str, Memory]:
-        """The memory of all its buffers, except `kept` and arrays that others may write to."""
+        """Maps the name of each buffer to its memory, except `kept` and arrays that other libraries may write to."""
         copies, used = self.copies, self.plan.memories(self.args)
         return {name: memory for name, memory in used.items() if name not in copies} if copies else used
 
     @property
     def copies(self) -> dict[str, Array]:
-        """By buffer, the arrays that others may write to unnoticed, as they were before the launch."""
+        """Maps the name of a buffer to its content before the launch, for arrays that other libraries may write to
+        unnoticed."""
         copies: dict[str, Array] | None = self.values.get("copies")
         if copies is not None or not self.plan.takes_arrays:
             return copies or {}
@@ -126,29 +131,31 @@ class PastLaunch(NamedTuple):
 
     @property
     def kept(self) -> dict[str, Memory]:
-        """The memory of values that the launch keeps for its gradient, or of kept values that a gradient finds."""
+        """Maps the name of a buffer to the memory of values that the launch saves for its gradient, or of saved values
+        that a gradient reads."""
         kept: dict[str, Memory] | None = self.values.get("kept")
         return {name: self.values[f"kept {name}"] for name in self.plan.scratch.keeps} if kept is None else kept
 
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """``events``: the notes. ``base``: copies of memory, by serial. ``kept``: copies of values that launches before the
-    stretch kept for gradients, whose memory has no versions; memory of values that are kept in the stretch has its
-    ``mark``. ``hook``: see `Memory.recorded`. ``heads``: heads of the notes, with all arguments of one launch.
-    ``by_closure``: the plans whose closures note launches, until ``late`` has an item. That happens when the stretch
-    should end: when it is ``due``. ``seconds``: of launches that were timed, by the index of their note; ``firsts``:
-    the first launches of their plans. ``cost``: seconds that the recording took, ``copied``: bytes that it copied.
-    ``taped``: a Tape made some of the launches.
+    """``events``: the items of all notes. ``base``: serial of a memory -> its copy. ``kept``: copies of values that
+    launches before the stretch have saved for gradients, since their memory has no versions; values that are saved
+    within the stretch have memory with its ``mark``. ``hook``: see `Memory.recorded`. ``heads``: the heads of notes
+    that have all arguments of a launch. ``by_closure``: the plans whose closures note launches. They stop when ``late``
+    has an item, which means that the stretch should end because it is ``due``. ``seconds``: index of a note -> seconds
+    of the launch, if it was timed; ``firsts``: the first launches of their plans. ``cost``: seconds that the recording
+    took; ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
 
-    Set when it has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote. ``first``:
-    number of its first launch, and how many launches that are no gradients came before; ``next``: the same for the next
-    stretch. ``owners``: the kernels of its launches. ``labels``: labels of its launches, if it is ``taped``.
-    ``before``: for kernels whose gradients are launched by hand, the label of their last launch before the stretch, or
-    before its end if it is ``taped``. ``ends``: the versions of memory. ``returned``: what the last launch of a plan
-    returned, by the index of its note. ``detached``: the last launch cannot be made again, and left memory as in
-    ``left``; ``failed``: because it failed. ``first_elements``: replace copies for which there was no room; the launch
-    left ``versions_left``. """
+    Set when the stretch has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote.
+    ``first``: the index of its first launch, and how many launches that are no gradients came before; ``next``: the
+    same for the next stretch. ``owners``: the kernels of its launches. ``labels``: labels of its launches, if it is
+    ``taped``. ``before``: for kernels whose gradients are launched by hand, the label of their last launch before the
+    stretch, or before its end if it is ``taped``. ``ends``: the versions of memory. ``returned``: index of a note ->
+    what the launch returned, if it is the last one of its plan. ``detached``: the last launch cannot be repeated, and
+    left memory as in ``left``; ``failed``: because it failed. ``first_elements``: stand for copies for which there was
+    no room; the launch left ``versions_left``.
+    """
 
     session: Session
     began: float
@@ -183,7 +190,8 @@ class Stretch:
     versions_left: dict[str, int] = field(default_factory=dict)
 
     def kept_at(self, at: int = -1) -> int:
-        """Used as a version, for values that a launch kept. ``at``: the index of its note; -1 before all launches."""
+        """Stands for a version, for values that a launch saved for its gradient. ``at``: the index of the launch's
+        note; -1 for values from before all launches."""
         return -((self.serial << 32) + at + 1)
 
     def note(self, head: Noted, *values: Any) -> None:
@@ -197,12 +205,12 @@ class Stretch:
         return at
 
     def missed(self) -> None:
-        """Replaces the last note: there was no such launch, though versions may have grown."""
+        """Replaces the last note: there was no such launch, although versions may have grown."""
         del self.events[self.last() :]
         self.events += (MISSED, {serial: copy.memory.version for serial, copy in self.base.items()})
 
     def last_launch(self) -> PastLaunch:
-        """The last launch; its note is filled up if the launch was interrupted."""
+        """The last launch. If it was interrupted, its note is completed first."""
         at = self.last()
         self.events += [None] * (at + self.events[at].step - len(self.events))
         return self.launch(at)
@@ -226,7 +234,7 @@ class Stretch:
         return PastLaunch(head.plan, args, values, at, number, label)
 
     def launches(self) -> list[tuple[int, int, int]]:
-        """The index of the note, the number and the label of each launch that is not a Tape's repetition."""
+        """For each launch that is not a repetition by a Tape: the index of its note, its number and its label."""
         found: list[tuple[int, int, int]] = []
         number, label = self.first
         labels, latest = iter(self.labels), dict(self.before)
@@ -248,8 +256,8 @@ class Stretch:
     def end(
         self, first: tuple[int, int], labels: dict[Version, int], last: Mapping[Dispatcher | None, Stretch]
     ) -> None:
-        """Counts the launches. ``labels``: labels of launches under a Tape, by session and launch number; it grows.
-        ``last``: the stretches with each kernel's last launch before this one."""
+        """Gives launches their numbers and labels. ``labels``: (session, launch number) -> label, for launches under a
+        Tape; more are added. ``last``: kernel -> the stretch with its last launch before this one."""
         self.first = first
         self.ends = {serial: copy.memory.version for serial, copy in self.base.items()}
         counts = {head: self.events.count(head) for head in self.heads}
@@ -315,7 +323,7 @@ def is_gradient(plan: Plan) -> bool:
 
 
 def shown(arg: Any) -> Any:
-    """An argument, as a record shows it. Arrays of others are among the record's inputs."""
+    """An argument in the form in which a record shows it. Arrays of other libraries are among the record's inputs."""
     return f"<numpy {arg.dtype} {arg.shape}>" if isinstance(arg, np.ndarray) else arg
 
 

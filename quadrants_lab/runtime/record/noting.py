@@ -1,4 +1,5 @@
-"""How the closure of a plan notes its launches for a recording, so that recorded launches stay fast."""
+"""Makes closures of plans that also write their launches to the log of a recording (`log`), so that recorded launches
+stay fast."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from quadrants_lab.analysis.facts import draws
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.launch.plan import Plan, launch_function
 from quadrants_lab.runtime.launch.signature import Launch, Signature
 from quadrants_lab.runtime.memory.memory import Head
@@ -15,9 +16,10 @@ from quadrants_lab.runtime.observe.observers import refuse
 
 
 class Noted(Head):
-    """The head of a note about a launch of the plan. The note consists of this object and a value for each of
-    ``names``, ``step`` items in all. Names are ``a0``, ``a1``, ... for arguments, the names in `EXTRAS`, and ``kept``
-    with the name of a buffer. ``under_tape``: launches of a Tape are noted with this head, too."""
+    """The head of a note (an entry of the log) about a launch of the plan. The note consists of this object and a value
+    for each of ``names``, ``step`` items in all. Names are ``a0``, ``a1``, ... for arguments, the names in `EXTRAS`,
+    and ``kept`` followed by the name of a buffer. ``under_tape``: launches under a Tape are noted with this head, too.
+    """
 
     __slots__ = ("names", "plan", "step", "under_tape")
 
@@ -28,26 +30,27 @@ class Noted(Head):
         self.step = 1 + len(self.names)
 
     def place(self, name: str) -> int:
-        """How many items after the head the value of a name is; 0 if the note lacks it."""
+        """How many items after the head the value of ``name`` is; 0 if the note does not have it."""
         return self.names.index(name) + 1 if name in self.names else 0
 
 
 EXTRAS = {
     "depths": "plan.stacks.depths",
     "standing": "plan.standing",
-    "replays": "owner.replays",  # of which earlier launch this is a repetition, or whose gradient; 0 outside of a Tape
-    "number": "plan.frame.launch_number",  # whose random draws it has; set by the launch
+    # the number of the earlier launch that this one repeats or differentiates; 0 outside of a Tape
+    "replays": "owner.replays",
+    "number": "plan.frame.launch_number",  # the launch number, on which random draws depend; the launch sets it
 }
-# what `note` sets in the globals of a closure, besides ``late`` and ``slowly``
+# the names that `note` sets in the globals of a closure, besides ``late`` and ``slowly``
 NAMES = ("hook", "copied", "note", "notes", "missed", "failed", "borrowed_back", "took", "mark", "find")
 
 
 class Miss(Exception):
-    """Raised within a closure that notes launches, if the call made no launch."""
+    """Raised within a closure that notes launches, if the call does not fit the plan, so there was no launch."""
 
 
 def noted(plan: Plan, under_tape: bool) -> Noted:
-    """The head of what a closure notes."""
+    """The head of the notes that the closure of a plan writes."""
     random, back = plan.facts.of(draws), plan.compiled.mode == REVERSE
     names = [p.x for p in plan.signature.parts if p.slot.kind != "template"]
     names += ["depths", "standing"] * (plan.stacks is not None) + ["replays"] * (under_tape or back)
@@ -56,14 +59,16 @@ def noted(plan: Plan, under_tape: bool) -> Noted:
 
 
 def note(plan: Plan, way: str, timed: bool, **names: Any) -> Noted:
-    """Installs a closure that notes launches, as ``call`` or ``fast`` of the plan; returns the head of its notes.
+    """Installs a closure that notes launches, in place of ``call`` or ``fast`` of the plan (``way``); returns the head
+    of its notes.
 
-    The names are those in `NAMES`, and two more. ``slowly`` launches instead if ``late``, a list, is no longer empty,
-    or if the memory of an array is not ``recorded`` by ``hook``, unless ``copied`` returns what to note for the array.
-    ``note`` and ``notes`` are called with one item, or several, to note; ``missed`` if there was no launch after all;
-    ``failed`` if an error ended it; ``borrowed_back`` if gradients were added up after it; and if ``timed``, ``took``
-    with its seconds. Memory of values that are kept for a gradient gets the ``mark``; if the gradient finds memory with
-    another mark, ``find`` is called."""
+    The closure uses the names in `NAMES`, and two more. It calls ``slowly`` instead if ``late``, a list, is not empty,
+    or if the memory of an array is not ``recorded`` by ``hook``; but for such an array ``copied`` may return what to
+    note. ``note`` and ``notes`` are called with one item, or several, to note; ``missed`` if there was no launch after
+    all; ``failed`` if an error ended it; ``borrowed_back`` if gradients were added up after it; and if ``timed``,
+    ``took`` with its seconds. Memory of values that are saved for a gradient gets the ``mark``; if the gradient meets
+    memory with another mark, ``find`` is called.
+    """
     closure: Any = plan.noting.get((way, timed))
     if closure is None:
         closure = plan.noting[way, timed] = Closure(plan, way, timed)
@@ -110,7 +115,8 @@ class Closure:
 
 
 def _elsewhere(of: Signature) -> list[str]:
-    """The lines for launches that the closure does not note. ``a0n`` is the noted value of an array ``a0``."""
+    """Source lines that call ``slowly`` for launches that the closure cannot note. ``a0n`` is the noted value of an
+    array ``a0``."""
     lines = []
     for p in of.arrays.values():
         hooked = [f"{p.x}.__class__ is {p.ours}", f"{p.x}._memory.recorded is hook"]

@@ -1,8 +1,8 @@
-"""Makes records of launches from the notes about them.
+"""Makes records of launches from the log of a recording (`log`).
 
-What a launch read and wrote is memory at certain versions. Many versions are known: the copies, and the current content
-of memory. For the others, the launches from the checkpoint on are repeated in a separate session on copies of the
-memory, by the same code, with the same arguments, sizes of stacks and random draws.
+A launch reads and writes memory at certain versions. The contents of many versions are known: from copies, and from
+memory that has not changed since. To find the others, the launches of a stretch are repeated from its beginning in a
+separate session, on copies of the memory, by the same code, with the same arguments, sizes of stacks and random draws.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import find
-from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch.frames import entry_params, make_frame
 from quadrants_lab.runtime.memory.memory import WROTE, Memory, allocate
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
-PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
-PAST_SECONDS = 0.5  # the most seconds of launches that are repeated for superseded launches
-COMPARED_SECONDS = 0.1  # the most seconds of a launch that is repeated only for a comparison
-Names = dict[str, Version]  # versions by buffer
-Made = dict[Stretch, dict[int, LaunchRecord]]  # records by the index of the note
+# for launches that are not a kernel's last: how many bytes of copies, and how many records, are made at most
+PAST_BYTES, MOST_PAST = 32 << 20, 2000
+PAST_SECONDS = 0.5  # for such launches, launches are repeated for at most so many seconds
+COMPARED_SECONDS = 0.1  # to compare results only, a launch is repeated if it takes at most so many seconds
+Names = dict[str, Version]  # name of a buffer -> version
+Made = dict[Stretch, dict[int, LaunchRecord]]  # stretch -> index of a note -> record
 
 
 class _Contents:
-    """Memory at known versions. ``room``: how many bytes of copies may be added to those of the stretches."""
+    """The contents of memory at known versions. ``room``: how many bytes of copies may be added to the copies of the
+    stretches."""
 
     def __init__(self, stretches: Collection[Stretch], limit: int) -> None:
         self.room = limit - sum(stretch.copied for stretch in stretches)
@@ -62,15 +64,15 @@ class _Contents:
 
 
 class _Versions:
-    """The versions of memory, by serial, while the notes of a stretch are read in order."""
+    """Tracks the versions of memory, by serial, while the notes of a stretch are read in order."""
 
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
         self.now = {serial: copy.version for serial, copy in stretch.base.items()}
         self.kept: dict[int, int] = {}
         self.last = stretch.last() if stretch.detached else -1
-        # for launches that closures noted: the fields that they write, and how far after the head their arrays are
-        # noted
+        # for launches that closures noted: the fields that they write, and how many items after the head their arrays
+        # are noted
         self.known = {head: ([m for name, m in head.plan.fields.items() if name in head.plan.writes],
                              [at for n in head.plan.foreign.written if (at := head.place(f"a{n}"))])
                       for head in stretch.heads if is_plain(head)}  # fmt: skip
@@ -81,7 +83,7 @@ class _Versions:
         return found | {name: (m.serial, self.kept.get(m.serial, before)) for name, m in launch.kept.items()}
 
     def after(self, at: int, head: Any) -> list[tuple[Memory, int]]:
-        """Counts the writes of a note; returns the written memory with its new versions."""
+        """Counts the writes of a note; returns the memory that it wrote, with the new versions."""
         kept: list[Memory] = []
         if head is WROTE:
             found = [self.stretch.events[at + 1]]
@@ -113,8 +115,8 @@ def is_plain(head: Noted) -> bool:
 
 @dataclass(slots=True)
 class _Room:
-    """The limits that are left for records of superseded launches: their number, the bytes that they wrote, and the
-    seconds of launches that are repeated for them."""
+    """What is left of the limits for launches that are not a kernel's last: how many records, how many bytes that they
+    wrote, and for how many seconds launches may be repeated."""
 
     number: int
     nbytes: int
@@ -125,7 +127,7 @@ class _Room:
         return self.number <= 0 or self.nbytes <= 0
 
     def takes(self, launch: PastLaunch) -> bool:
-        """Whether there is room for this launch; launches that were asked for before it have taken theirs."""
+        """Whether there is room for a record of this launch. A launch for which there is takes its part of the room."""
         self.number -= 1
         self.nbytes -= sum(a.nbytes for a in launch.copies.values())
         self.nbytes -= sum(m.operand.nbytes for name, m in launch.memories().items() if name in launch.plan.writes)
@@ -133,9 +135,9 @@ class _Room:
 
 
 def rebuild(last: Mapping[Stretch, set[Dispatcher]], limit: int, made: Made) -> Made:
-    """Records of launches of these stretches: from each stretch the last launch of the given kernels, and the latest
-    other launches for which there is room. Copies take at most ``limit`` bytes. ``made``: records that were made
-    before."""
+    """Makes records of launches of these stretches: from each stretch the last launch of the given kernels, and of its
+    other launches the latest, as many as there is room for. Copies take at most ``limit`` bytes. ``made``: records that
+    were made earlier."""
     order = sorted(last, key=lambda stretch: stretch.next, reverse=True)
     contents, room = _Contents(order, limit), _Room(MOST_PAST, PAST_BYTES, PAST_SECONDS)
     found: Made = {}
@@ -158,8 +160,8 @@ def rebuild(last: Mapping[Stretch, set[Dispatcher]], limit: int, made: Made) -> 
 def _records(
     stretch: Stretch, wanted: Collection[PastLaunch], contents: _Contents, seconds: float
 ) -> dict[int, LaunchRecord]:
-    """A record of each wanted launch of the stretch, by the index of its note. Launches are repeated only if the
-    stretch took at most so many ``seconds``."""
+    """Makes a record of each of the ``wanted`` launches of the stretch; returns index of its note -> record. Launches
+    are repeated only if the stretch took at most so many ``seconds``."""
     records = {launch.at: _record(stretch, launch) for launch in wanted}
     if stretch.first_elements is not None:
         return records
@@ -178,7 +180,7 @@ def _records(
         uses[at] = before, {name: version for name, version in after.items() if name in plan.writes}
         memories = plan.memories(launch.args).items()
         records[at].memories = {n: (m, after[n][1] if n in after else m.version) for n, m in memories}
-    sound = versions.now == stretch.ends  # otherwise something wrote to memory without telling
+    sound = versions.now == stretch.ends  # if false, something wrote to memory without telling the recording
     missing = {version for both in uses.values() for names in both for version in names.values()}
     for serial, version in sorted(missing - contents.known.keys()):
         if sound and version >= 0 and (memory := stretch.base[serial].memory).version == version:
@@ -197,7 +199,7 @@ def _records(
 
 
 def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
-    """The record without the content of its memory."""
+    """The record of a launch, still without the contents of its memory."""
     plan, values, at, copies = launch.plan, launch.values, launch.at, launch.copies
     depths = values.get("depths")
     shapes = {name: memory.operand.shape for name, memory in launch.memories().items()}
@@ -221,7 +223,7 @@ def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
 
 
 def _lacks_results(stretch: Stretch, launch: PastLaunch) -> bool:
-    """Whether only a repetition can tell what the launch returned, or wrote to arrays of others."""
+    """Whether only a repetition can tell what the launch returned, or what it wrote to arrays of other libraries."""
     if stretch.detached and launch.at == stretch.last():
         return False
     wrote = launch.plan.writes & launch.copies.keys()
@@ -230,7 +232,8 @@ def _lacks_results(stretch: Stretch, launch: PastLaunch) -> bool:
 
 
 def _fill(record: LaunchRecord, launch: PastLaunch, before: Names, after: Names, known: dict[Version, Array]) -> None:
-    """Adds what the launch read and wrote, as far as the versions are known."""
+    """Adds to a record what the launch read and wrote, as far as the contents of these versions are ``known``.
+    ``before``, ``after``: the versions before and after the launch."""
     plan = launch.plan
     if all(version in known for version in before.values()):
         record.inputs = {name: known[version] for name, version in before.items()} | launch.copies
@@ -252,10 +255,10 @@ def _made_by(how: Any, like: Array) -> Array:
 def _repeat(
     stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRecord], last: int, contents: _Contents
 ) -> bool:
-    """Repeats launches until all ``missing`` versions are in ``contents`` and the ``lacking`` records have, in
-    ``outputs``, what their launches returned and wrote to arrays of others. Continues, unless that takes long, to the
-    note at ``last``, for comparison. Returns whether memory that has not changed since differs from its repetition, as
-    it does if threads add to an element in any order."""
+    """Repeats launches until ``contents`` has all ``missing`` versions and the ``lacking`` records have, in
+    ``outputs``, what their launches returned and wrote to arrays of other libraries. Then, unless that takes long, goes
+    on to the note at ``last``, for a comparison. Returns whether memory that has not changed since then differs from
+    its repetition; this happens if threads add to an element in any order."""
     missing, versions, here = set(missing), _Versions(stretch), _Repetition(stretch)
     try:
         for at, head in stretch.notes():
@@ -278,7 +281,7 @@ def _repeat(
 
 
 class _Repetition:
-    """Launches of a stretch, repeated in another session. Memory is made when it is first used."""
+    """Repeats launches of a stretch in another session. A memory is made when it is first used."""
 
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
@@ -292,12 +295,12 @@ class _Repetition:
         if made is None:
             made = self.memories[of.serial] = allocate(self.session, of.dtype, of.operand.shape, of.order)
             copy = self.stretch.base.get(of.serial) or self.stretch.kept.get(of.serial)
-            if copy is not None:  # otherwise the launch keeps values there
+            if copy is not None:  # otherwise the memory is for values that the launch saves
                 made.assign(of.values() if copy.array is None else copy.array)
         return made
 
     def differs(self, serial: int) -> bool:
-        """Whether the memory differs, bit by bit, from the current content of the stretch's memory."""
+        """Whether the repeated memory differs, bit by bit, from the present content of the original."""
         both = self.memories[serial], self.stretch.base[serial].memory
         now, then = (memory.values().reshape(-1).view(np.uint8) for memory in both)
         return not np.array_equal(now, then)
@@ -313,7 +316,8 @@ class _Repetition:
         made.after_write()
 
     def launch(self, at: int, head: Noted, record: LaunchRecord | None, contents: _Contents) -> None:
-        """Repeats a launch. ``record``: receives what the launch returned and wrote to arrays of others."""
+        """Repeats the launch whose note is at index ``at``. ``record``: gets what the launch returned and wrote to
+        arrays of other libraries."""
         if record is None and head in self.quick and self.quick[head](at):
             return
         launch = self.stretch.launch(at)
@@ -338,20 +342,20 @@ class _Repetition:
         self._check(plan, frame, frame.launch())
         for name in plan.writes & memories.keys():
             memories[name].after_write()
-        self.session.finish()  # before memory that only this launch needs is freed
+        self.session.finish()  # wait before memory that only this launch needs is freed
         if record is not None:
             wrote = [name for name in launch.copies if name in plan.writes]
             if contents.takes(sum(memories[name].operand.nbytes for name in wrote)):
                 record.outputs = {name: memories[name].copy() for name in wrote}
             record.returned = {name: frame.ret(name) for name in plan.compiled.returns}
-        if values.get("standing"):  # the frame has another memory now
+        if values.get("standing"):  # the launch has bound another memory to the frame
             self.quick = {head: quick for head, quick in self.quick.items() if head.plan is not plan}
         elif is_plain(head):
             self.quick[head] = self._quickly(head, frame, [memories[n] for n in plan.writes & plan.fields.keys()])
 
     def _quickly(self, head: Noted, frame: Frame, fields: list[Memory]) -> Callable[[int], bool]:
-        """A function that repeats another launch of the plan that a closure noted; it returns False if that launch
-        differs too much. ``at``: the index of its note. ``fields``: the fields that it writes."""
+        """A function that repeats another launch of the plan of ``head``, given the index of its note; it returns False
+        if that launch differs too much from this one. ``fields``: the fields that it writes."""
         plan, events = head.plan, self.stretch.events
         entry = frame.entry(entry_params(plan.slots))
         given = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if slot.kind != "template"]
@@ -386,7 +390,7 @@ class _Repetition:
         return launch
 
     def _check(self, plan: Plan, frame: Frame, status: int) -> None:
-        """Drops what a launch printed; raises its failure."""
+        """Discards what a launch printed; raises its error if it failed."""
         if status & Status.PRINTED:
             frame.take_prints()
         if status & ~Status.PRINTED:
@@ -399,7 +403,7 @@ class _Repetition:
         return made
 
     def _bound(self, plan: Plan, memories: dict[str, Memory]) -> Frame:
-        """The frame for launches of the plan, bound to these memories."""
+        """The frame for launches of the plan, in which buffers are bound to these memories."""
         if plan not in self.frames:
             compiled = plan.compiled
             executable = compiled.executable

@@ -1,13 +1,13 @@
-"""Records launches. In the end there is a record for each kernel's last forward launch and last gradient launch, and
-for as many earlier launches as fit into little memory.
+"""Records launches: each kernel's last forward launch and last gradient launch, and as many earlier launches as fit in
+little memory.
 
     with recording() as recorder:
         ...launches...
     recorder.records()
 
-The program takes hardly longer, however long it runs and however large its memory is: launches are noted (`log`), and
-memory is copied at intervals that are `SHARE` times as long as such copies take. When somebody asks for records, they
-are made from the copies and notes (`rebuild`).
+Recording hardly slows the program, however long it runs and however large its memory is: launches are written to a log
+(`log`), whose entries are called notes. Memory is copied only from time to time; a stretch between two copies takes
+`SHARE` times as long as the copying. Records are made from copies and log when somebody asks for them (`rebuild`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from quadrants_lab.ir.temporary import holding
 from quadrants_lab.ir.walk import of_kind
 from quadrants_lab.runtime.arguments.slots import ArraySlot
-from quadrants_lab.runtime.compile.compiled import WATCHED
+from quadrants_lab.runtime.compile.specialisation import WATCHED
 from quadrants_lab.runtime.launch.signature import Launch
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
@@ -48,23 +48,25 @@ from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
 from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
 SHARE, LEAST_SECONDS = 20, 0.02  # a stretch takes so many times as long as its copies, and at least so many seconds
-BY_HAND_FIRST = 4  # so many launches of a plan are noted by hand and timed before its closures note them
-# from so many seconds of a launch on, closures time it; and from so many on, it is noted by hand
+# the recorder notes and times so many launches of a plan itself, before the plan's closures note launches
+BY_HAND_FIRST = 4
+# Closures time launches that take so many seconds. If launches take the second so many, the recorder always notes them
+# itself.
 SLOW, LONG = 2e-5, 1e-3
-A_COPY, A_NOTE = 5e-10, 1e-7  # seconds that a byte takes to copy, and a closure to note a launch
-MOST_LABELS = 200_000  # for so many launches under a Tape, gradients can be assigned to their launch
+A_COPY, A_NOTE = 5e-10, 1e-7  # estimated seconds: to copy a byte, and for a closure to note a launch
+MOST_LABELS = 200_000  # for at most so many launches under a Tape, a gradient's record can name its forward launch
 _NUMBERS = (int, float, bool)
 
 
 @dataclass(slots=True)
 class Times:
-    """Seconds of launches of the ``compiled`` code: of the first launch, if it was recorded, and of others."""
+    """How many seconds launches of the ``compiled`` code took: the first launch, if it was recorded, and others."""
 
     compiled: Compiled
     first: float | None = None
@@ -73,9 +75,9 @@ class Times:
 
 class Recorder:
     """A recording. ``tapes``: serial of the memory of a loss -> function that makes the report of the last Tape over
-    it. ``now``: the stretch to which launches are noted. ``times``: by the id of the compiled code. ``copies``: copies
-    of memory. ``spent``: seconds that noting by hand and copying took; ``repeated``: seconds that making the records
-    took; ``took``: seconds of the whole with block."""
+    it. ``now``: the stretch of the log to which launches are written. ``times``: id of compiled code -> its times.
+    ``copies``: copies of memory. ``spent``: seconds spent on noting launches in this class, and on copying;
+    ``repeated``: seconds spent on making records; ``took``: seconds of the whole `with` block."""
 
     def __init__(self, limit: int = COPY_BYTES) -> None:
         self.limit = limit
@@ -86,14 +88,14 @@ class Recorder:
         self.spent = self.repeated = self.took = 0.0
         self._began = perf_counter()
         self._lock = RLock()
-        self._last: dict[Dispatcher | None, Stretch] = {}  # the stretch with the last launch
+        self._last: dict[Dispatcher | None, Stretch] = {}  # kernel in a mode -> the stretch with its last launch
         self._recent: deque[Stretch] = deque()
-        self._closed: Stretch | None = None  # the last stretch that ended
-        self._ended = 0, 0  # how many launches are in stretches that have ended, and how many of them are no gradients
+        self._closed: Stretch | None = None  # the stretch that ended last
+        self._ended = 0, 0  # how many launches ended stretches have, and how many of these are no gradients
         self._labels: dict[Version, int] = {}  # see `Stretch.end`
         self._heads: dict[Plan, Noted] = {}
-        self._by_hand: dict[Plan, int] = {}  # how many launches of a plan were noted by hand
-        # until this time, no first elements are copied of arrays that do not fit
+        self._by_hand: dict[Plan, int] = {}  # plan -> how many of its launches this class has noted
+        # plan -> until this time, no first elements are copied of its arrays that are too large to copy
         self._too_large: dict[Plan, float] = {}
         self._watched: dict[int, Memory] = {}
         self._made: dict[Stretch, dict[int, LaunchRecord]] = {}
@@ -102,7 +104,7 @@ class Recorder:
     # --- launches --------------------------------------------------------------------------------------------------
 
     def launch(self, plan: Plan, how: Launch, *args: Any) -> Any:
-        """A launch that no closure notes."""
+        """Makes and records a launch that no closure notes."""
         with plan.session.lock, self._lock:
             if not HIDDEN.get():
                 return self._launch(plan, how, args)
@@ -120,7 +122,7 @@ class Recorder:
             if value is NotImplemented:
                 stretch.missed()
                 return value
-            plan.session.finish()  # a launch may return before it is done
+            plan.session.finish()  # wait here, since a launch may return before it is done
         except BaseException:
             self._failed(args)
             raise
@@ -136,7 +138,7 @@ class Recorder:
         return value
 
     def _stretch(self, plan: Plan, now: float) -> Stretch:
-        """The stretch for a launch of the plan; a new stretch if the current one is due."""
+        """The stretch to which a launch of the plan is written: the present one, or a new one if that is due."""
         stretch = self.now
         if stretch is not None and (now > stretch.due or stretch.session is not plan.session):
             self.pause()
@@ -149,7 +151,7 @@ class Recorder:
         late, by_closure, note = stretch.late, stretch.by_closure, stretch.events.extend
 
         def wrote(memory: Memory, where: Any, values: Any) -> None:
-            """Called before Python or a Tape writes to memory that launches of the stretch use."""
+            """Notes a write; called before Python or a Tape writes to memory that launches of the stretch use."""
             if late or where is SHARED or (not by_closure and perf_counter() > stretch.due):
                 self._keep(memory)
             elif values.__class__ in _NUMBERS:
@@ -163,7 +165,8 @@ class Recorder:
         return stretch
 
     def _note(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...]) -> Stretch:
-        """Copies memory that the stretch lacks, and notes the launch; if there is no room, in a separate stretch."""
+        """Copies memory that the stretch has no copy of, and notes the launch; if there is no room for the copies, in a
+        separate stretch. Returns the stretch."""
         used, given, names = plan.memories(args), plan.given(), touched(plan)
         foreign = {s.name: a for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
         foreign |= {name: memory.values() for name, memory in used.items() if memory.foreign}
@@ -172,7 +175,7 @@ class Recorder:
             self._copy(stretch, [memory for name, memory in used.items() if name not in foreign])
             for memory in given.values():
                 self._find(plan, memory)
-            same: dict[tuple[Any, ...], Array] = {}  # an array that is passed twice is copied once
+            same: dict[tuple[Any, ...], Array] = {}  # an array that is passed twice has one copy
             for name in (name for name in foreign if name in names):
                 place = foreign[name].ctypes.data, foreign[name].shape, foreign[name].strides
                 if place not in same:
@@ -191,7 +194,7 @@ class Recorder:
         return stretch
 
     def _noted(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], seconds: float) -> None:
-        """Completes the note of a launch."""
+        """Completes the note of a launch when it has ended."""
         at = stretch.last()
         values = dict(zip(BY_HAND, stretch.events[at + 1 :], strict=True))
         kept = {name: plan.scratch.memories[name] for name in plan.scratch.keeps}
@@ -220,7 +223,8 @@ class Recorder:
 
     def _let_closures_note(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], times: Times) -> None:
         """From now on, until the stretch is late, the closures of the plan note its launches. The closure for launches
-        of a Tape, and of calls whose arguments had other types at first, is made only when there are such launches."""
+        under a Tape, and for calls whose arguments had other types at first, is made only when there are such launches.
+        """
         events, closures = stretch.events, ["fast"]
         if plan in stretch.by_closure or stretch.taped:
             closures.append("call")
@@ -228,7 +232,7 @@ class Recorder:
             for copy in stretch.base.values():
                 copy.memory.noted = events.extend
         stretch.by_closure.add(plan)
-        # one slow launch among those noted by hand is no slow kernel
+        # the fastest launch decides: a single slow one does not make a kernel slow
         timed = min(times.warm, default=times.first or 0.0) > SLOW and plan.session.backend.CAPABILITIES.on_host
         for closure in closures:
             head = note(
@@ -243,10 +247,11 @@ class Recorder:
     # --- copies ------------------------------------------------------------------------------------------------------
 
     def _copy(self, stretch: Stretch, memories: Collection[Memory]) -> None:
-        """Copies memory that the stretch has not copied yet; MemoryError if there is no room for it."""
+        """Copies memory that the stretch has no copy of yet; raises MemoryError if there is no room."""
         new = {m.serial: m for m in memories if m.serial not in stretch.base}
         needs = sum(m.operand.nbytes for m in new.values() if (m.serial, m.version) not in self.copies)
-        while needs and self.copies.held + needs > self.limit:  # if necessary, drops earlier launches
+        # if necessary, the copies of earlier launches are dropped
+        while needs and self.copies.held + needs > self.limit:
             if not self._recent:
                 raise MemoryError
             self._recent.popleft()
@@ -259,7 +264,7 @@ class Recorder:
             self._watched[memory.serial] = memory
 
     def _copied_memory(self, stretch: Stretch, memory: Memory) -> Array:
-        """A copy of the memory; if there is one of this version, that copy."""
+        """A copy of the memory; an existing one if it has the present version."""
         array, new = self.copies.of(memory)
         stretch.copied += array.nbytes * new
         return array
@@ -271,7 +276,8 @@ class Recorder:
         return self.copies.counted(array.copy())
 
     def _copied(self, stretch: Stretch, array: Any) -> tuple[Array] | None:
-        """What a closure notes for an array that others may write to: a copy, in a tuple. None for other arrays."""
+        """What a closure notes for an array that other libraries may write to: a tuple with a copy. None for other
+        arrays."""
         memory = memory_of(array)
         if memory is not None and not memory.foreign:
             return None
@@ -280,8 +286,8 @@ class Recorder:
         return (copy,)
 
     def _find(self, plan: Plan, memory: Memory) -> None:
-        """Called when a gradient finds values that were kept before the stretch. Values that a Tape has taken do not
-        change."""
+        """Called when a gradient reads saved values from before the stretch: copies them. Values that a Tape has taken
+        are not copied, since they do not change."""
         stretch = self.now
         if stretch is not None and memory.recorded is not stretch.mark:
             array = None if plan.owner.kept is not None else self._copied_array(stretch, memory.values())
@@ -289,21 +295,21 @@ class Recorder:
             memory.recorded = stretch.mark
 
     def _left(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], names: Collection[str]) -> dict[str, Array]:
-        """Copies of the arrays that others may write to, as the launch left them."""
+        """Copies of the arrays that other libraries may write to, as they are after the launch."""
         arrays = plan.arrays(args)
         return {name: self._copied_array(stretch, arrays[name]) for name in names if name in plan.writes}
 
     def _holds(self, stretch: Stretch, nbytes: int) -> None:
-        """Counts the bytes that notes of the stretch hold; if they are many, the stretch ends."""
+        """Counts the bytes that the notes of the stretch keep alive; if these are many, the stretch ends."""
         stretch.copied += nbytes
         if stretch.copied > self.limit // 4:
             stretch.due = 0.0
             stretch.late.append(True)
 
     def _keep(self, memory: Memory) -> None:
-        """Called before something that is not noted writes to the memory. Ends the current stretch if it uses the
-        memory. If the last stretch that ended left the memory as it is now, copies the memory, because repeating the
-        launches of that stretch may take long."""
+        """Called before something that is not noted writes to the memory. Ends the present stretch if that uses the
+        memory. If the stretch before it left the memory as it is now, copies the memory, because repeating the launches
+        of that stretch may take long."""
         if self.now is not None and memory.serial in self.now.base:
             self.pause()
         stretch, version = self._closed, (memory.serial, memory.version)
@@ -313,10 +319,10 @@ class Recorder:
             stretch.left[version] = self._copied_memory(stretch, memory)
 
     def _free(self) -> None:
-        """Frees the copies of stretches that no record will be made from."""
+        """Frees the copies of stretches of which no record will be made."""
         alive = {*self._recent, *self._last.values(), *(s for s in (self.now, self._closed) if s is not None)}
         used = (a for s in alive for a in (*(copy.array for copy in s.base.values()), *s.left.values()))
-        self.copies.free(used, again=not self._made)  # otherwise a record may hold them
+        self.copies.free(used, again=not self._made)  # a record may refer to the arrays
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -327,8 +333,8 @@ class Recorder:
             self._detach(args)
 
     def _detach(self, args: tuple[Any, ...] = ()) -> None:
-        """The last launch left memory in a state that cannot be made again. ``args``: its arguments, if it was noted by
-        hand."""
+        """Ends the stretch, because the last launch left memory in a state that no repetition would produce. ``args``:
+        its arguments, if this class noted it."""
         stretch = self.now
         if stretch is not None and stretch.last() >= 0:
             stretch.detached = True
@@ -345,7 +351,7 @@ class Recorder:
         self.pause()
 
     def pause(self) -> None:
-        """Ends the stretch."""
+        """Ends the present stretch."""
         stretch, self.now = self.now, None
         if stretch is None:
             return
@@ -367,7 +373,7 @@ class Recorder:
             self._labels.pop(next(iter(self._labels)))
 
     def end(self) -> None:
-        """Called when no more launches come."""
+        """Called when the recording ends."""
         self.pause()
         self.took = perf_counter() - self._began
         for memory in self._watched.values():
@@ -384,23 +390,23 @@ class Recorder:
 
     @property
     def cost(self) -> float:
-        """About how many seconds of the with block the recording took."""
+        """About how many seconds of the `with` block were spent on recording."""
         return self.spent + A_NOTE * (self.launches - sum(self._by_hand.values()))
 
     @property
     def last(self) -> dict[Dispatcher, LaunchRecord]:
-        """By dispatcher, which stands for a kernel in a mode: its last record."""
+        """Maps each dispatcher, which stands for a kernel in a mode, to the record of its last launch."""
         return {record.plan.owner: record for record in self.records()}
 
     @property
     def past(self) -> list[LaunchRecord]:
-        """Records of the latest superseded launches, in order."""
+        """Records of the latest launches that are not a kernel's last, in order."""
         last = {record.number for record in self.records()}
         made = (record for of_stretch in self._made.values() for record in of_stretch.values())
         return sorted((r for r in made if r.number not in last and r.inputs is not None), key=lambda r: r.number)
 
     def records(self) -> list[LaunchRecord]:
-        """The record of each kernel's last launch in each mode, in the order of the launches."""
+        """The record of each kernel's last launch in each mode, in the order of these launches."""
         self.pause()
         if self._made_for != self._ended:
             start = perf_counter()
@@ -425,14 +431,14 @@ def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) ->
     of_args = {slot.name for slot in of_kind(plan.slots, ArraySlot)}
     foreign = {name for name, memory in memories.items() if memory.foreign}
     foreign |= {s.name for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
-    distinct = not plan.compiled.options.aliases  # otherwise copies of overlapping arrays would be distinct
+    distinct = not plan.compiled.options.aliases  # copies of arrays that overlap would not overlap
     return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
 
 
 class _Timer:
-    """A thread that tells closures when a stretch should end. A closure that looked at the clock in each launch would
-    take as long for that as for everything else that it does to note a launch. The thread watches one recorder, the
-    last one that called `watch`. It is started once, and sleeps while there is no recorder to watch."""
+    """A thread that tells closures when a stretch should end. If a closure looked at the clock in each launch, that
+    would take as long as everything else that it does to note a launch. The thread watches one recorder, the last one
+    that called `watch`. It is started once, and sleeps while there is no recorder to watch."""
 
     def __init__(self) -> None:
         self._recorder: ref[Recorder] | None = None
@@ -446,12 +452,12 @@ class _Timer:
         with self._lock:
             self._recorder = ref(recorder)
             self._wanted.set()
-            if self._thread is None or not self._thread.is_alive():  # in the child of a fork it is gone
+            if self._thread is None or not self._thread.is_alive():  # in the child of a fork the thread is gone
                 self._thread = Thread(target=self._run, name="recorder", daemon=True)
                 self._thread.start()
 
     def look(self) -> None:
-        """Ends a stretch that is due; stops looking when the recorder is gone, or when no closure notes launches."""
+        """Ends a stretch that is due. Stops watching if the recorder is gone, or if no closure notes launches."""
         with self._lock:
             recorder = None if self._recorder is None else self._recorder()
             stretch = None if recorder is None else recorder.now
@@ -471,8 +477,8 @@ _timer = _Timer()
 
 @contextmanager
 def recording(limit: int = COPY_BYTES, compiling: Callable[[str], None] = lambda now: None) -> Iterator[Recorder]:
-    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling`` is told what is
-    compiled."""
+    """A context manager that records the launches of this context; its copies take at most ``limit`` bytes.
+    ``compiling`` is called with what is being compiled, in words."""
     recorder = Recorder(limit)
     try:
         with holding(WATCHED, compiling), recorded(recorder):

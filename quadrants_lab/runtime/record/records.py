@@ -1,4 +1,4 @@
-"""Launch records: inputs, stack sizes and outputs of a launch."""
+"""Launch records: inputs, sizes of stacks and outputs of a launch."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.memory.memory import Memory
 
 COPY_BYTES = 256 << 20
-HEAD_BYTES = 16 << 20  # the most bytes of first elements, for all arrays of a launch whose copies do not fit
+HEAD_BYTES = 16 << 20  # the most bytes of first elements that are stored of a launch whose arrays are too large to copy
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(slots=True)
 class LaunchRecord:
-    """One launch. ``inputs``: copies, by name, of the buffers that it reads, from before it. ``outputs``: copies of the
-    buffers that it writes, from after it. Both are None if they did not fit into the recording's memory. ``shapes``:
-    the shapes of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row for
-    each adstack. ``kept``: a row for each buffer whose overwritten values the launch saved. ``draws``: the launch
-    number of its random draws. ``first``: it is the first launch of its specialisation. ``number``: its position in the
-    recording, from 0. ``launch``: its number among the launches that are no gradients, from 1; a gradient has the
-    number of its forward launch, or a separate number if that was not recorded. ``memories``: each buffer's memory, and
-    its version after the launch. ``first_elements``: set by `first_elements` if there are no inputs. ``rounded``:
-    launches before it were repeated to find its inputs, and the repetition summed in another order. ``data``: cache of
-    `launch_data`."""
+    """The record of one launch. ``inputs``: name of each buffer that it reads -> a copy from before it. ``outputs``:
+    name of each buffer that it writes -> a copy from after it. Both are None if they did not fit in the recording's
+    memory. ``shapes``: the shapes of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a
+    gradient: a row for each adstack. ``kept``: a row for each buffer whose overwritten values the forward launch saved.
+    ``draws``: the launch number that its random draws depend on. ``first``: it is the first launch of its
+    specialisation. ``number``: its index in the recording. ``launch``: it is the launch with this number, from 1, among
+    those that are no gradients; a gradient has the number of its forward launch, or one of its own if that was not
+    recorded. ``memories``: the memory of each buffer, with its version after the launch. ``first_elements``: set by the
+    function `first_elements` if there are no inputs. ``rounded``: its inputs were found by repeating launches before
+    it, and the repetition rounded sums differently. ``data``: a cache for `launch_data`."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -70,7 +70,7 @@ class LaunchRecord:
 
     @property
     def caps(self) -> dict[int, int]:
-        """The depths of the stacks, by id."""
+        """Maps the id of each stack to its depth."""
         return {row.stack: row.depth for row in self.report}
 
     @property
@@ -80,7 +80,8 @@ class LaunchRecord:
 
 
 class Copier(Observer):
-    """An observer that records the last launch, and copies everything that the launch reads and writes."""
+    """An observer that makes a record of the last launch, with copies of everything that the launch reads and writes.
+    """
 
     def __init__(self) -> None:
         self.record: LaunchRecord | None = None
@@ -97,7 +98,7 @@ class Copier(Observer):
         return self.record
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: LaunchRecord, failed: bool) -> None:
-        plan.session.finish()  # a launch may return before it is done
+        plan.session.finish()  # wait here, since a launch may return before it is done
         token.failed = failed
         token.memories = {name: (memory, memory.version) for name, memory in plan.memories(args).items()}
         if token.inputs is not None:
@@ -112,15 +113,16 @@ def touched(plan: Plan) -> AbstractSet[str]:
 
 
 def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str], none: bool = False) -> Arrays:
-    """The first elements, flat, of arrays that a launch reads and that cannot be read after it, because it writes them
-    too or because they are in none of the ``memories``. All elements of an array if they are equal. With ``none``,
-    because there is no time to copy, no elements of any array."""
+    """The first elements, flat, of arrays that a launch reads and that cannot be read after the launch, because it
+    overwrites them or because they are in none of the ``memories``. If all elements of an array are equal, all of them.
+    With ``none``, because there is no time to copy, no elements of any array."""
     read = {n for n in arrays if any(s.loads for s in plan.facts.of(statements).get(n, ()))}
     names = {n for n in read if n in plan.writes or n not in memories}
     each, found = 0 if none else HEAD_BYTES // max(len(names), 1), {}
     for n in names:
         flat = arrays[n].reshape(-1)
-        if not none and flat.size and _all_equal(flat):  # for instance of a cleared gradient: this takes no memory
+        # often a cleared gradient; the array of equal elements takes no memory
+        if not none and flat.size and _all_equal(flat):
             found[n] = np.broadcast_to(flat[0].copy(), flat.shape)
         else:
             found[n] = flat[: each // flat.itemsize].copy()
@@ -128,5 +130,5 @@ def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str], none:
 
 
 def _all_equal(flat: npt.NDArray[Any]) -> bool:
-    step = 1 << 20  # most arrays soon have a different element
+    step = 1 << 20  # compared in steps, since in most arrays a different element is found soon
     return all((flat[n : n + step] == flat[0]).all() for n in range(0, flat.size, step))

@@ -3,7 +3,7 @@
     session = shadow(record.plan.session, backend)
     replay(record, session).outputs["x.grad"]
 
-The code is made from the IR of the recorded launch. The recorded session is not touched.
+The code is compiled from the IR of the recorded launch. The session of the record is not touched.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.evaluate import LiveData, evaluate
+from quadrants_lab.adstack.evaluate_sizes import LiveData, evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.compile.specialisation import load_cached
 from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import Memory, allocate
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 
-MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # limits of the launches that are timed
+MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # at most so many launches are timed, and for at most so many seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
     """The results of a replay. ``outputs`` and ``returned``: as in the record. ``first``: seconds of the first launch,
-    in which drivers finish their work. ``seconds``: median of further launches, 0 if the first one took too long for
-    any. ``lane_bytes``: bytes of adstacks per iteration in flight. ``heap_bytes``: the device's whole adstack heap."""
+    in which drivers finish their compilation. ``seconds``: the median of further launches, 0 if the first one took too
+    long for any. ``lane_bytes``: bytes of adstacks for each iteration in flight. ``heap_bytes``: bytes of the device's
+    whole adstack heap."""
 
     outputs: Arrays
     returned: dict[str, Any]
@@ -47,16 +48,16 @@ class Replay:
 
 
 def shadow(home: Session, backend: str) -> Session:
-    """A second session, on ``backend``, with the options of ``home``."""
+    """Starts a second session, on ``backend``, with the options of ``home``."""
     same = backend == home.settings.backend
     arch, threads = (home.settings.arch, home.settings.threads) if same else (backend, 0)
     return Session(replace(home.settings, arch=arch, backend=backend, threads=threads))
 
 
 def replay(record: LaunchRecord, session: Session) -> Replay:
-    """Launches the record's kernel in the session, on copies of its data. The stacks are sized again.
+    """Launches the record's kernel in the session, on copies of the record's data. The stacks are sized again.
 
-    The record must hold its inputs. Raises QuadrantsError if the backend cannot compile the kernel or the launch fails,
+    The record must have its inputs. Raises QuadrantsError if the backend cannot compile the kernel or the launch fails,
     MemoryError if the device has too little memory.
     """
     plan, kernel = record.plan, record.plan.kernel
@@ -91,7 +92,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
 
 
 def add_scratch(scalars: dict[str, Any], kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
-    """Adds the scratch memory that a launch of the kernel needs to ``memories``."""
+    """Adds to ``memories`` the scratch memory that a launch of the kernel needs."""
     sizes = LiveData(scalars, {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
@@ -101,7 +102,7 @@ def add_scratch(scalars: dict[str, Any], kernel: N.Kernel, session: Session, mem
 def frame_of(
     record: LaunchRecord, executable: Executable, kernel: N.Kernel, session: Session, memories: dict[str, Memory]
 ) -> Frame:
-    """A frame for a launch of the kernel on ``memories``, with the scalars of the record."""
+    """A frame for a launch of the kernel, bound to ``memories`` and to the scalars of the record."""
     used = {name: memory for name, memory in memories.items() if name in kernel.buffers}
     frame = make_frame(executable, used, session)
     for name in used:
@@ -121,7 +122,7 @@ def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
 
 
 def _ordered(kernel: N.Kernel, plan: Plan, session: Session) -> N.Kernel:
-    """The kernel of a plan for this session. On a backend other than the plan's, elements are ordered row by row."""
+    """The kernel of a plan for this session. On a backend other than the plan's, all buffers are row-major."""
     if session.settings.backend == plan.session.settings.backend:
         return kernel
     return replace(kernel, buffers={name: replace(b, order=()) for name, b in kernel.buffers.items()})
@@ -147,7 +148,8 @@ def _depths(
 
 
 def launch(record: LaunchRecord, frame: Frame, session: Session) -> float:
-    """Launches, waits, and returns the seconds. Printed text is dropped, because the recorded launch printed it."""
+    """Launches, waits, and returns the seconds that this took. Printed text is discarded, because the recorded launch
+    has printed it."""
     start = perf_counter()
     status = frame.launch()
     session.finish()

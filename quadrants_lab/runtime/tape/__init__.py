@@ -1,8 +1,8 @@
 """What a Tape records of a program, and its backward pass.
 
-`recorder` records launches and Python's writes as steps (`step`). `access_summary` says where each launch reads and
-writes. Values of `tracked` memory that are overwritten are saved as `parts` (`keeper`), and steps are joined to
-segments to stay within a budget (`recomputation`). `backward` runs the gradients, last first; they can read saved
-copies directly (`stand_ins`). Launches that are repeated unchanged are a `recording`: the launches of an equal Tape
-(`rerun`) and of a `program`.
+`recorder` records launches and Python's writes as steps (`step`). `access_summary` says what each launch reads and
+writes. If `tracked` memory is overwritten, the old values are saved as `parts` (`keeper`). To stay within a budget,
+neighbouring steps are joined to segments, which are recomputed (`recomputation`). `backward` runs the gradients, last
+first; gradients can read saved copies directly (`stand_ins`). If a program is run again unchanged, its launches are a
+`recording`: the launches of an equal Tape (`rerun`), or of a `program`.
 """

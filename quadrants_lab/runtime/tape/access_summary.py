@@ -1,4 +1,5 @@
-"""Where the launches of one specialisation read and write. It is computed once, because a Tape needs it per launch."""
+"""What the launches of one specialisation read and write. It is computed once, because a Tape needs it for each launch.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import of_kind, walk
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, state, template_key
-from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD
+from quadrants_lab.runtime.compile.specialisation import DUAL, FORWARD
 from quadrants_lab.runtime.launch.signature import Elements, Footprint
 from quadrants_lab.runtime.memory.identity import Place, memory_at, memory_of
 from quadrants_lab.runtime.tape.recording import surroundings
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class AccessSummary:
-    """``writes``: name, place, footprint and source line of each buffer that a launch writes. ``own_reads``: the
-    elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
-    gradient, if there is one. The gradient only loads from the buffers ``loaded``, so that copies can replace them; it
-    needs the memory itself of the buffers ``used``. ``derivatives``: the touched buffers that have a gradient.
-    ``places``: the places of all buffers. ``surroundings``, and the ``state`` of the attributes that the kernel reads:
-    what else determines its plan, see `holds`. ``equal``: two launches differ only in their scalars and arrays.
-    ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so that nothing has to be noted of a launch.
-    ``arrays``, and ``scalars`` that indices depend on: positions of the arguments that decide which elements are
-    touched; ``numbers``: positions of all scalars; ``templates``: whether there are template arguments.
-    ``recomputable``: the launch can be repeated on the memory from before it. ``keeps``: the launch saves values for
-    its gradient. ``constants``: memory without a gradient whose values, reals or integers, flow into the results or are
-    overwritten."""
+    """``writes``: (name, place, footprint, source line) of each buffer that a launch writes. ``own_reads``: the
+    elements that the launch itself reads; ``reads``: those that its gradient reads. ``reverse``: the plan of the
+    gradient, if there is one. ``loaded``: the buffers that the gradient only loads from, so that it can read copies;
+    ``used``: the buffers whose own memory it needs. ``derivatives``: the accessed buffers that have a gradient.
+    ``places``: the places of all buffers. ``surroundings`` and ``state`` (values of the attributes that the kernel
+    reads): what the choice of its plan depends on besides the arguments, see `holds`. ``equal``: two launches can
+    differ only in their scalars and arrays. ``ends_nothing``: no derivative ends in it (`tape.dead_paths`), so no
+    launch has to be examined for that. ``arrays``, and the ``scalars`` that indices depend on: positions of the
+    arguments that decide which elements are accessed; ``numbers``: positions of all scalars; ``templates``: whether
+    there are template arguments. ``recomputable``: the launch can be repeated on the memory from before it. ``keeps``:
+    the launch saves values for its gradient. ``constants``: memory without a gradient whose values, reals or integers,
+    flow into the results or are overwritten."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
@@ -89,17 +90,17 @@ class AccessSummary:
         self._depend(plan)
 
     def holds(self) -> bool:
-        """Whether a launch with such arguments would be made by the same plan now."""
+        """Whether the same plan would still be chosen for a launch with such arguments."""
         around, reads = surroundings(self.plan.session), self.plan.compiled.reads
         return around is not None and around == self.surroundings and (not reads or state(reads) == self.state)
 
     def repeats(self, inner: bool) -> bool:
-        """Whether later launches can be recorded by it. ``inner``: launches within a function with a custom
-        gradient."""
+        """Whether later launches can be recorded with this summary. ``inner``: they are launches within a function with
+        a custom gradient."""
         return self.equal and (inner or self.ends_nothing)
 
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
-        """Sets the plan of the gradient."""
+        """Adds what the gradient, whose plan is ``reverse``, reads."""
         self.reverse = reverse
         self.keeps = bool(self.plan.scratch)
         places = reverse.places(args)
@@ -113,21 +114,22 @@ class AccessSummary:
         self._depend(reverse)
 
     def _depend(self, plan: Plan) -> None:
-        """Adds the scalars on which footprints of the plan depend."""
+        """Adds the scalars that footprints of the plan depend on."""
         names = set().union(*(known.scalars for known in plan.footprints.values() if known is not None))
         self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
 
 def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) -> Elements:
-    """The elements of a buffer that launches of the plan read, or write; all elements if that is not known."""
+    """The elements of a buffer that launches of the plan read, or with ``writes`` write; all elements if this is not
+    known."""
     known = None if plan is None else plan.footprint(name, writes)
     return known.of if known is not None else lambda args: whole(memory_at(place, args).operand.shape)
 
 
 def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequence[Any], Named | None], Any]:
-    """A function of a call's arguments to a key of its templates, the kinds of its arrays and the classes of its
-    numbers; None if an array belongs to another library. The objects that the key names are added to its second
-    argument."""
+    """Makes a function that takes a call's arguments and returns a key: of its templates, the kinds of its arrays and
+    the classes of its numbers; None if an array belongs to another library. The objects that the key mentions are
+    appended to the function's second argument."""
     xs = [(f"a{n}", slot) for n, slot in enumerate(slots)]
     strange = [f"{x}.__class__ not in arrays" for x, slot in xs if slot.kind == "array"]
     ours = "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)"
@@ -142,9 +144,9 @@ def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequ
 
 
 class AccessSummaries:
-    """The summaries of one kernel in one session, by template arguments, kinds of arrays and classes of numbers, by
-    surroundings and attributes, and for launches within a function with a custom gradient (``inner``), which have no
-    gradient of their own."""
+    """The summaries of one kernel in one session. They are found by template arguments, kinds of arrays and classes of
+    numbers, by surroundings and attributes, and by whether the launch is within a function with a custom gradient
+    (``inner``), where it has no gradient of its own."""
 
     def __init__(self, dispatcher: Dispatcher, session: Session) -> None:
         self.session = session
@@ -158,7 +160,8 @@ class AccessSummaries:
         self.known.add(key, named, summary.plan.compiled.reads, summary)
 
     def find(self, args: Sequence[Any], inner: bool) -> AccessSummary | None:
-        """The summary of a launch with these arguments; None if there is none or anything else has changed."""
+        """The summary for a launch with these arguments; None if there is none, or if its plan would no longer be
+        chosen."""
         if len(args) != self.slots or (around := surroundings(self.session)) is None:
             return None
         key = self.key(args, None), around, inner
@@ -166,7 +169,7 @@ class AccessSummaries:
 
 
 def _ends_nothing(plan: Plan) -> bool:
-    """Whether launches end no derivative, see `tape.dead_paths`."""
+    """Whether no derivative ends in a launch of the plan, see `tape.dead_paths`."""
     buffers = plan.compiled.lowered.kernel.buffers
     into = [buffers[to.buffer] for _, to in plan.facts.of(value_flows)]
     targets = [b for b in into if b.kind in ("field", "ndarray")]

@@ -1,4 +1,4 @@
-"""The backward pass over recorded steps: gradients, last first, each on the memory that its launch left."""
+"""The backward pass over recorded steps: runs their gradients, last first, each on the memory that its launch left."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ After = Callable[[Step], None] | None
 
 @contextmanager
 def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
-    """Restores, when the with block ends, all memory that a reverse sweep in it changes, except for gradients: from a
-    copy, or by making all steps again if the budget has no room for a copy. ``forget``: the reverse sweep drops what
-    steps keep."""
+    """A context manager around a reverse sweep: at its end, all memory that the sweep changes is restored, except for
+    gradients: from a copy or, if the budget has no room for a copy, by running all steps again. ``forget``: the sweep
+    drops what steps have saved."""
     account, limit = launches.account, launches.account.limit
     if launches.memory is None:
         account.limit = None
@@ -45,7 +45,7 @@ def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
             yield
     finally:
         if steps:
-            for item in reversed(launches.steps):  # those that are left after an error
+            for item in reversed(launches.steps):  # these are left if there was an error
                 _put(item.changes)
         for step in steps:
             launches.make_again(step)
@@ -55,9 +55,9 @@ def restored_afterwards(launches: Keeper, forget: bool) -> Iterator[None]:
 
 
 def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | None:
-    """The parts of the final memory to copy, see `restored`. Makes room for the copy, and for what a repeated launch
-    keeps. None if fewer steps are made again without the copy, although all steps are then made once more in the
-    end."""
+    """What to copy of the final memory so that it can be restored, as parts and boxes, see `restored`; or None if the
+    memory should be restored by running all steps once more, because this repeats fewer steps in all. Makes room in the
+    budget for the copy, and for what a repeated launch saves for its gradient."""
     account, items, copy = launches.account, launches.steps, True
     again = all(item.recomputable for item in items)
     while True:
@@ -67,7 +67,7 @@ def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | No
         if account.limit is None:
             return changed
         copy = copy and (not again or (not own and account.fits(size)) or worth_a_state(launches))
-        if not copy:  # in the end all launches are made again, and keep their own values meanwhile
+        if not copy:  # then all launches run again at the end, and save values for their gradients while they do
             size = max(own if forget else [item.own for item in items], default=0)
         if account.fits(size):
             return changed if copy else None
@@ -78,7 +78,7 @@ def _to_restore(launches: Keeper, forget: bool) -> tuple[list[Part], Boxes] | No
 
 
 def snapshot(items: Sequence[Item]) -> list[Part]:
-    """Copies of all memory that a reverse sweep over the items restores."""
+    """Copies of all memory that a reverse sweep over the items changes."""
     return _copies(*restored(items), Account())
 
 
@@ -87,13 +87,14 @@ def _copies(others: Sequence[Part], boxes: Boxes, account: Account) -> list[Part
 
 
 def _put(parts: Sequence[Part]) -> None:
-    for part in reversed(parts):  # those saved first are put back last
+    for part in reversed(parts):  # for an element that was saved twice, the value saved first is restored last
         part.put()
 
 
 def reverse_sweep(launches: Keeper, items: list[Item], forget: bool, after: After = None) -> None:
-    """Runs the gradients. Memory that gradients read ends up as it was before the first item. ``forget``: drop each
-    item after its gradient. ``after`` is called after each step's gradient."""
+    """Runs the gradients of the items (steps and segments), last first. Memory that gradients read ends up as it was
+    before the first item. ``forget``: drop each item after its gradient. ``after`` is called after each step's
+    gradient."""
     now = StandIns()
     for item in _backwards(items, forget):
         if isinstance(item, Segment):
@@ -123,10 +124,10 @@ def _backwards(items: list[Item], forget: bool) -> Iterator[Item]:
 
 
 def _reverse(launches: Keeper, segment: Segment, after: After) -> None:
-    """Makes the steps of a segment again, from memory as it was before them, and runs their gradients."""
+    """Runs the steps of a segment again, from the memory before them, and runs their gradients."""
     account = launches.account
     run: list[Item] = segment.steps if account.limit is None else list(segment.leaves())
-    runs, there = [(run, segment.changes)], False  # whether memory is as it was before the last run
+    runs, there = [(run, segment.changes)], False  # ``there``: whether memory is as it was before the last run
     while runs:
         run, start = runs.pop()
         if not there:
@@ -141,19 +142,19 @@ def _reverse(launches: Keeper, segment: Segment, after: After) -> None:
             continue
         if length < len(run):
             runs.append((run[:-length], start))
-        start = []  # freed, if nothing else needs it
+        start = []  # frees the values, unless something else needs them
         reverse_sweep(launches, _made_again(launches, run[-length:]), True, after)
     _put(segment.changes)
 
 
 def _fitting(launches: Keeper, run: Sequence[Item]) -> int:
-    """How many of the last items can be made again as separate steps."""
+    """How many of the last items can be run again as separate steps within the budget."""
     account = launches.account
     if account.limit is None:
         return len(run)
     room, found = account.limit - account.used, 0
     for item in reversed(run):
-        if found and room < item.own:  # the first one of them saves nothing for earlier ones
+        if found and room < item.own:  # the first of these items saves nothing for earlier ones
             break
         room -= item.cost + item.own
         found += 1
@@ -161,7 +162,7 @@ def _fitting(launches: Keeper, run: Sequence[Item]) -> int:
 
 
 def _next_state(launches: Keeper, run: Sequence[Item], start: Sequence[Part]) -> tuple[int, Boxes]:
-    """How many steps to make before the next state is saved, and what is saved then; 0 if there is no room."""
+    """How many steps to run before memory is saved next, and which boxes are saved then; 0 if there is no room."""
     account = launches.account
     assert account.limit is not None
     room = account.limit - account.used - max(item.own for item in run)
@@ -181,7 +182,7 @@ def _make_again(launches: Keeper, item: Item) -> None:
 
 
 def _made_again(launches: Keeper, run: Sequence[Item]) -> list[Item]:
-    """Makes items again, as steps and segments that save what their gradients need."""
+    """Runs items again, as steps and segments that save what their gradients need; returns these."""
     account, made = launches.account, list[Item]()
     for item, boxes in zip(run, overwritten(run, own=False), strict=True):
         parts = [part_of(*place, account) for place in boxes]

@@ -1,4 +1,4 @@
-"""Warnings about derivative paths over several launches that end in memory without a derivative."""
+"""Warns about paths of derivatives over several launches that end in memory without a derivative."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ if TYPE_CHECKING:
 
 class DeadPaths:
     """Tracks values that have a derivative but that launches have stored in memory without a gradient or dual.
-    ``which``: "grad" or "dual"."""
+    ``which``: the derivative, "grad" or "dual"."""
 
     def __init__(self, which: str) -> None:
         self.which = which
         self.clear()
 
     def clear(self) -> None:
-        # by memory, where such a value was stored and the memory's version then
+        # memory -> where such a value was stored, and the memory's version then
         self.open: dict[Hashable, tuple[Span | None, int]] = {}
         self.warned: set[tuple[Hashable, str]] = set()
-        self.alive: list[Any] = []  # arrays in `open`, so that their addresses are not reused
-        self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # by integer memory, the gradient of its origin
-        self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # given if that gradient stays 0
+        self.alive: list[Any] = []  # the arrays in `open`, kept alive so that their addresses are not used again
+        # integer memory -> the gradient of what its values were computed from
+        self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}
+        self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # warnings to give if a gradient stays 0
 
     def goes_on(self, constants: Sequence[Place], ours: bool, args: Sequence[Any]) -> bool:
-        """Whether to tell `launched` of a launch that reads or overwrites these memories, and also other arrays unless
-        all are ``ours``."""
+        """Whether `launched` should be called for a launch that reads or overwrites this memory; also because of other
+        arrays, unless all are ``ours``."""
         if not (self.open or self.cut):
             return False
         serials = [memory_at(place, args).serial for place in constants]
         return not ours or any(serial in self.open or serial in self.cut for serial in serials)
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
-        """Warns if the launch reads a value with a derivative from memory without one."""
+        """Call this before a launch: warns if it reads a value with a derivative from memory without one."""
         if plan.owner.constant:
             return
         buffers = plan.compiled.lowered.kernel.buffers
@@ -77,16 +78,17 @@ class DeadPaths:
             self._through_integers(plan, args, gone)
 
     def _filled_by_python(self, memories: Iterable[Memory]) -> None:
-        """Forgets memory to which Python has written every element since."""
+        """Forgets memory of which Python has written every element since then."""
         for memory in memories:
             filled = memory.python_filled if memory.operand.shape else memory.python_wrote
             if memory.serial in self.open and filled > self.open[memory.serial][1]:
                 del self.open[memory.serial]
 
     def _through_integers(self, plan: Plan, args: Sequence[Any], gone: set[Hashable]) -> None:
-        """Notes results that depend on values with a gradient through integers that another kernel wrote."""
+        """Records results that depend on values with a gradient through integers that another kernel wrote."""
         memories, buffers = plan.memories(args), plan.compiled.lowered.kernel.buffers
-        own = [plan.gradient_of(name, args) for name in plan.reads]  # compile time has warned of paths in one kernel
+        # paths within one kernel have been reported when it was compiled
+        own = [plan.gradient_of(name, args) for name in plan.reads]
         cuts: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}
         for (source, target), (read, cut) in plan.facts.of(integer_flows).items():
             if source.buffer not in memories or target.buffer not in memories:
@@ -102,6 +104,7 @@ class DeadPaths:
         self.cut = cuts | {m: origin for m, origin in self.cut.items() if m not in gone}
 
     def differentiated(self) -> None:
-        """Call this after the gradients have run: warns of gradients that are 0 because integers are on the path."""
+        """Call this after the gradients have run: warns of gradients that are 0 because there are integers on the path.
+        """
         warn([w for grad, w in self.lost.values() if not grad.any()])
         self.lost.clear()

@@ -1,9 +1,9 @@
-"""Everything that a Python function reads, as a key: calls with equal keys do the same.
+"""A key of everything that a Python function reads: two calls with equal keys do the same.
 
-`environment_key` visits the globals, closure and defaults of the function and of the functions that it calls, and the
-lists, dicts and attributes whose names occur in their code, also in strings. If the code may name any attribute
-(`getattr`, `vars`), it visits all attributes of objects. It does not see what a generator or an iterator has left, nor
-the internal state of C code and of libraries (random numbers, clocks).
+`environment_key` visits the globals, closure and defaults of the function and of the functions that it calls, and those
+lists, dicts and attributes whose names occur in their code, also within strings. If the code may read attributes by any
+name (`getattr`, `vars`), all attributes of objects are visited. Not seen are what a generator or an iterator has left,
+and the internal state of C code and of libraries (random numbers, clocks).
 """
 
 import sysconfig
@@ -25,11 +25,13 @@ from quadrants_lab.runtime.interop.tensors import torch_tensor
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip
-_OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"  # objects whose attributes are not visited
+# marks of classes whose objects have attributes that need not be visited
+_OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"
 _CONTAINERS = Sequence, Set, Mapping, ValuesView, deque
 _BUFFERS = bytearray, memoryview, array
-_ANY_NAME = frozenset({"getattr", "vars", "__dict__"})  # code with one of these may read any attribute
-_TORCH = frozenset({"_parameters", "_buffers", "_modules"})  # where a module of torch has its attributes
+_ANY_NAME = frozenset({"getattr", "vars", "__dict__"})  # code that contains one of these may read any attribute
+# the attributes in which a torch module stores its parameters and submodules
+_TORCH = frozenset({"_parameters", "_buffers", "_modules"})
 _EVERYWHERE = frozenset(vars(object))
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
@@ -41,9 +43,9 @@ def _of_a_library(file: str) -> bool:
 
 @deeply_recursive
 def environment_key(given: Any, names: set[str], named: Named | None = None) -> tuple[Any, ...]:
-    """A key that is equal for two calls if nothing that they read changed between them. ``given``: a function and its
-    arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it. ``named`` gets
-    the objects that the key names."""
+    """A key that is equal for two calls if nothing that they read has changed between them. ``given``: a function and
+    its arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it. ``named``:
+    the objects that the key mentions are appended to it."""
     names |= _TORCH
     while True:
         count = len(names)
@@ -56,13 +58,15 @@ def environment_key(given: Any, names: set[str], named: Named | None = None) -> 
 
 
 class _Visitor:
-    """``found``: the key, which names the objects ``named``. Only attributes whose name is in ``names`` are visited."""
+    """Visits objects and collects the key in ``found``; the objects that the key mentions are appended to ``named``.
+    Only attributes whose name is in ``names`` are visited."""
 
     def __init__(self, names: set[str], named: Named) -> None:
         self.names = names
         self.named = named
         self.found: list[Any] = []
-        self.seen: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
+        # id of an object that was visited -> the object, kept alive so that the id is not used again
+        self.seen: dict[int, Any] = {}
 
     def visit(self, value: Any) -> None:
         kind = value.__class__
@@ -104,9 +108,10 @@ class _Visitor:
             self.visit(value())
         else:
             self.found.append(identity(value, self.named))
-            with suppress(TypeError):  # one of `_BUFFERS`, an array of ctypes
+            with suppress(TypeError):  # a ctypes array, one of `_BUFFERS`, raises TypeError
                 self.found.append(memoryview(value).tobytes())
-            kind = value.__class__  # the object itself may raise anything where it is asked for a name
+            # asked of the class, since the object may raise anything when it is asked for an attribute
+            kind = value.__class__
             if hasattr(kind, "__qd_ndarray__"):
                 self.found.append(identity(value.grad, self.named))
             if not any(hasattr(kind, mark) for mark in _OURS):
@@ -151,7 +156,7 @@ class _Visitor:
             self.visit(own["__wrapped__"])
 
     def _operators(self, owner: type, made: bool) -> None:
-        """Visits the methods that Python calls without their names, as for ``a()`` and ``a[i]``. Methods that every
+        """Visits the methods that Python calls without naming them, as for ``a()`` and ``a[i]``. Methods that every
         class has are visited only if instances may be ``made``."""
         for name, value in vars(owner).items():
             if name[:2] == "__" and value.__class__ is FunctionType and (made or name not in _EVERYWHERE):
@@ -164,7 +169,7 @@ class _Visitor:
 
 
 def _is_structured(value: Any) -> bool:
-    """Whether it is a vector, matrix or struct of the language."""
+    """Whether the value is a vector, matrix or struct of the language."""
     return value.__class__.__module__.startswith("quadrants_lab.") and hasattr(value, "entries")
 
 

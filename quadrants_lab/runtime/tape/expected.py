@@ -1,4 +1,4 @@
-"""What the next run of a program must do at each step so that a recording of the last run can be used again."""
+"""What the next run of a program must do at each step so that the recording of its last run can be used again."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ MOST_BYTES = 1 << 28  # the most bytes that a recording may keep for the next ru
 
 
 def _nothing() -> None:
-    """The summary of a step that is no launch, and the function of a step that is no call."""
+    """In place of the summary of a step that is no launch, and of the function of a step that is no call; returns None.
+    """
 
 
 @dataclass(slots=True)
 class Expected:
-    """What the next run must do at a step: a launch, or the call of a ``function`` with a custom gradient, which may
-    touch only memory whose serials are in ``touched``.
+    """What the next run must do at a step: make a launch, or call a ``function`` with a custom gradient, which may
+    access only memory whose serials are in ``touched``.
 
-    For a launch: ``same`` tells whether other arguments, equally many, are the same; ``objects``: weak references to
-    its arrays, and to the objects that its template arguments name. ``changes``: the value of `session.changes` when
-    `holds` found that the same plan would make another launch, if the plan reads no attributes. ``inner``: a function
-    with a custom gradient makes the launch; ``plain``: only the plan needs to be called; ``entry``: and only the entry
-    of its gradient; ``draws``: its gradient repeats its random draws."""
+    For a launch: ``same(args)`` tells whether other arguments, equally many, are equivalent; ``objects``: weak
+    references to its arrays, and to the objects that its template arguments refer to. ``changes``: the value of
+    `session.changes` when `holds` last found that the same plan would be chosen, if the plan reads no attributes.
+    ``inner``: a function with a custom gradient makes the launch; ``plain``: the plan can simply be called; ``entry``:
+    for its gradient, the entry of the plan can simply be called; ``draws``: its gradient repeats its random draws.
+    """
 
     summary: Callable[[], AccessSummary | None] = _nothing
     same: Callable[..., bool] = bool
@@ -51,7 +53,7 @@ class Expected:
     touched: frozenset[int] = frozenset()
 
     def holds(self, summary: AccessSummary) -> bool:
-        """Like `AccessSummary.holds`; ``changes`` saves the comparison the next time."""
+        """The same as `AccessSummary.holds`; if nothing has changed since the last call, without comparing."""
         if not summary.holds():
             return False
         if not summary.plan.compiled.reads:

@@ -1,4 +1,4 @@
-"""Which memory a Tape tracks, and what it has saved of that memory for which gradient."""
+"""Which memory a Tape tracks, and what it has saved of this memory for the gradients that need it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.tracing import Tracing
 
-KEEP_BYTES = 1 << 30  # the most bytes that a tape without a budget keeps
+KEEP_BYTES = 1 << 30  # the most bytes that a Tape without a budget saves
 
 
 class Keeper:
-    """Base class of the recorder, with all that it records. ``repeatable``: see `Launches`. ``memory``: the budget in
-    bytes, None for `KEEP_BYTES`. ``account``: what is kept. ``steps``: what was recorded. ``tracked``: id of a memory
-    -> its `Tracked`. ``open``: the nested segments that are being recorded, outermost first. While there are any, saved
-    values belong to the outermost segment."""
+    """The base class of the recorder, with everything that it records. ``repeatable``: see `Launches`. ``memory``: the
+    budget in bytes, None for `KEEP_BYTES`. ``account``: counts the saved bytes. ``steps``: the recorded steps and
+    segments. ``tracked``: id of a memory -> its `Tracked`. ``open``: the nested segments that are being recorded,
+    outermost first. While there are any, saved values belong to the outermost segment."""
 
-    trusted: tuple[type, ...] = ()  # kinds of foreign memory that count their writes and need not be compared
-    clears = False  # whether gradients are 0 when they are used first
-    tracing: Tracing | None = None  # what times the launches
-    # what the recorder does, for the modules that it imports
+    trusted: tuple[type, ...] = ()  # kinds of foreign memory that count their writes, so they need not be compared
+    clears = False  # whether gradients are set to 0 when they are first used
+    tracing: Tracing | None = None  # measures when launches run
+    # methods of the recorder that the modules which it imports need
     add: Callable[[Step], None]
     clear: Callable[[], None]
     copied: Callable[..., tuple[tuple[Any, ...], list[Hold]]]
@@ -56,33 +56,36 @@ class Keeper:
     def __init__(self, repeatable: bool, memory: int | None) -> None:
         self.repeatable = repeatable
         self.memory = memory
-        self.free = [True]  # empty while a Tape that has not ended records into it
+        self.free = [True]  # empty while an open Tape records into this object
         self.writes = Writes()
         self.forget()
 
     def forget(self) -> None:
-        """Sets all that is recorded to nothing."""
+        """Forgets everything that was recorded."""
         self.account = Account(KEEP_BYTES if self.memory is None else self.memory, self.memory is not None)
         self.steps: list[Item] = []
         self.tracked: dict[int, Tracked] = {}
         self.open: list[Segment] = []
         self.kept: dict[tuple[str, str, str], Kept] = {}
-        self.state, self.own = 1, 0  # the most bytes that a step or segment begins with, and that a launch keeps itself
+        # the most bytes with which a step or segment begins, and the most that a launch saves for its own gradient
+        self.state, self.own = 1, 0
         self.began = next(TIMES)
         self.rerun: Any = None  # see `Launches`
         self.finished_rerun: Any = None
-        self.fully_tracked: dict[AccessSummary, bool] = {}  # -> whether their own reads are tracked, too
-        self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
-        self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was made again
-        self.swept = False  # whether a backward pass ran
-        self.rows: Callable[[], Any] = lambda: ([], [])  # `report.rows` of the last one
-        self.at_end = False  # whether all steps were made once more after it
+        # summaries of launches -> whether what the launches themselves read is tracked, too
+        self.fully_tracked: dict[AccessSummary, bool] = {}
+        # id -> (memory or array, its copy from before all steps)
+        self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}
+        self.recomputed_times: Counter[int] = Counter()  # index of a step -> how often it was run again
+        self.swept = False  # whether a backward pass has run
+        self.rows: Callable[[], Any] = lambda: ([], [])  # the result of `report.rows` for the last backward pass
+        self.at_end = False  # whether all steps were run once more after the last gradient
         self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
         self.paused = 0
         self.dead_paths = DeadPaths("grad")
-        self.by_hand: dict[str, Plan] = {}  # by kernel, the gradients that were launched by hand
+        self.by_hand: dict[str, Plan] = {}  # name of a kernel -> its gradient that the program launched by itself
         self.nested = False  # whether a function with a custom gradient was called within another
-        self.constants: set[int] = set()  # serials of memory that Python overwrote
+        self.constants: set[int] = set()  # serials of memory whose values Python has overwritten with constants
         self.overwritten = Overwritten("grad")
         self.writes.clear()
 
@@ -91,13 +94,13 @@ class Keeper:
         return Segment(self.steps).leaves()
 
     def number(self) -> None:
-        """Numbers the steps."""
+        """Gives each step its index in the program."""
         for number, step in enumerate(self.leaves()):
             step.number = number
 
     @property
     def made_again(self) -> int:
-        """How many steps the last backward pass made again."""
+        """How many steps the last backward pass ran again."""
         return self.recomputed_times.total()
 
     @property
@@ -110,8 +113,8 @@ class Keeper:
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
 
     def room(self, nbytes: int, what: Callable[[], tuple[str, tuple[Label, ...]]]) -> Account:
-        """The account, with room for so many bytes. Without a budget, lack of room is QL2093; ``what``: says what the
-        bytes are needed for. If a budget is too small, bytes are only counted from now on."""
+        """The account, if it has room for so many bytes. Otherwise, without a budget, raises QL2093, where ``what``
+        says what the bytes are needed for; with a budget that is too small, bytes are only counted from now on."""
         account = self.account
         if not account.fits(nbytes):
             if self.memory is None:
@@ -125,7 +128,7 @@ class Keeper:
         return {id(tracked.grad) for tracked in self.tracked.values()}
 
     def _keep_buffers(self, step: Step, summary: AccessSummary, kept: KeptBuffers, hold: Hold | None) -> None:
-        """Keeps the values that the launch itself saved for its gradient."""
+        """Stores in the step the values that the launch itself saved for its gradient."""
         name = summary.plan.kernel.name
         step.holds.append(hold or self.room(step.own, lambda: (f"kernel {name}", ())).hold(step.own))
         if not self.account.short:
@@ -147,13 +150,13 @@ class Keeper:
         return found
 
     def mark_seen(self) -> None:
-        """Marks all writes up to now as known."""
+        """Marks all writes to memory up to now as known."""
         for tracked in self.tracked.values():
             tracked.version = tracked.memory.version
 
     def take(self, grad: Memory) -> None:
-        """Makes a gradient that another thread has used belong to this thread; with `clears` it is 0 then. An error if
-        an open Tape of another thread uses it."""
+        """Makes a gradient that another thread has used belong to this thread; with `clears` it is then set to 0.
+        Raises an error if an open Tape of another thread uses it."""
         if not self.clears or grad.owner == THREAD.number or grad.foreign:
             return
         tapes = [one for one in of_kind(grad.session.holders, Keeper) if not one.free]
@@ -172,7 +175,7 @@ class Keeper:
         return next((f.name for f in self.tracked.values() if f.grad is grad), "a field")
 
     def _track_derivative(self, summary: AccessSummary, name: str, place: Place, args: Sequence[Any]) -> None:
-        """Tracks a buffer with a gradient that the launch read or wrote."""
+        """Tracks a buffer that has a gradient and that the launch accessed."""
         grad = summary.plan.gradient_of(name, args)
         if grad is not None:
             tracked = self._track(memory_at(place, args), name)
@@ -196,7 +199,8 @@ class Keeper:
         return found
 
     def _save(self, write: PendingWrite, into: Segment | None, writer: str) -> None:
-        """Saves the values that kernel ``writer`` is about to overwrite and that will be read again."""
+        """Saves the values that the kernel ``writer`` is about to overwrite and that will be read again; in the segment
+        ``into`` if there is one."""
         memory, region = write.tracked.memory, write.region
         assert region is not None
         account = Account() if write.scattered else self.account
@@ -209,13 +213,14 @@ class Keeper:
                 parts.append(part_of(memory, piece, account))
 
     def _overwrote(self, step: Step, item: Item, write: PendingWrite, writer: str) -> None:
-        """Keeps the saved values for the item, after the launch of kernel ``writer``, whose step it is in."""
+        """Call this after the launch of kernel ``writer``: stores the values that `_save` saved in the ``item`` (the
+        step, or the segment that the step is in)."""
         tracked = write.tracked
         tracked.version = tracked.memory.version
         tracked.update_shadow()
         for part in write.parts:
             kept = part
-            if write.scattered:  # the launch mostly changes a few elements, or none
+            if write.scattered:  # such a launch often changes only a few elements, or none
                 kept = part.changed(partial(self.room, what=partial(_what, write, writer)))
                 if kept is not part and part.region is not None:
                     step.by_data.append((part.memory, part.region))
@@ -243,7 +248,8 @@ class Keeper:
 
 
 def _room(room: WeakMethod[Any], name: str, nbytes: int) -> Account:
-    """`Keeper.room`, for memory whose watcher must not keep the Tape alive."""
+    """`Keeper.room` of the Keeper that ``room`` refers to weakly: for watchers of memory, which must not keep the Tape
+    alive."""
     make = room()
     if make is None:
         return Account()

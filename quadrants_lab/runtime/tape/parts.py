@@ -1,13 +1,12 @@
 """Copies of a part of an array, saved before the part is overwritten, and the account of their bytes.
 
 A `Part` holds ``size`` elements of ``memory`` in ``nbytes`` bytes; ``region`` is the box of exactly these elements, or
-None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
-None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
-part with only the elements that differ by now, if it is smaller. `lent` returns the current values for a recording, as
-a function that writes them to an array of the host.
+None. `put` restores them. `keep` copies the present values into this part, `again` into a new one. `changed` returns a
+part with only the elements that have changed since, if that is smaller. `lent` returns, for a recording, a function
+that writes the present values to an array of the host.
 
-Nothing is copied without a `Hold` on an `Account`, which refuses what does not fit. The hold ends with the object that
-has it, so the account knows what is kept at any time.
+Nothing is copied without a `Hold` on an `Account`; the account refuses a hold for which there is no room. A hold is
+released when the object that has it is deleted, so the account knows at any time how many bytes are held.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from quadrants_lab.runtime.memory.memory import PUT, Celled, HostMirrored, Memor
 
 
 class Account:
-    """The bytes that a Tape keeps: ``used`` now, ``most`` at a time. ``limit``: None for any number. ``exact``: parts
-    have only the elements that were asked for; otherwise they may have a few more, so that copying is faster.
-    ``short``: the limit was too small, so nothing is copied any more, but the bytes are still counted."""
+    """Counts the bytes that a Tape has saved: ``used`` now, ``most`` at any time. ``limit``: None if there is no limit.
+    ``exact``: parts have only the elements that were asked for; otherwise they may have a few more, so that copying is
+    faster. ``short``: the limit was too small, so nothing is copied any more, but the bytes are still counted."""
 
     def __init__(self, limit: int | None = None, exact: bool = False) -> None:
         self.limit = limit
@@ -44,14 +43,14 @@ class Account:
         self.limit, self.short = None, True
 
     def hold(self, nbytes: int) -> Hold:
-        """Counts bytes that are about to be allocated; `Full` if they do not fit."""
+        """Counts bytes that are about to be allocated; raises `Full` if there is no room for them."""
         if self.limit is not None and self.used + nbytes > self.limit:
             raise Full(nbytes)
         return Hold(self, nbytes)
 
 
 class Full(MemoryError):
-    """So many bytes do not fit into an account."""
+    """Raised if an account has no room for so many bytes."""
 
     def __init__(self, nbytes: int) -> None:
         super().__init__(f"no room for {nbytes} bytes")
@@ -59,7 +58,7 @@ class Full(MemoryError):
 
 
 class Hold:
-    """Bytes of an account, given back when this object is deleted."""
+    """Bytes of an account that are in use; they are released when this object is deleted."""
 
     __slots__ = ("account", "nbytes")
 
@@ -79,7 +78,7 @@ class Hold:
 
 
 class HostPart:
-    """The elements ``where`` (an index into the array), copied from ``values`` to the host."""
+    """Copies, on the host, of the elements ``where`` (an index into the array), which are ``values``."""
 
     is_lent = is_whole = False
 
@@ -117,7 +116,8 @@ class HostPart:
         return HostPart(self.memory, self.where, self.memory.part(self.where), account, self.region)
 
     def changed(self, account_for: Callable[[int], Account]) -> HostPart:
-        """``account_for``: where so many bytes are to be counted. This part is a box."""
+        """A part with only the elements that have changed since, or this one. This part must be a box. ``account_for``:
+        returns the account on which so many bytes are to be counted."""
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
         where = np.nonzero(old.view(bits) != self.memory.part(self.where).view(bits))
         assert self.region is not None
@@ -129,11 +129,12 @@ class HostPart:
         return HostPart(self.memory, at, old[where], account_for(nbytes))
 
     def cut(self, region: Region, account: Account) -> HostPart:
-        """A part with the given elements of this box."""
+        """A new part with the elements of ``region``, which lies within this box."""
         return HostPart(self.memory, _slices(region), self._within(region), account, region)
 
     def shrink(self, region: Region) -> bool:
-        """Gives up the other elements of the box without a copy, if those of the region are rows in sequence."""
+        """Reduces this part to the elements of ``region`` without a copy, if these are consecutive rows; returns
+        whether it did."""
         assert self.region is not None
         (low, _), (first, last) = self.region[0], region[0]
         if region[1:] != self.region[1:] or not self.values.flags.owndata:
@@ -147,11 +148,11 @@ class HostPart:
         return True
 
     def absorbs(self, part: Part) -> bool:
-        """Whether `absorb` can take the part, whose elements are among those of this box."""
+        """Whether `absorb` can take the part: its elements are among those of this box."""
         return isinstance(part, HostPart)
 
     def absorb(self, part: Part) -> None:
-        """Takes the values of a part whose elements are among those of this box."""
+        """Overwrites elements of this part with the values of another, whose elements are among those of this box."""
         assert part.region is not None
         assert isinstance(part, HostPart)
         within = self._within(part.region)
@@ -165,8 +166,8 @@ class HostPart:
 
 
 class DevicePart:
-    """``size`` consecutive elements of device memory from ``at`` on, copied on the device. If a box is not contiguous,
-    this includes the elements between its rows."""
+    """A copy, on the device, of ``size`` consecutive elements of device memory from flat index ``at`` on. If the box is
+    not contiguous, the elements between its rows are copied too."""
 
     is_lent = False
     values: Any  # the copy, which is memory of the device
@@ -175,7 +176,8 @@ class DevicePart:
         self, memory: HostMirrored, at: int, size: int, region: Region | None, account: Account,
         older: DevicePart | None = None,
     ) -> None:
-        """``older``: a part that has these elements, from which they are copied. Without one they are the memory's."""
+        """``older``: a part that has these elements, from which they are copied. Without it, they are copied from the
+        memory."""
         self.memory = memory
         self.at = at
         self.size = size
@@ -212,7 +214,7 @@ class DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region, account)
 
     def cut(self, region: Region, account: Account) -> DevicePart:
-        """A part with the given elements of this box."""
+        """A new part with the elements of ``region``, which lies within this box."""
         return DevicePart(self.memory, *span(self.memory.operand.shape, region), region, account, self)
 
     def shrink(self, region: Region) -> bool:
@@ -220,13 +222,13 @@ class DevicePart:
         return False
 
     def absorbs(self, part: Part) -> bool:
-        """Whether `absorb` can take the part, whose elements are among those of this box."""
+        """Whether `absorb` can take the part: its elements are among those of this box."""
         if isinstance(part, HostPart) and part.region is not None:
             return span(self.memory.operand.shape, part.region)[1] == part.size
         return isinstance(part, DevicePart)
 
     def absorb(self, part: Part) -> None:
-        """Takes the values of a part whose elements are among those of this box."""
+        """Overwrites elements of this part with the values of another, whose elements are among those of this box."""
         assert part.region is not None
         if self.hold.account.short:
             return
@@ -243,7 +245,7 @@ class DevicePart:
 
 
 class WholePart(HostPart):
-    """A copy of the whole memory on the host, with the alignment that kernels need, at ``address``."""
+    """A copy, on the host, of the whole memory, aligned as kernels require, at ``address``."""
 
     is_whole, address = True, 0
 
@@ -268,7 +270,8 @@ class WholePart(HostPart):
 
 
 class CellPart:
-    """A copy of all elements of a sparse layout that are not 0, in the same order. ``nbytes``: what the copy takes."""
+    """A copy of all elements of a sparse layout that are not 0, in the same order. ``nbytes``: how many bytes the copy
+    takes."""
 
     is_lent, is_whole = False, True
 
@@ -317,8 +320,8 @@ def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> Non
 
 
 def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part], Region]:
-    """The class of the part, and the region that it has. If the whole memory is hardly larger, the part has all of it,
-    because a gradient can read such a copy instead of the memory."""
+    """The class for a part with the elements of ``region``, and the region that it should have. If the whole memory is
+    hardly larger, that is all of it, because a gradient can read a whole copy instead of the memory."""
     if memory.order:
         few = volume(region) * memory.dtype.nbytes <= PAGE
         return (HostPart, region) if few else (CellPart, whole(memory.operand.shape))
@@ -330,7 +333,7 @@ def _kind(memory: Memory, region: Region, account: Account) -> tuple[type[Part],
 
 
 def bytes_of(memory: Memory, region: Region, account: Account) -> int:
-    """The bytes that `part_of` takes."""
+    """How many bytes the result of `part_of` takes."""
     kind, region = _kind(memory, region, account)
     if kind is CellPart:
         nbytes: int = memory.operand.nbytes
@@ -359,17 +362,17 @@ def _slices(region: Region) -> tuple[slice, ...]:
 
 
 def part_at(memory: Memory, where: Any, values: npt.NDArray[Any], account: Account) -> HostPart:
-    """A copy of ``values``, which are the elements ``where``: what Python indexes a field with."""
+    """A copy of ``values``, which are the elements ``where`` (an index as Python uses for a field)."""
     return HostPart(memory, where, values, account, box(where, memory.operand.shape))
 
 
 def index_bytes(where: Any) -> int:
-    """The bytes of the arrays in an index."""
+    """How many bytes the arrays in an index take."""
     return sum(at.nbytes for at in (where if isinstance(where, tuple) else (where,)) if isinstance(at, np.ndarray))
 
 
 def box(where: Any, shape: Sequence[int]) -> Region | None:
-    """The elements that an index of integers means, as a box; None for other indices."""
+    """The box of elements that an index of integers selects; None for other indices."""
     at = where if isinstance(where, tuple) else (where,)
     for n, one in enumerate(at):
         if one is ...:
@@ -382,7 +385,8 @@ def box(where: Any, shape: Sequence[int]) -> Region | None:
 
 
 def span(shape: Sequence[int], region: Region) -> tuple[int, int]:
-    """Number of the region's first element, and how many elements the region spans, in memory order."""
+    """The flat index of the region's first element, and how many elements lie between its first and last one, both
+    included."""
     first = last = 0
     for n, (low, high) in zip(shape, region, strict=True):
         first, last = first * n + low, last * n + high - 1

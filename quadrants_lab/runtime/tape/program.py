@@ -1,8 +1,8 @@
 """`qd.ad.program`: records the launches of a Python function and repeats them without running the function.
 
-A `Program` keeps the launches of a call under a key of all that the function reads, and repeats them when the key is
-the same: one by one on the CPU, as one captured graph on CUDA. A function that reads or writes fields in Python is not
-recorded, because that could not be repeated.
+A `Program` stores the launches of a call under a key of everything that the function reads. When a later call has the
+same key, the launches are repeated: one by one on the CPU, as one captured graph on CUDA. A function that reads or
+writes fields in Python is not recorded, because that could not be repeated.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _HELP = "a program launches kernels and does nothing else with fields; set and r
 
 
 class Calls(Observer):
-    """An observer that lists launches. ``why_not``: the reason why repeating them is not the same as calling the
-    function, "" if it is."""
+    """An observer that lists launches. ``why_not``: why repeating them would not do the same as calling the function,
+    "" if it would."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.choices: list[Hashable] = []  # for each launch, what determined its plan
+        self.choices: list[Hashable] = []  # for each launch: what its plan was chosen by
         self.why_not = ""
         self.thread = get_ident()
 
@@ -60,8 +60,8 @@ class Calls(Observer):
         self.choices.append(_choice(plan, args))
 
     def choices_hold(self) -> bool:
-        """Whether each launch would be made by the same plan now. The result is false if the function changes an
-        attribute or a list between launches, even if it changes it back."""
+        """Whether the same plan would be chosen for each launch now. This is false if the function changes an attribute
+        or a list between launches, even if it changes it back."""
         return self.choices == [_choice(plan, args) for _, plan, args in self.calls]
 
     def touched(self, what: object) -> None:
@@ -71,9 +71,9 @@ class Calls(Observer):
 
 
 class Launch(NamedTuple):
-    """A recorded launch. ``args``: a function for each argument that returns it, by a weak reference if it is an object
+    """A recorded launch. ``args``: for each argument a function that returns it, by a weak reference if it is an object
     of the program. ``given``: the arguments themselves if they are only numbers and templates, which a plan does not
-    look at; else empty."""
+    check; else empty."""
 
     dispatcher: Dispatcher
     plan: Plan
@@ -82,7 +82,8 @@ class Launch(NamedTuple):
 
 
 def _launch(dispatcher: Dispatcher, plan: Plan, args: tuple[Any, ...], named: set[int]) -> Launch:
-    """``named``: ids of objects that exist without the recording. It keeps arrays that the function makes."""
+    """Makes a `Launch`. ``named``: ids of objects that exist without the recording; they are referred to weakly. Arrays
+    that the function itself makes are kept alive."""
     arrays = [slot.kind == "array" for slot in plan.slots]
     own = [is_array and id(arg) not in named for is_array, arg in zip(arrays, args, strict=True)]
     found = tuple([partial(_it, arg) if kept else weak(arg) for arg, kept in zip(args, own, strict=True)])
@@ -96,7 +97,7 @@ def _it(value: Any) -> Any:
 
 
 class Repeated(Recording):
-    """The launches of one call. ``named``: what the key of the call names."""
+    """The recorded launches of one call. ``named``: the objects that the key of the call mentions."""
 
     def __init__(self, calls: list[Call], named: Named) -> None:
         super().__init__(calls[0][1].session, [plan for _, plan, _ in calls])
@@ -104,7 +105,7 @@ class Repeated(Recording):
         self.launches = [_launch(*call, ids) for call in calls]
 
     def needs(self) -> list[Any]:
-        """The objects to which it has weak references."""
+        """The objects to which the recording has weak references."""
         found = [of for launch in self.launches for of in (*launch.args, *launch.plan.compiled.named)]
         return [one for of in found if has_weak(one := of())]
 
@@ -118,7 +119,7 @@ class Repeated(Recording):
         for dispatcher, plan, args, given in self.launches:
             dispatcher.note(plan)
             if plan.call(*(given or [of() for of in args])) is NotImplemented:
-                self.capture = None  # the plan no longer takes these arguments
+                self.capture = None  # the plan does not take these arguments any more
                 dispatcher.call(*[of() for of in args])
 
     def _launch_all(self) -> None:
@@ -132,14 +133,15 @@ class Repeated(Recording):
 
 
 class Program:
-    """``fn``, and the launches of its calls by their surroundings and all that it and its kernels read
-    (`environment_key`); False for calls that Python runs."""
+    """A function ``fn`` with the recorded launches of its calls. They are found by the surroundings of the call and a
+    key of all that the function and its kernels read (`environment_key`); False marks calls that cannot be recorded, so
+    Python runs them."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
         self.known: Specialisations[Repeated | bool] = Specialisations()
-        self.session = -1  # serial of the session of the recordings
-        self.names: set[str] = set()  # argument of `environment_key`
+        self.session = -1  # the serial of the session in which the recordings were made
+        self.names: set[str] = set()  # names in the code, for `environment_key`
         self.warned = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -194,7 +196,7 @@ def _reads(calls: list[Call]) -> Reads:
 
 
 def _choice(plan: Plan, args: Sequence[Any]) -> Hashable:
-    """What determines the plan that launches a kernel, and may change while the arguments stay the same objects."""
+    """What decides which plan launches a kernel and may change while the arguments are the same objects."""
     slots = zip(plan.slots, args, strict=True)
     return state(plan.compiled.reads), *(template_key(a) for s, a in slots if s.kind == "template")
 

@@ -1,5 +1,5 @@
 """The graph of a program under a Tape, as data: fields and launches, what a launch reads and writes, and what the Tape
-kept of a field because a launch overwrote it. Launches that repeat are folded."""
+saved of a field because a launch overwrote it. Repeated launches are folded."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import StepRow
 
-LONGEST = 16  # the most steps of a pattern that is searched for
+LONGEST = 16  # the longest pattern, in steps, that is searched for
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """``length`` launches of the graph from index ``first`` on, which follow each other ``times`` times."""
+    """``length`` launches of the graph, from index ``first`` on, that are repeated ``times`` times."""
 
     first: int
     length: int
@@ -26,7 +26,7 @@ class Fold:
 @dataclass(slots=True)
 class LaunchNode:
     """A launch, or several that are folded: ``steps`` are their indices in the report. ``what``: the kernel, or
-    "Python". ``again``: how often they were recomputed in all."""
+    "Python". ``again``: how often they were recomputed, in all."""
 
     what: str
     steps: list[int] = field(default_factory=list)
@@ -35,8 +35,8 @@ class LaunchNode:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A launch (an index) reads or writes a field. ``kept``: bytes that the Tape kept of the field's overwritten
-    values. ``differentiable``: a derivative flows back along it."""
+    """A launch (an index) reads or writes a field. ``kept``: how many bytes the Tape saved of the field's overwritten
+    values. ``differentiable``: a derivative flows back along this edge."""
 
     launch: int
     field: str
@@ -56,7 +56,7 @@ class ProgramGraph:
 
 
 def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:
-    """The graph of the steps of a Tape's report."""
+    """Makes the graph of the steps in a Tape's report."""
     graph, keys = ProgramGraph(), [(row.what, row.reads, row.writes) for row in rows]
     for first, length, times in _repeats(keys):
         at = len(graph.launches)
@@ -77,8 +77,8 @@ def program_graph(rows: Sequence[StepRow]) -> ProgramGraph:
 
 
 def _repeats(keys: Sequence[object]) -> Iterator[tuple[int, int, int]]:
-    """The sequence as patterns, each with its begin, its length and how often it is repeated. At each place the pattern
-    is chosen that covers most of what follows; among equals, the shortest."""
+    """Splits the sequence into patterns; for each returns its begin, its length and how often it is repeated. At each
+    place the pattern is chosen that covers most of what follows; among equals, the shortest."""
     at = 0
     while at < len(keys):
         best = 1, 1

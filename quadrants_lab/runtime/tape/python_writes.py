@@ -1,4 +1,4 @@
-"""Records what Python writes under a Tape between launches. Such values are constants."""
+"""Records what Python writes between launches under a Tape. For derivatives, written values are constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def record_python_writes(launches: Keeper) -> None:
-    """Records what was written since the last launch."""
+    """Records all writes since the last launch."""
     launches.end_rerun()
     for tracked in launches.tracked.values():
         if tracked.shadow is not None:
@@ -27,7 +27,7 @@ def record_python_writes(launches: Keeper) -> None:
 
 
 def _wrote(launches: Keeper, tracked: Tracked) -> None:
-    """Records what was written to one memory as a step."""
+    """Records, as a step, the writes to one memory."""
     memory, step = tracked.memory, Step()
     unseen = memory.version - tracked.version - len(tracked.written)
     if unseen > 0 and tracked.hold is None and (tracked.regions or tracked.grad is not None):
@@ -60,9 +60,9 @@ def _wrote(launches: Keeper, tracked: Tracked) -> None:
 
 
 def _no_tangent(launches: Keeper, tracked: Tracked, written: list[Any]) -> None:
-    """Clears the tangent of elements that Python wrote: they are constants."""
+    """Clears the tangents of elements that Python wrote, because these are constants."""
     tangent = tracked.memory
-    launches.constants.add(tangent.serial)  # the warning was given for the values already
+    launches.constants.add(tangent.serial)  # a warning was given when the values were overwritten
     for where in written:
         tangent.write(where, 0)
     _wrote(launches, tracked)

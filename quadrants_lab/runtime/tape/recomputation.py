@@ -1,14 +1,14 @@
-"""Which launches of a program the backward pass recomputes, so that what is kept stays within a budget.
+"""Decides which launches of a program the backward pass recomputes, so that what is saved stays within a budget.
 
-Griewank and Walther's revolve, "Algorithm 799", ACM TOMS 26 (2000), divides a known number of steps. Here a step whose
-overwritten values are saved is not made again for its own gradient; `reversible_steps` counts how many steps that
-allows.
+Griewank and Walther's revolve, "Algorithm 799", ACM TOMS 26 (2000), divides a known number of steps. It saves states
+(checkpoints): all memory that steps need, from before a step. Here, unlike there, a step whose overwritten values are
+saved is not run again for its own gradient; `reversible_steps` counts how many steps that allows.
 
-While a program is recorded its length is unknown. Each step saves what it overwrites until the budget is full. Then
-neighbours are joined to segments, which save the memory from before their first step, as in Wang, Moin and Iaccarino,
-"Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci. Comput. 31 (2009).
-The neighbours whose steps can still be reversed with the fewest repetitions come first. Or the next launch joins the
-last segment.
+While a program is recorded its length is unknown. At first each step saves what it overwrites. When the budget is full,
+either neighbouring steps are joined to segments, which save the memory from before their first step, as in Wang, Moin
+and Iaccarino, "Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci.
+Comput. 31 (2009); those neighbours come first whose steps can then still be reversed with the fewest repetitions. Or
+the next launch joins the last segment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, restored
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.keeper import Keeper
 
-SLACK = 16  # joins leave a part of the budget free, because each looks at all steps
+SLACK = 16  # a join of steps looks at all of them, so it frees one sixteenth of the budget more than needed
 
 
 def not_recomputable(what: str) -> QuadrantsRuntimeError:
@@ -37,15 +37,15 @@ def not_recomputable(what: str) -> QuadrantsRuntimeError:
 
 
 def reversible_steps(slots: int, often: int, own: float) -> int:
-    """The most steps whose gradients can run if no step is made more than ``often`` times, with room for ``slots``
-    states; the first state is the one before the first step. ``own``: of the bytes that a step saves for its gradient,
-    the share that is no part of a state."""
+    """The greatest number of steps that can be reversed if no step is run more than ``often`` times and there is room
+    for ``slots`` states, the one before the first step included. ``own``: which fraction of the bytes that a step saves
+    for its gradient is not part of a state."""
     saved = comb(slots + often, slots) - comb(slots + often - 2, slots - 1)
     return round(saved + own * (comb(slots + often - 1, slots) - saved))
 
 
 def repetitions(steps: int, slots: int, own: float = 0.0) -> int:
-    """How often the steps that are made most often are made."""
+    """How often the step that is run most often has to be run."""
     if slots == 1:
         return steps
     found = 1
@@ -55,14 +55,14 @@ def repetitions(steps: int, slots: int, own: float = 0.0) -> int:
 
 
 def first(steps: int, slots: int, own: float = 0.0) -> int:
-    """How many of the steps to make before the next state is saved; 2 steps and 2 slots at least."""
+    """How many of the steps to run before the next state is saved; for at least 2 steps and 2 slots."""
     often = max(2, repetitions(steps, slots, own))
     most = min(steps - 1, reversible_steps(slots, often - 1, own), steps - reversible_steps(slots - 1, often - 1, own))
     return max(most, steps - reversible_steps(slots - 1, often, own), 1)
 
 
 def repeats(steps: int, slots: int) -> int:
-    """The least number of steps that revolve makes in all."""
+    """The least number of steps that revolve runs in all."""
     often = 0
     while comb(slots + often, slots) < steps:
         often += 1
@@ -70,7 +70,7 @@ def repeats(steps: int, slots: int) -> int:
 
 
 def too_little(launches: Keeper) -> QuadrantsRuntimeError:
-    """The error for a budget that is too small for what was recorded, with the least that is enough."""
+    """The error for a budget that is too small for what was recorded; it names the least sufficient budget."""
     account, items = launches.account, launches.steps
     own = max((item.own for item in of_kind(items, Segment)), default=0)
     changed = restored(items, launches.derivatives())
@@ -85,12 +85,13 @@ def too_little(launches: Keeper) -> QuadrantsRuntimeError:
 
 
 def bytes_restored(changed: tuple[list[Part], Boxes], account: Account) -> int:
-    """The bytes of copies of what a backward pass changes."""
+    """How many bytes copies of everything that a backward pass changes take."""
     return sum(part.nbytes for part in changed[0]) + sum(bytes_of(*place, account) for place in changed[1])
 
 
 def worth_a_state(launches: Keeper) -> bool:
-    """Whether fewer steps are made again if one state is kept throughout than if all are made again in the end."""
+    """Whether it saves repeated steps to keep a copy of the final state throughout the backward pass, compared with
+    running all steps once more at its end."""
     assert launches.account.limit is not None
     slots = max(1, (launches.account.limit - launches.own) // launches.state)
     steps = _units(launches, sum(item.cost for item in launches.steps))
@@ -98,8 +99,9 @@ def worth_a_state(launches: Keeper) -> bool:
 
 
 def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], int]) -> Segment | None:
-    """Makes room for a launch that saves ``cost + own`` bytes as a separate step. If it cannot be one, returns the
-    segment that it joins, or that is open; ``missing``: the bytes that it saves in a segment."""
+    """Makes room for a launch that saves ``cost + own`` bytes as a step of its own; then returns None. Otherwise
+    returns the segment that the launch joins, or that is open; ``missing(segment)``: how many bytes the launch has to
+    save there."""
     items, account = launches.steps, launches.account
     into = launches.open[0] if launches.open else None
     while into is None:
@@ -114,7 +116,7 @@ def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], in
             _join(launches, best[0], cost + own)
     while not account.fits(missing(into)):
         joined = make_room(launches, missing(into))
-        if launches.open or into.steps:  # it may have been joined to others
+        if launches.open or into.steps:  # the segment may have been joined with others
             into = launches.open[0] if launches.open else _last_segment(items)
         if not joined and not account.fits(missing(into)):
             account.give_up()
@@ -122,7 +124,7 @@ def place(launches: Keeper, cost: int, own: int, missing: Callable[[Segment], in
 
 
 def join_last(launches: Keeper) -> None:
-    """Joins the last two steps if that is possible, whether there is room or not."""
+    """Joins the last two steps, if that is possible, even if there is room for both."""
     items = launches.steps
     if len(items) > 1 and items[-1].recomputable and items[-2].recomputable:
         last = items.pop()
@@ -135,7 +137,7 @@ def _grows(items: list[Item]) -> bool:
 
 
 def _last_segment(items: list[Item]) -> Segment:
-    """The last item as a segment; a new one if the last item cannot be made again."""
+    """The last item as a segment; a new segment if the last item cannot be run again."""
     last = items[-1] if items else None
     if isinstance(last, Step) and last.recomputable:
         last = items[-1] = _segment(last)
@@ -149,7 +151,7 @@ def _segment(step: Step) -> Segment:
 
 
 def make_room(launches: Keeper, nbytes: int) -> bool:
-    """Joins steps until so many bytes fit; False if they never do."""
+    """Joins steps until there is room for so many bytes; False if there never is."""
     items = launches.steps
     while not launches.account.fits(nbytes):
         best = _best(launches)
@@ -171,18 +173,18 @@ def _share(launches: Keeper) -> float:
 
 
 def _slots(launches: Keeper, nbytes: int) -> int:
-    """The number of states, including the first one, for which there is room besides so many bytes."""
+    """For how many states, including the first one, there is room besides so many bytes."""
     assert launches.account.limit is not None
     return 1 + max(0, launches.account.limit - launches.own - nbytes) // launches.state
 
 
 def _units(launches: Keeper, cost: int) -> int:
-    """How many states take as many bytes as steps that save ``cost`` bytes."""
+    """As how many states steps that save ``cost`` bytes count."""
     return max(1, -(-cost // launches.state))
 
 
 def _best(launches: Keeper, joins: int | None = None) -> tuple[int, int, int] | None:
-    """The neighbours to join first: how often one of their steps is made, the place of the first of them, and the
+    """The neighbours to join first: how often one of their steps is run then, the index of the first of them, and the
     number of slots from there on. None if no neighbours can be joined. ``joins``: the bytes of a launch that may join
     the last step."""
     items, share = launches.steps, _share(launches)
@@ -202,7 +204,7 @@ def _best(launches: Keeper, joins: int | None = None) -> tuple[int, int, int] | 
 
 
 def _join(launches: Keeper, often: int, nbytes: int) -> None:
-    """Joins neighbours whose steps are made no more than ``often`` times, until so many bytes fit."""
+    """Joins neighbours whose steps are then run no more than ``often`` times, until there is room for so many bytes."""
     items, account = launches.steps, launches.account
     assert account.limit is not None
     enough, share = account.limit - max(nbytes, account.limit // SLACK), _share(launches)
@@ -213,7 +215,7 @@ def _join(launches: Keeper, often: int, nbytes: int) -> None:
         if account.used <= enough:
             items += queue[::-1]
             break
-        item = queue.pop()  # nothing else has it, so what a segment does not take over is freed
+        item = queue.pop()  # with no other reference to it, what the segment does not take over is freed
         last = items[-1] if items else None
         if last is not None and last.recomputable and item.recomputable:
             slots = _slots(launches, before + last.nbytes)
@@ -229,7 +231,7 @@ def _join(launches: Keeper, often: int, nbytes: int) -> None:
 
 
 def _start_over(launches: Keeper) -> bool:
-    """Saves anew what the last segment begins with, if some of it is saved twice."""
+    """Saves the state at the begin of the last segment again, if some of it was saved twice."""
     last = launches.steps[-1] if launches.steps else None
     if launches.open or not isinstance(last, Segment) or any(f.written for f in launches.tracked.values()):
         return False
@@ -237,7 +239,8 @@ def _start_over(launches: Keeper) -> bool:
     saved, account = sum(bytes_of(*place, launches.account) for place in boxes), launches.account
     if saved >= last.nbytes:
         return False
-    own = max((step.own for step in last.leaves()), default=0)  # for which a launch that is made again needs room
+    # a launch that is run again needs room for what it saves for its own gradient
+    own = max((step.own for step in last.leaves()), default=0)
     if account.limit is not None and account.used - last.nbytes + saved + own > account.limit:
         return False
     for part in reversed(last.changes):

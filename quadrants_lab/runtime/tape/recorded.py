@@ -1,5 +1,5 @@
-"""Launches of one call of a function on torch tensors. Their gradients run later, maybe in another thread and maybe
-more than once."""
+"""The recorded launches of one call of a function on torch tensors. Their gradients run later, perhaps in another
+thread and perhaps more than once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Fields(Observer):
-    """An observer that remembers the memory that launches used: its name, its version before the first launch, and
-    whether a launch wrote to it."""
+    """An observer that collects, for each memory that launches access: its name, its version before the first launch,
+    and whether a launch wrote to it."""
 
     def __init__(self) -> None:
         self.used: dict[int, tuple[Memory, str, Any]] = {}
@@ -39,16 +39,16 @@ class Fields(Observer):
                 self.written.add(id(memory))
 
     def changed(self) -> str:
-        """The name of a memory that launches only read and that was written since; "" if there is none."""
+        """The name of a memory that launches only read and that was written since then; "" if there is none."""
         read = (used for key, used in self.used.items() if key not in self.written)
         return next((name for memory, name, then in read if was_written(memory, then)), "")
 
 
 class Recorded(Launches):
-    """Launches of ``function``, which `backward` differentiates. ``inputs``: tensors by parameter name.
+    """The launches of ``function``, which `backward` differentiates. ``inputs``: name of a parameter -> tensor.
 
-    torch counts the writes to its tensors, so no copy is needed to detect them: a write by torch between two launches
-    is an error. So is an argument that is a view of an input, or that torch computed from one: the gradient would not
+    torch counts the writes to its tensors, so they are noticed without a copy. A write by torch between two launches is
+    an error. So is an argument that is a view of an input, or that torch computed from one: the gradient would not
     reach the input.
     """
 
@@ -62,10 +62,10 @@ class Recorded(Launches):
     def clear(self) -> None:
         super().clear()
         self.counts: dict[int, Any] = {}  # id of a tensor's memory -> how many writes torch has counted
-        self.versions: list[tuple[Memory, str, Any]] = []  # memory that gradients read, its name, its `version`
+        self.versions: list[tuple[Memory, str, Any]] = []  # (memory that gradients read, its name, its `version`)
 
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
-        if any(isinstance(arg, np.ndarray) for arg in args):  # which may be views of the inputs
+        if any(isinstance(arg, np.ndarray) for arg in args):  # numpy arrays may be views of the inputs
             return NotImplemented
         return super().again(dispatcher, args)
 
@@ -84,10 +84,11 @@ class Recorded(Launches):
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
         tensors = (f.memory for f in self.tracked.values() if f.memory.tensor)
-        self.counts = {id(memory): version(memory) for memory in tensors}  # after the launch, whose writes torch counts
+        # read after the launch, because torch counts its writes, too
+        self.counts = {id(memory): version(memory) for memory in tensors}
 
     def _no_view(self, tensor: Any, address: int, kernel: str, argument: str) -> None:
-        if any(tensor is given for given in self.inputs.values()):  # two of them may be views of one tensor
+        if any(tensor is given for given in self.inputs.values()):  # two inputs may be views of one tensor
             return
         for name, given in self.inputs.items():
             if given.requires_grad and _inside(given, address):
@@ -99,7 +100,7 @@ class Recorded(Launches):
                 )
 
     def _not_computed(self, tensor: Any, kernel: str, argument: str) -> None:
-        """Raises an error for a tensor whose graph in torch begins at an input."""
+        """Raises an error if the tensor was computed by torch from an input."""
         nodes: list[Any] = [getattr(tensor, "grad_fn", None)]
         seen: set[Any] = {None}
         while nodes:
@@ -131,7 +132,7 @@ class Recorded(Launches):
     # --- the gradient ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends recording when the function has returned. Later writes are detected by `changed`."""
+        """Ends recording when the function has returned. Later writes are found by `changed`."""
         self._compare_counts()
         record_python_writes(self)
         self._unwatch()
@@ -146,12 +147,13 @@ class Recorded(Launches):
         return any(f.regions and _inside(tensor, f.memory.address) for f in self.tracked.values())
 
     def changed(self) -> str:
-        """The name of a memory that gradients read and that was written since the function returned; "" if none."""
+        """The name of a memory that gradients read and that was written after the function returned; "" if there is
+        none."""
         return next((name for memory, name, then in self.versions if was_written(memory, then)), "")
 
     def backward(self, outputs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-        """The gradients of the inputs, as new tensors. ``outputs``: each tensor that the function wrote to, with the
-        incoming gradient or None. The gradients of fields that the function uses start from 0."""
+        """Returns the gradients of the inputs, as new tensors. ``outputs``: each tensor that the function wrote to,
+        with its incoming gradient or None. The gradients of fields that the function uses start from 0."""
         with session.current().lock, unwatched():
             for tracked in self.tracked.values():
                 if tracked.grad is not None:
@@ -173,15 +175,16 @@ class Recorded(Launches):
         return {name: x.grad.clone() for name, x in self.inputs.items() if x.grad is not None}
 
     def restore(self) -> None:
-        """Restores the fields and ndarrays of the language that launches wrote to their values before the first launch.
-        Needs ``repeatable``."""
+        """Restores the fields and ndarrays that launches wrote to their values before the first launch. This needs
+        ``repeatable``."""
         for key, (one, values) in self.initial.items():
             if key in self.writes.written and not one.foreign:
                 one.write(..., values)
 
 
 def version(memory: Memory) -> Any:
-    """A value that changes with each write; None if it is unknown: the tensor is gone, or made in inference mode."""
+    """A value that changes with each write; None if it is unknown because the tensor was freed, or made in inference
+    mode."""
     if memory.tensor is None:
         return field_version(memory)
     tensor = memory.tensor.of()

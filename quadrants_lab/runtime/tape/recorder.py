@@ -1,9 +1,10 @@
 """Records the launches of a program and Python's writes between them, for their gradients.
 
-If a later launch or Python overwrites memory that an earlier gradient will read, the old values are saved and restored
-before that gradient runs (`back`). Values that Python writes over the result of a launch are constants: the gradient of
-those elements ends there. With a budget, or in a segment that the user marked, launches are recomputed in the backward
-pass instead (`recomputation`). Then the values that the launches themselves read must be saved too.
+If a later launch, or Python, overwrites memory that the gradient of an earlier launch will read, the old values are
+saved, and restored before that gradient runs (`backward`). Values that Python writes over the result of a launch are
+constants: the gradient of these elements ends there. With a budget, or in a segment that the user marked, launches are
+recomputed in the backward pass instead (`recomputation`). Then the values that the launches themselves read must be
+saved, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import of_kind
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.specialisation import REVERSE
 from quadrants_lab.runtime.memory.identity import memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
 
 
 class Launches(Keeper):
-    """An observer that records launches for `differentiate`.
+    """An observer that records launches; `differentiate` runs their gradients.
 
-    ``repeatable``: also copy all memory as it was before the first step, which `repeat` needs. ``memory``: the budget
-    in bytes, beyond which launches are recomputed; None: everything is saved, up to `KEEP_BYTES`.
+    ``repeatable``: also copy all memory from before the first step, which `repeat` needs. ``memory``: the budget in
+    bytes; if it is exceeded, launches are recomputed; None: everything is saved, up to `KEEP_BYTES`.
 
-    It records into ``steps`` until `clear`. `for_the_next_run` keeps a recording for the next run of a program. During
-    that run ``rerun`` compares each launch with ``steps``, which do not change. At the first difference `Rerun.end`
-    records the steps that were the same (`repeated`), and recording continues after them. If all were the same, the
-    rerun becomes ``finished_rerun``.
+    Launches are recorded into ``steps`` until `clear`. `for_the_next_run` prepares a recording for the next run of a
+    program. During that run, ``rerun`` compares each launch with ``steps``, which do not change. At the first
+    difference `Rerun.end` records the steps that were the same (`repeated`), and recording continues after them. If all
+    were the same, the rerun becomes ``finished_rerun``.
     """
 
     rerun: Rerun | None
@@ -59,7 +60,8 @@ class Launches(Keeper):
         self.clear()
 
     def ended(self) -> None:
-        """Call this when an object has ended that the recording needs for another run. Reports still have its steps."""
+        """Call this when an object has ended that the recording would need for another run. Reports still have its
+        steps."""
         if self.free:
             for part in [part for step in self.leaves() for part in step.changes]:
                 del part.values
@@ -68,9 +70,10 @@ class Launches(Keeper):
     session_ended = ended
 
     def take_up(self) -> bool:
-        """Whether a Tape may record into it. Only one Tape may do so at a time, until it is ``free`` again."""
+        """Claims this object for a Tape; returns whether that was possible. Only one Tape may record into it at a time,
+        until it is ``free`` again."""
         try:
-            return self.free.pop()  # in one step, for other threads may try, too
+            return self.free.pop()  # one operation, since other threads may try the same
         except IndexError:
             return False
 
@@ -92,7 +95,7 @@ class Launches(Keeper):
     # --- what happens ------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Launches until `resume` belong to a function with a custom gradient."""
+        """Marks the launches from now until `resume` as belonging to a function with a custom gradient."""
         if self.rerun is None or not self.rerun.calls:
             record_python_writes(self)
         if self.open:
@@ -106,7 +109,7 @@ class Launches(Keeper):
 
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> None:
         """Records the call of a Python function with a custom gradient, which ran between `pause` and `resume`.
-        ``touched``: fields and ndarrays that its Python code read or wrote, which its gradient may read."""
+        ``touched``: fields and ndarrays that its Python code accessed, which its gradient may read."""
         if self.rerun is not None and self.rerun.insert(function, args, kwargs, touched):
             return
         record_python_writes(self)
@@ -124,7 +127,7 @@ class Launches(Keeper):
 
     @contextmanager
     def segment(self) -> Iterator[None]:
-        """Steps recorded in the with block are one segment."""
+        """A context manager: the steps recorded within it are one segment."""
         record_python_writes(self)
         if self.account.short:
             yield
@@ -141,12 +144,12 @@ class Launches(Keeper):
             self.under_way.pop()
 
     def end_rerun(self) -> None:
-        """Records what comes, if the program was the same until now."""
+        """Stops comparing, if the program was the same until now, and records from now on."""
         if self.rerun is not None:
             self.rerun.end()
 
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
-        """Launches and records in the fast way, if a launch that differs at most in its scalars was recorded before;
+        """Launches and records in the fast way, if a launch was recorded before that differs at most in its scalars;
         otherwise returns NotImplemented."""
         if self.rerun is not None and (value := self.rerun.launch(dispatcher, args)) is not NotImplemented:
             return value
@@ -160,9 +163,9 @@ class Launches(Keeper):
         return self.launch(summary, args)
 
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
-        """Launches and records."""
+        """Launches and records the launch."""
         plan, failed, value = summary.plan, True, None
-        with plan.session.lock:  # another thread may launch the same kernel, which has one frame
+        with plan.session.lock:  # another thread may launch the same kernel, and both use its frame
             record_python_writes(self)
             pending = self._before(summary, args)
             try:
@@ -182,7 +185,7 @@ class Launches(Keeper):
         return value
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[AccessSummary, Pending]:
-        """Copies the values that this launch may overwrite and that will be read again."""
+        """Saves the values that this launch may overwrite and that will be read again."""
         record_python_writes(self)
         memories = plan.memories(args)
         for name, memory in memories.items():
@@ -229,7 +232,7 @@ class Launches(Keeper):
     def launched(
         self, step: Step, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: tuple[Any, ...]
     ) -> None:
-        """Notes in its step what was launched. ``kept``: the arguments of its gradient."""
+        """Stores in its step what was launched. ``kept``: the arguments of its gradient."""
         launch, step.known = (summary.plan, args, number), summary
         if self.paused:
             step.inner_launch = launch
@@ -242,7 +245,7 @@ class Launches(Keeper):
             step.gradient = partial(launch_gradient, summary.reverse, kept, number, step.kept)
 
     def _track_inner(self, summary: AccessSummary, args: Sequence[Any]) -> None:
-        """Tracks the memory that a launch within a function with a custom gradient touches. All of it counts as read,
+        """Tracks the memory that a launch within a function with a custom gradient accesses. All of it counts as read,
         because the custom gradient may read it."""
         if summary in self.fully_tracked:
             return
@@ -253,7 +256,7 @@ class Launches(Keeper):
             self.fully_tracked[summary] = False
 
     def copied(self, summary: AccessSummary, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Hold]]:
-        """The arguments, with copies of the foreign arrays that the gradient reads: writes to those cannot be
+        """The arguments, with copies of those foreign arrays that the gradient reads, because writes to them cannot be
         tracked."""
         reverse = summary.reverse
         if reverse is None or summary.recomputable:
@@ -272,8 +275,8 @@ class Launches(Keeper):
         return tuple([arg.copy() if copy else arg for arg, copy in zip(args, copied, strict=True)]), [hold]
 
     def for_the_next_run(self) -> Rerun | None:
-        """Ends one use of a recording. Returns what compares the launches of the next use with it; None if the
-        recording cannot be used again."""
+        """Ends one use of a recording. Returns an object that compares the launches of the next use with it; None if
+        the recording cannot be used again."""
         rerun, self.finished_rerun = self.finished_rerun, None
         if rerun is None or len(rerun.steps) != len(self.steps):
             steps = steps_to_run_again(self)
@@ -289,7 +292,7 @@ class Launches(Keeper):
     # --- what is done with it ------------------------------------------------------------------------------------
 
     def differentiate(self, forget: bool = False, after: Callable[[Step], None] | None = None) -> None:
-        """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: drop each step after its
+        """Runs the gradients, the last step's first, and restores memory. ``forget``: drop each step after its
         gradient, which leaves more of the budget for recomputation. ``after`` is called after each step's gradient."""
         record_python_writes(self)
         if self.account.short:
@@ -304,7 +307,7 @@ class Launches(Keeper):
             backward.reverse_sweep(self, self.steps, forget, after)
 
     def make_again(self, step: Step, keep: bool = False) -> Step:
-        """Makes a step again. ``keep``: also keep what its gradient needs."""
+        """Runs a step again; returns it. ``keep``: also save what its gradient needs."""
         self.recomputed_times[step.number] += 1
         if step.write is not None:
             write_elements(*step.write, counts=True)
@@ -319,13 +322,13 @@ class Launches(Keeper):
         return step
 
     def repeat(self) -> None:
-        """Runs all steps again, on memory as it is."""
+        """Runs all steps again, on memory as it is now."""
         for step in self.leaves():
             if step.repeat is not None:
                 step.repeat()
 
     def repeat_guarded(self) -> None:
-        """Runs all steps again with checked indices, because memory may hold values that the program cannot have."""
+        """Runs all steps again with checked indices, because memory may hold values that the program never has."""
         for step in self.leaves():
             if step.launch is not None:
                 plan, args, number = step.launch
@@ -339,13 +342,13 @@ class Launches(Keeper):
                     step.repeat()
 
     def uses_only(self, loss: Memory) -> bool:
-        """Whether nothing but the loss has a gradient, of what the steps used; not if a custom gradient may have."""
+        """Whether, of what the steps used, only the loss has a gradient; False if a custom gradient may use others."""
         if any(f.grad is not None and f.memory is not loss for f in self.tracked.values()):
             return False
         return not any(x.gradient is not None and x.launch is None for x in self.leaves())
 
     def read_without_gradient(self) -> list[str]:
-        """The names, in kernels, of real numbers without a gradient that launches read."""
+        """The names, in kernels, of real-valued buffers without a gradient that launches read."""
         plans = {x.launch[0].kernel.name: x.launch[0] for x in self.leaves() if x.launch is not None}
         return [
             b.name for plan in plans.values() for b in plan.compiled.lowered.kernel.buffers.values()
@@ -354,7 +357,7 @@ class Launches(Keeper):
 
     @property
     def under_way(self) -> list[Item]:
-        """The list to which steps are added now."""
+        """The list to which steps are added at present."""
         return self.open[-1].steps if self.open else self.steps
 
     def make_room(self, nbytes: int) -> bool:
@@ -363,7 +366,7 @@ class Launches(Keeper):
     # --- memory --------------------------------------------------------------------------------------------------
 
     def add(self, step: Step) -> None:
-        """Adds a step, to the segment that is open if there is one."""
+        """Adds a step: to the open segment if there is one."""
         self.under_way.append(step)
         self.state = max(self.state, step.cost)
         if self.open:
@@ -372,7 +375,7 @@ class Launches(Keeper):
             recomputation.join_last(self)
 
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> Pending:
-        """Copies the values that the launch will overwrite and that will be read again."""
+        """Saves the values that the launch will overwrite and that will be read again."""
         plan = summary.plan
         if self.overwritten.names:
             self.overwritten.launched(plan, args)
@@ -400,20 +403,20 @@ class Launches(Keeper):
     def _place(
         self, summary: AccessSummary, args: Sequence[Any], writes: list[PendingWrite]
     ) -> tuple[Segment | None, int, Hold | None]:
-        """The members of `Pending` after the writes, for a launch under a budget."""
+        """The fields of `Pending` after the writes, for a launch under a budget."""
         scratch = summary.plan.scratch
         own = scratch.kept_bytes(args) if scratch.keeps and not self.paused else 0
         cost = sum(bytes_of(w.tracked.memory, w.region, self.account) for w in writes if w.region is not None)
         into = None
         if not self.open and not self.account.short and self.account.fits(cost + own):
-            pass  # it becomes a separate step
+            pass  # the launch becomes a separate step
         elif self.open or (summary.recomputable and not self.paused):
             into = recomputation.place(self, cost, own, partial(_missing, writes, self.account))
         hold = self.room(own, lambda: ("", ())).hold(own) if own and into is None else None
         return into, cost, hold
 
     def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: Pending, failed: bool) -> Step:
-        """The step of a launch that has ended. The step of a failed launch only holds the values that it overwrote."""
+        """The step of a launch that has ended. The step of a failed launch has only the values that it overwrote."""
         plan, step = summary.plan, Step(cost=pending.cost)
         if self.tracing is not None:
             self.tracing.note(plan, FORWARD, pending.began, (id(plan.owner), plan.frame.launch_number))
@@ -422,7 +425,8 @@ class Launches(Keeper):
             self._overwrote(step, item, write, plan.kernel.name)
         self._track_launch(summary, args)
         if summary.keeps and not self.paused:
-            kept = plan.scratch.take()  # a repeated launch must not overwrite it, since a gradient by hand may need it
+            # taken, since a repeated launch must not overwrite values that a gradient launched by hand may need
+            kept = plan.scratch.take()
             step.own = sum(memory.operand.nbytes for memory in kept.values())
             self.own = max(self.own, step.own)
             if item is step:
@@ -457,18 +461,19 @@ class Launches(Keeper):
                 tracked = self.tracked.get(id(memory_at(place, args)))
                 if tracked is None or tracked.grad is None:
                     self._track_derivative(summary, name, place, args)
-        if not (self.paused or summary.arrays or summary.scalars):  # all its launches touch the same elements
+        # all launches with this summary access the same elements
+        if not (self.paused or summary.arrays or summary.scalars):
             self.fully_tracked[summary] = self.recomputes
 
     def failed(self, changes: list[Part]) -> None:
-        """Records a launch that failed and may have overwritten the memory of ``changes``."""
+        """Records a launch that failed and may have overwritten what ``changes`` have saved."""
         self.add(Step(changes=changes))
         self.mark_seen()
 
     def repeated(
         self, step: Step, summary: AccessSummary, args: tuple[Any, ...], number: int, kept: tuple[Any, ...]
     ) -> None:
-        """Records a step of an earlier recording, whose launch has just been made again."""
+        """Records a step of an earlier recording, whose launch has just been repeated."""
         for part in step.changes:
             tracked = self.tracked[id(part.memory)]
             span = next(s for _, place, _, s in summary.writes if memory_at(place, args) is part.memory)
@@ -482,7 +487,7 @@ class Launches(Keeper):
 
 
 def _missing(writes: list[PendingWrite], account: Account, into: Segment) -> int:
-    """The bytes that the segment has to save before the writes."""
+    """How many bytes the segment has to save before the writes."""
     found = 0
     for write in writes:
         if write.region is not None:

@@ -1,5 +1,5 @@
-"""Launches that are repeated unchanged, without the Python that led to them. This file says in which surroundings they
-may be repeated, and has their fast form: a graph, which the device starts by one call of the driver."""
+"""Launches that are repeated unchanged, without running the Python code that led to them. This file says under which
+circumstances they may be repeated, and captures them as a graph, which the device starts by one call of the driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrants_lab.runtime.session import CHECKS, Session, default
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
-_AFTER = 3  # equal runs before a capture
+_AFTER = 3  # after so many equal runs, the launches are captured
 
 Arguments = list[tuple[Any, ...]]
 
@@ -23,14 +23,14 @@ def modes() -> tuple[Any, ...]:
 
 
 def surroundings(session: Session) -> tuple[Any, ...] | None:
-    """What, besides the arguments and the attributes that a kernel reads, determines the plan that launches it in a
-    session: the launch modes, and which fields are placed. None if another session is the default one."""
+    """What, besides the arguments and the attributes that a kernel reads, decides which plan launches it in a session:
+    the launch modes, and which fields are placed. None if another session is the default one."""
     return (session.placements, *modes()) if default() is session else None
 
 
 class Recording:
-    """Launches by these plans, which are repeated. A device that has graphs captures them when they have been equal
-    often enough."""
+    """Launches by these plans that are repeated. A device that has graphs captures them when they have been equal often
+    enough."""
 
     def __init__(self, session: Session, plans: Iterable[Plan]) -> None:
         self.session = session
@@ -38,8 +38,8 @@ class Recording:
         self.capture = capture if capture is not None and all(plan.repeatable for plan in plans) else None
         self.times = 0
         self.captured: Any = None
-        self.arguments: Arguments = []  # the arguments that `captured` was made with
-        self.parts: dict[int, Any] = {}  # what was captured beside it
+        self.arguments: Arguments = []  # the arguments with which `captured` was captured
+        self.parts: dict[int, Any] = {}  # what was captured besides `captured`
         session.holders.add(self)
 
     def session_ended(self) -> None:
@@ -47,11 +47,11 @@ class Recording:
         self.parts.clear()
 
     def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
-        """Starts the launches of ``ready()()`` as a graph. Does nothing and returns False if they have not been
-        repeated often enough with equal arguments, if the device cannot capture them, or if a recorder has to get them.
-        ``ready`` itself allocates memory, and is not captured."""
+        """Starts the launches that ``ready()()`` makes as one graph. Does nothing and returns False if they have not
+        been repeated often enough with equal arguments, if the device cannot capture them, or if a recorder has to be
+        told of them. ``ready`` itself allocates memory, and is not captured."""
         if open_recording() is not None:
-            self.times, self.captured = 0, None  # the recorder gets saved values, and others take their place
+            self.times, self.captured = 0, None  # the recorder takes saved values away, and others replace them
             return False
         if self.capture is None:
             return False
@@ -60,7 +60,7 @@ class Recording:
             return False
         with self.session.lock:
             if self.captured is not None and not equal(arguments, self.arguments):
-                self.times, self.captured = 0, None  # arguments that change each time are not worth it
+                self.times, self.captured = 0, None  # if the arguments change each time, capturing does not pay
                 return False
             if self.captured is None or not self.captured.holds():
                 self.captured, self.arguments, self.parts = self.capture(ready()), arguments, {}

@@ -1,6 +1,7 @@
-"""The report of a Tape: what it saved, what it recomputed, and why. One row per step, in the order of the program.
+"""The report of a Tape: what it saved, what it recomputed, and why. It has one row for each step, in the order of the
+program.
 
-Its text counts steps and stretches from 1, as launches are counted everywhere; its data has indices from 0.
+Its text counts steps and stretches from 1, as launches are counted everywhere; its data have indices from 0.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """``steps`` recomputed steps from index ``first`` on. ``bytes``: size of the saved memory from before them."""
+    """``steps`` steps from index ``first`` on that were recomputed together. ``bytes``: the size of the memory saved
+    from before them."""
 
     first: int
     steps: int
@@ -32,10 +34,10 @@ class Stretch:
 
 @dataclass(slots=True)
 class Report:
-    """``budget``: in bytes, None if there was none. ``kept_bytes``: the most that was saved at a time. ``made_again``:
-    number of recomputed steps. ``at_end``: whether all were made once more after the last gradient, because there was
-    no room for a copy of the memory that they leave. ``ran``: the launches and gradients with their times, if they were
-    timed. In a notebook `widgets.timeline` shows it."""
+    """``budget``: in bytes, None if there was none. ``kept_bytes``: the most bytes that were saved at a time.
+    ``made_again``: how many steps were recomputed. ``at_end``: whether all steps were run once more after the last
+    gradient, because there was no room for a copy of the final memory. ``ran``: the launches and gradients with their
+    times, if they were timed. In a notebook `widgets.timeline` shows it."""
 
     budget: int | None = None
     kept_bytes: int = 0
@@ -62,7 +64,7 @@ class Report:
         return f"at most {self.kept_bytes:,} bytes kept, {_steps(self.made_again)} run again"
 
     def title(self) -> str:
-        """The number of steps, what was saved and recomputed, and the budget."""
+        """How many steps there were, what was saved and recomputed, and the budget."""
         budget = "" if self.budget is None else f", budget {self.budget:,} bytes"
         return f"{_steps(len(self.steps))}: {self.kept()}{budget}"
 
@@ -105,8 +107,8 @@ Rows = tuple[list[StepRow], list[Stretch]]
 
 
 def rows(launches: Keeper) -> Callable[[], Rows]:
-    """Returns a function that lists the steps as they are now, as if none was run again. Without a budget, it holds
-    them until it is called."""
+    """Returns a function that makes the rows of the steps as they are now, as if none had run again. Without a budget,
+    the function refers to the steps until it is called."""
     items, tracked, first, names = list(launches.steps), launches.tracked, launches.names, _Names()
     known: dict[Any, Sorted] = {}
 
@@ -136,10 +138,11 @@ def rows(launches: Keeper) -> Callable[[], Rows]:
 
 
 class _Names:
-    """A name for each memory: that in the first kernel that used it, with a number if another one has that name."""
+    """A name for each memory: its name in the first kernel that used it, with a number if another memory has that name.
+    """
 
     def __init__(self) -> None:
-        self.known: dict[int, str] = {}  # by serial
+        self.known: dict[int, str] = {}  # serial -> name
         self.taken: set[str] = set()
 
     def of(self, serial: int, name: str) -> str:
@@ -154,7 +157,7 @@ Sorted = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 
 def _sorted(used: Sequence[Uses], names: _Names) -> Sorted:
-    """What is read, what is written, and what of it has a gradient."""
+    """Sorts what a step uses: what it reads, what it writes, and what of it has a gradient."""
     named = [(names.of(use.serial, use.name), use) for use in used]
     return (
         tuple(dict.fromkeys(name for name, use in named if use.reads)),
@@ -164,8 +167,8 @@ def _sorted(used: Sequence[Uses], names: _Names) -> Sorted:
 
 
 def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, Sorted]) -> tuple[Any, ...]:
-    """What a step reads and writes, what of it has a gradient, and what was kept of it: the last parts of a row.
-    ``known``: the first three, by plan, of plans that use the same memory in each launch."""
+    """The last fields of a step's row: what it reads and writes, what of it has a gradient, and what was saved of it.
+    ``known``: plan -> the first three, for plans that use the same memory in each launch."""
     launch = step.launch or step.inner_launch
     plan = None if launch is None or launch[0].takes_arrays else launch[0]
     if plan not in known or plan is None:
@@ -175,14 +178,14 @@ def _used(step: Step, first: Mapping[int, str], names: _Names, known: dict[Any, 
     for part in step.changes:
         name = names.of(part.memory.serial, "a field")
         kept[name] = kept.get(name, 0) + part.nbytes
-    if step.kept and writes:  # the launch saved values itself, of what it overwrites
+    if step.kept and writes:  # the launch itself saved values that it overwrites
         kept[writes[0]] = kept.get(writes[0], 0) + step.own
     return reads, writes, differentiable, tuple(kept.items())
 
 
 def timed(tracing: Tracing, report: Callable[[], Report]) -> Report:
-    """The report with the times. A repeated program holds from the beginning what it keeps; what each launch needs of
-    it is what the steps up to it keep."""
+    """The report with times. The recording of a repeated program holds what it saved from the beginning on; here each
+    launch is charged with what the steps up to it have saved."""
     found = report()
     sums = list(accumulate(row.bytes for row in found.steps))
     ran = (replace(x, kept=sums[x.of]) if isinstance(x.of, int) and x.of < len(sums) else x for x in tracing.ran)
@@ -204,7 +207,7 @@ def report(launches: Keeper) -> Callable[[], Report]:
 
 
 def _why(step: Step, tracked: dict[int, Tracked]) -> str:
-    """What the step saves, and for which gradient."""
+    """Which values the step saves, and for which gradient."""
     reasons = []
     for key in dict.fromkeys(id(part.memory) for part in step.changes):
         known = tracked.get(key)

@@ -1,8 +1,8 @@
-"""Runs a program again, as an optimiser does, and reuses the recording of its last run.
+"""Runs a program again, as an optimiser does, and uses the recording of its last run.
 
 This works as long as the launches are the same, in the same order, on the same memory; scalars may differ if no index
-depends on them. What each launch overwrites is then copied to the place where it was saved last time, and at the end
-only gradients run. At the first difference recording continues in the ordinary way.
+depends on them. What each launch overwrites is copied to where it was saved in the last run, and at the end only
+gradients have to run. At the first difference, recording continues in the ordinary way.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.parts import Part
     from quadrants_lab.runtime.tape.report import Result
 
-MOST_GRAPHS = 1 << 10  # the most graphs of single launches
+MOST_GRAPHS = 1 << 10  # the most graphs that each consist of one launch
 _version = attrgetter("version")
 
 
-# a step, what to restore before its gradient, what replaces the gradient's buffers, what to restore after it
+# a step, and what to restore before its gradient, which copies replace the gradient's buffers, and what to restore
+# after it
 Way = tuple[Expected, Step, "Sequence[Part]", Found, "Sequence[Part]"]
 
 
@@ -57,11 +58,12 @@ def _given(summary: AccessSummary, args: Sequence[Any]) -> tuple[Any, ...]:
 
 class Rerun(Recording):
     """Compares the launches of a run with the recorded ``steps``. ``launched``: the arguments of the launches that were
-    the same so far; for a call, the arguments of `Launches.insert`. ``beside``: by the index of a step that is not
-    plain, the number of its launch and the arguments of its gradient. ``then``: what was recorded. ``followed``: what
-    the run tracks, its memory, its watcher, and how many launches write it; a tracked memory has the version that it
-    should have at the end of the run. ``result``: the result of the last gradients. Between two runs the object refers
-    weakly to plans, arrays and functions; during a run it holds the summaries of the launches (``held``)."""
+    the same so far; for a call of a function, the arguments of `Launches.insert`. ``beside``: index of a step that is
+    not plain -> the number of its launch and the arguments of its gradient. ``then``: what each step must do.
+    ``followed``: for what the run tracks, the memory, its watcher, and how many launches write it; a tracked memory has
+    the version that it should have at the end of the run. ``result``: the result of the last gradients. Between two
+    runs this object refers to plans, arrays and functions weakly; during a run ``held`` keeps the summaries of the
+    launches alive."""
 
     def __init__(self, launches: Keeper, steps: Sequence[Step]) -> None:
         self.launches = launches
@@ -78,7 +80,7 @@ class Rerun(Recording):
                 writes.update(id(memory_at(place, launch[1])) for _, place, _, _ in summary.writes)
                 plans += [plan for plan in (summary.plan, summary.reverse) if plan is not None]
                 step.what = summary.name
-            if step.by_data:  # the data may decide otherwise in the next run
+            if step.by_data:  # other elements may be overwritten in the next run, so the whole boxes are saved
                 step.changes = [part for part in step.changes if part.region is not None]
                 step.changes += [part_of(memory, region, Account()) for memory, region in step.by_data]
                 step.by_data = []
@@ -87,7 +89,7 @@ class Rerun(Recording):
         self.kernels = list(dict.fromkeys(kernels))
         self.held: list[AccessSummary] = []
         self.calls = len(kernels) < len(steps)
-        # the functions of the program may wait for other threads
+        # functions of the program may wait for other threads, which may need the lock
         self.lock = nullcontext() if self.calls else self.session.lock
         summaries = [summary for which in self.kernels if (summary := which()) is not None]
         self.takes_arrays = any(summary.arrays for summary in summaries)
@@ -98,18 +100,19 @@ class Rerun(Recording):
             (one, one.memory, (partial(weakly(self._interrupted), one),), writes[id(one.memory)]) for one in tracked
         ]
         self.puts_back = any(step.changes for step in steps)
-        self.way: list[Way] = []  # the steps, last first
-        # whether each gradient is only a call of its entry, and what the gradients write in that case
+        self.way: list[Way] = []  # the steps, last first, with what to do around each gradient
+        # whether each gradient is only a call of its entry; and what the gradients write in that case
         self.straight, self.written = False, list[Memory]()
-        self.final: list[Part] = []  # copies of all that the gradients restore
+        self.final: list[Part] = []  # copies of everything that the gradients restore
         self.result: Result | None = None
-        # whether a launch may write what it keeps for its gradient to the memory of the last run, and is not noted
+        # whether a launch may save values for its gradient in the memory of the last run, and no recording notes it
         self.lends = False
 
     # --- the launches ----------------------------------------------------------------------------------------------
 
     def launch(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
-        """A call of a kernel: launches it if it is the next step of the recording; else NotImplemented."""
+        """Handles the call of a kernel: launches it if it is the next step of the recording; else returns
+        NotImplemented."""
         with self.session.lock:
             at = len(self.launched)
             then = self.then[at]
@@ -133,7 +136,7 @@ class Rerun(Recording):
                 self.end()
                 self.launches.failed(self.steps[at].changes)
                 raise
-            if value is NotImplemented:  # though versions may have grown
+            if value is NotImplemented:  # even without a launch, versions may have grown
                 self.end()
             else:
                 self.launched.append(args)
@@ -141,7 +144,7 @@ class Rerun(Recording):
             return value
 
     def _noted(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        """Launches a plain step that a recording notes."""
+        """Launches a plain step, and tells the recording."""
         tracing, at = self.launches.tracing, len(self.launched)
         began = 0.0 if tracing is None else perf_counter()
         value = plan.call(*args)
@@ -175,8 +178,8 @@ class Rerun(Recording):
         return value
 
     def _starts(self, at: int, changes: Sequence[Part], plan: Plan, args: tuple[Any, ...]) -> bool:
-        """Starts the copies of what the launch of a step overwrites, and the launch, as one graph. Does nothing and
-        returns False if the device cannot capture them."""
+        """Starts, as one graph, the copies of what the launch of step ``at`` overwrites, and the launch. Does nothing
+        and returns False if the device cannot capture them."""
         known = self.parts.get(at)
         if known is None and at < MOST_GRAPHS and self.lends and not any(part.is_lent for part in changes):
             written = plan.written(args)
@@ -206,7 +209,7 @@ class Rerun(Recording):
 
     def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> bool:
         """Whether the call of a function with a custom gradient is the next step; if it is not, the rerun ends. The
-        arguments are the arguments of `Launches.insert`."""
+        parameters are those of `Launches.insert`."""
         then = self.then[len(self.launched)]
         if then.function() is not function or self.launches.paused or not (self.launched or self._watch()):
             self.end()
@@ -218,7 +221,7 @@ class Rerun(Recording):
         return True
 
     def _watch(self) -> bool:
-        """Follows the memory from now on; returns False if others may write to some of it."""
+        """Watches the memory from now on; returns False if other libraries may write to some of it."""
         launches, mine = self.launches, THREAD.number
         if self.session.exported and any(memory.foreign for _, memory, _, _ in self.followed):
             return False
@@ -277,7 +280,7 @@ class Rerun(Recording):
         return True
 
     def _started(self) -> bool:
-        """Whether the gradients run as one graph."""
+        """Starts the gradients as one graph; returns whether that was possible."""
         launched = [(then.summary(), args) for then, args in zip(self.then, self.launched, strict=False)]
         given = [_given(summary, args) for summary, args in launched if summary is not None]
         if not self.start(self._ready, given):
@@ -290,10 +293,10 @@ class Rerun(Recording):
         return True
 
     def _ready(self) -> Callable[[], None]:
-        """Allocates what the backward pass needs."""
+        """Allocates what the backward pass needs; returns a function that runs it."""
         if self.puts_back and not self.final:
             self.final = backward.snapshot(self.steps)
-        if not self.way or (self.puts_back and self.takes_arrays):  # their gradients may be different ones now
+        if not self.way or (self.puts_back and self.takes_arrays):  # the gradients may be different ones now
             self._find_way()
         return self._differentiate
 
@@ -310,7 +313,7 @@ class Rerun(Recording):
         self.written = [*written.values()]
 
     def _run_straight(self) -> None:
-        """Runs the gradients, each only by a call of its entry."""
+        """Runs the gradients, each by nothing but a call of its entry."""
         for memory in self.written:
             memory.version += 1
         while self.launched:
@@ -320,13 +323,13 @@ class Rerun(Recording):
             if reverse.here.last_plan is not reverse.weak:
                 reverse.owner.note(reverse)
             value = reverse.entry(*([args[n] for n in summary.numbers] if summary.templates else args))
-            if value is NotImplemented:  # an argument is a number that only the frame's setters take
+            if value is NotImplemented:  # an argument is a number that the entry does not take
                 launch_gradient(reverse, args, 1, {}, ours=True)
             elif value is not None:
                 reverse.finish(*args)
 
     def _run_noted(self) -> None:
-        """Like `_run_straight`, for a recording that notes each gradient, and of which launch it is the gradient."""
+        """Like `_run_straight`, for a recording that notes each gradient and the launch that it belongs to."""
         tracing, at, began = self.launches.tracing, len(self.launched), 0.0
         try:
             while self.launched:
@@ -385,7 +388,7 @@ class Rerun(Recording):
                 restore(self.final)
 
     def _inner_launches(self, at: int) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
-        """The launches of the function with a custom gradient whose call is this step."""
+        """The launches of the function with a custom gradient whose call is step ``at``."""
         first = at
         while first and self.then[first - 1].inner:
             first -= 1
@@ -393,7 +396,7 @@ class Rerun(Recording):
         return [(summary, args) for summary, args in made if summary is not None]
 
     def end(self) -> None:
-        """Continues recording after the steps that were the same."""
+        """Records the steps that were the same, and continues recording after them."""
         launches, paused = self.launches, self.launches.paused
         launches.rerun = None
         self.unwatch()
@@ -420,8 +423,8 @@ class Rerun(Recording):
             attach(tracked.memory, (tracked.watch,))
 
     def let_go(self) -> None:
-        """Keeps only weak references to plans, arrays and functions until the steps are launched again: without one of
-        them the recording is of no use."""
+        """Refers to plans, arrays and functions only weakly until the steps are launched again; if one of them ends,
+        the recording is of no use any more."""
         self._rest()
         for step in self.steps:
             step.launch = step.inner_launch = step.summary = step.known = step.call = None
@@ -434,7 +437,7 @@ class Rerun(Recording):
         self.held.clear()
 
     def needs(self) -> list[Any]:
-        """The objects to which it refers weakly, while the run still has them."""
+        """The objects to which it refers weakly, as long as the run keeps them alive."""
         summaries = [summary for which in self.kernels if (summary := which()) is not None]
         found = [plan for one in summaries for plan in (one.plan, one.reverse) if plan is not None]
         objects = [of() for then in self.then for of in then.objects]

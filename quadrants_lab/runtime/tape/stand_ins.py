@@ -1,4 +1,5 @@
-"""Stand-ins: saved copies that gradients read directly, because restoring a copy takes as long as making it took."""
+"""Stand-ins: saved copies that gradients read in place of the memory itself. Restoring a copy would take as long as
+making it took."""
 
 from __future__ import annotations
 
@@ -18,22 +19,23 @@ if TYPE_CHECKING:
 
 
 Whole = WholePart | DevicePart | CellPart
-Found = list[tuple[str, Place, Whole]]  # the copies that stand in for buffers of a gradient
+# the copies that replace buffers of a gradient: (name of the buffer, its place, the copy)
+Found = list[tuple[str, Place, Whole]]
 
 
 class StandIns:
-    """The copies of whole memories that should have been restored by now in a backward pass, but were not yet. If a
-    gradient does more with such a memory than load from it, its copy is restored first.
+    """The copies of whole memories that were not restored yet in a backward pass, although a gradient may read them. If
+    a gradient does more with such a memory than load from it, the copy is restored first.
 
-    Copies that are left at the end are dropped, because the caller restores all memory then.
+    Copies that are left at the end are dropped, because the caller then restores all memory.
     """
 
     def __init__(self) -> None:
         self.parts: dict[int, Whole] = {}  # id of a memory -> its copy
-        self.watched = bool(OBSERVERS.get())  # observers look into the memory itself
+        self.watched = bool(OBSERVERS.get())  # observers read the memory itself
 
     def after(self, parts: Sequence[Part]) -> list[Part]:
-        """Which of the parts to restore now, in this order: parts that were saved first are restored last. The other
+        """Which of the parts to restore now, in this order: a part that was saved first is restored last. The other
         parts are restored when they are needed."""
         now: list[Part] = []
         for part in reversed(parts):
@@ -56,7 +58,7 @@ class StandIns:
         return [] if part is None else [part]
 
     def flushed(self) -> list[Whole]:
-        """All copies, for a function that may read any memory."""
+        """All copies, to be restored before a function that may read any memory."""
         parts = [*self.parts.values()]
         self.parts.clear()
         return parts
@@ -87,7 +89,7 @@ def restore(parts: Iterable[Part]) -> None:
 
 
 def launch_by(found: Found, reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-    """Launches the gradient of the launch ``number``, which kept these buffers, with stand-ins."""
+    """Launches the gradient of launch ``number``, which saved the buffers ``kept``, with stand-ins for its buffers."""
     if not found:
         launch_gradient(reverse, args, number, kept)
         return
@@ -106,8 +108,8 @@ def launch_by(found: Found, reverse: Plan, args: tuple[Any, ...], number: int, k
 
 
 def _bind(plan: Plan, name: str, place: Place, memory: Memory, array: object, address: int) -> None:
-    """Lets launches of the plan find the memory's data in ``array``."""
-    if isinstance(place, int):  # an argument: the closure of the launch reads the operand
+    """Binds ``array`` in place of a buffer's memory, for later launches of the plan."""
+    if isinstance(place, int):  # for an argument, the launch's closure reads the memory's ``operand``
         memory.operand = array
     else:
         plan.frame.set_buffer(name, address)

@@ -1,4 +1,4 @@
-"""What a Tape records: steps, segments of steps that are recomputed, and the report of what was saved for them."""
+"""What a Tape records: steps, segments of steps that are recomputed, and the rows of its report."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.tracked import PendingWrite
 
 
-MANY = 1 << 30  # so many boxes stay separate, because a box around them would have other elements, too
+# boxes are kept separate up to this number, because a box around several of them would have other elements, too
+MANY = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What a launch does with a memory: its serial, and its name in the first kernel that used it."""
+    """How a launch uses a memory: the memory's serial, and its name in the first kernel that used it."""
 
     serial: int
     name: str
@@ -42,18 +43,18 @@ class Uses:
 
 @dataclass(slots=True)
 class Step:
-    """Something that changed memory: a launch, a function with a custom gradient, or writes from Python.
+    """Something that changed memory: a launch, a call of a function with a custom gradient, or writes from Python.
 
-    ``gradient``: runs its derivative, unless ``summary`` does. ``repeat``: repeats the step (None: another step does).
-    ``changes``: overwritten values that gradients of earlier steps read; ``by_data``: boxes among whose elements the
-    data decided which ones a launch overwrote. ``launch``: plan, arguments and number. ``inner_launch``: the same of a
-    launch within a function with a custom gradient, whose own step follows; ``call`` of that: the function, and the
-    serials of the memory that its Python code touched; ``ends``: see `ends`. ``write``: the memory that Python wrote
-    to, and (index into the array, values) of each write. ``summary``: set for a launch that can be repeated on the
-    same memory; ``known``: for any launch. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
-    ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program, set when there are
-    segments. ``what``: what the report calls a step that is no launch, or is one no more; ``uses``: of the latter, what
-    it used.
+    ``gradient``: a function that runs its derivative, unless ``summary`` does. ``repeat``: a function that repeats the
+    step (None: another step does). ``changes``: overwritten values that gradients of earlier steps read; ``by_data``:
+    boxes in which the launch overwrote elements that only the data decided. ``launch``: (plan, arguments, number).
+    ``inner_launch``: the same for a launch within a function with a custom gradient, whose call is a later step; that
+    step has ``call``: the function, and the serials of the memory that its Python code accessed; and ``ends``: see the
+    function `ends`. ``write``: the memory that Python wrote to, and (index into the array, values) of each write.
+    ``summary``: set for a launch that can be repeated on the same memory; ``known``: for any launch. ``kept``: buffers
+    that the launch saved for its gradient, of ``own`` bytes. ``cost``: bytes of the ``changes``, if the step is in no
+    segment. ``number``: the index in the program, set if there are segments. ``what``: the report's name for a step
+    that is no launch, or whose launch is forgotten; ``uses``: what such a launch used.
     """
 
     gradient: Callable[[], None] | None = None
@@ -77,7 +78,7 @@ class Step:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """The arguments of its launch."""
+        """The arguments of the step's launch."""
         assert self.launch is not None
         return self.launch[1]
 
@@ -91,19 +92,19 @@ class Step:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that are saved only for this step."""
+        """How many bytes are saved for this step alone."""
         return (self.own if self.kept else 0) + sum(part.nbytes for part in self.changes)
 
     def leaves(self) -> Iterator[Step]:
         yield self
 
     def find_ends(self, before: Sequence[Item]) -> None:
-        """Sets ``ends`` of a call; ``before``: the items up to the last launch of its function."""
+        """Sets ``ends`` of a call. ``before``: the items up to the last launch of its function."""
         assert self.call is not None
         self.ends = ends(inner_launches(before), self.call[1])
 
     def bare(self) -> Step:
-        """The step without saved values."""
+        """A copy of the step without saved values."""
         written = self.write is not None
         gradient, holds = (self.gradient, self.holds) if written else (None, [])
         step = Step(gradient, self.repeat, [], self.launch, self.write, self.summary, {}, holds)
@@ -111,7 +112,7 @@ class Step:
         return step
 
     def overwrites(self) -> Iterator[tuple[Memory, Region]]:
-        """Boxes around what it writes when it is repeated."""
+        """Boxes around the elements that the step writes when it is repeated."""
         if self.write is not None:
             memory, elements = self.write
             for where, _ in elements:
@@ -122,27 +123,27 @@ class Step:
                     yield memory_at(place, self.args), footprint.of(self.args)
 
     def reads(self, own: bool) -> Iterator[tuple[Memory, Region]]:
-        """Boxes around what it reads when it is repeated (``own``), or around what its gradient reads."""
+        """Boxes around the elements that the step reads when it is repeated (``own``), or that its gradient reads."""
         if self.summary is not None:
             for _, place, elements in self.summary.own_reads if own else self.summary.reads:
                 yield memory_at(place, self.args), elements(self.args)
 
 
 def called(step: Step, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Turns the step into the step of a call of a function with a custom gradient."""
+    """Makes the step a call of a function with a custom gradient."""
     step.gradient, step.repeat = partial(function.grad, *args, **kwargs), partial(function.fn, *args, **kwargs)
 
 
 def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: AbstractSet[int]) -> list[Memory]:
-    """The gradients in which derivatives end at the call of a function with a custom gradient: the gradients of memory
+    """The gradients in which derivatives end at the call of a function with a custom gradient. They belong to memory
     that its launches store as a whole before anything reads it. ``inner``: these launches; ``touched``: serials of the
-    memory that its Python code used."""
+    memory that its Python code accessed."""
     seen, found = {*touched}, []
     for summary, args in inner:
         plan, memories = summary.plan, summary.plan.memories(args)
         stored = plan.facts.of(stored_whole) - plan.reads
         for name, memory in memories.items():
-            single = sum(other is memory for other in memories.values()) == 1  # under one name
+            single = sum(other is memory for other in memories.values()) == 1  # the launch uses it under one name only
             grad = plan.gradient_of(name, args) if name in stored and single and memory.serial not in seen else None
             if grad is not None:
                 found.append(grad)
@@ -151,7 +152,8 @@ def ends(inner: Iterable[tuple[AccessSummary, Sequence[Any]]], touched: Abstract
 
 
 def inner_launches(items: Sequence[Item]) -> list[tuple[AccessSummary, tuple[Any, ...]]]:
-    """The launches of the function with a custom gradient that has just returned, at the end of the items."""
+    """The launches within the function with a custom gradient that has just returned; they are the last of the items.
+    """
     found: list[tuple[AccessSummary, tuple[Any, ...]]] = []
     for step in reversed(items):
         if not isinstance(step, Step) or step.launch or step.call or step.write:
@@ -162,7 +164,7 @@ def inner_launches(items: Sequence[Item]) -> list[tuple[AccessSummary, tuple[Any
 
 
 def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
-    """What a step uses; ``names``: id of a memory -> its name in the first kernel that used it."""
+    """What a step uses. ``names``: id of a memory -> its name in the first kernel that used it."""
     launch = step.launch or step.inner_launch
     if launch is None:
         memory = None if step.write is None else step.write[0]
@@ -179,8 +181,8 @@ def uses(step: Step, names: Mapping[int, str]) -> tuple[Uses, ...]:
 def launch_gradient(
     reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers, ours: bool = False
 ) -> None:
-    """Launches the gradient of launch ``number``; ``kept``: the buffers that the launch saved. ``ours``: no other
-    library has any of the memory, and nobody observes launches."""
+    """Launches the gradient of launch ``number``. ``kept``: the buffers that the launch saved. ``ours``: no other
+    library shares any of the memory, and nobody observes launches."""
     gradient = reverse.owner
     with reverse.session.lock:  # another thread may differentiate launches of the same kernel
         gradient.replays, gradient.kept = number, kept
@@ -197,10 +199,11 @@ def again(
     launch: Callable[[Plan, tuple[Any, ...]], Any], plan: Plan, args: tuple[Any, ...], number: int,
     quiet: bool = False, keep: bool = False,
 ) -> KeptBuffers:
-    """Repeats the launch ``number`` with the same random draws; afterwards the last launch is the same as before.
-    ``launch``: the function that launches, with observers or without. ``quiet``: drop what the kernel prints. ``keep``:
-    return what the launch saved for its gradient."""
-    last = plan.last_launch  # a gradient by hand belongs to the last launch, and not to a repeated one
+    """Repeats launch ``number`` with the same random draws; the repetition does not count as the kernel's last launch.
+    ``launch``: the function that launches, with observers or without. ``quiet``: discard what the kernel prints.
+    ``keep``: return what the launch saved for its gradient."""
+    # a gradient that the program launches belongs to the program's own last launch, not to a repeated one
+    last = plan.last_launch
     with plan.session.lock, unprinted() if quiet else nullcontext():
         try:
             plan.frame.replay(number)
@@ -215,11 +218,13 @@ def again(
 
 @dataclass(slots=True)
 class Segment:
-    """Steps that save nothing: the backward pass recomputes them, from memory as it was before them.
+    """Consecutive steps that save nothing themselves: the backward pass runs them again, from the memory before the
+    first of them.
 
-    ``changes``: the values, from before the first step, of everything that the steps overwrote and that they or earlier
-    steps read. ``saved``: the boxes of those values, by the id of the memory. ``by_hand``: the user marked the segment.
-    ``cost``: the sum of its steps' costs; while it is less than ``until``, the next launch joins.
+    ``changes``: the values before the first step of everything that the steps overwrite and that they, or gradients of
+    earlier steps, read. ``saved``: id of a memory -> the boxes of these values. ``by_hand``: the user marked the
+    segment. ``cost``: the sum of its steps' costs; the next launch joins the segment as long as this is less than
+    ``until``.
     """
 
     steps: list[Step | Segment] = field(default_factory=list)
@@ -239,22 +244,22 @@ class Segment:
 
     @property
     def own(self) -> int:
-        """The most that one of its launches saves for its own gradient."""
+        """The most bytes that one of its launches saves for its own gradient."""
         return max((step.own for step in self.leaves()), default=0)
 
     def missing(self, memory: Memory, region: Region) -> list[Region]:
-        """Boxes of the region's elements that are not saved."""
+        """Boxes with those elements of the region that are not saved yet."""
         saved = self.saved.get(id(memory))
         return minus(region, saved) if saved else [region]
 
     def keep(self, part: Part) -> None:
-        """Saves a part. If some of it is saved already, the older values count."""
+        """Adds a saved part. If some of its elements are saved already, their older values count."""
         if part.region is not None:
             add(self.saved.setdefault(id(part.memory), []), part.region, most=MANY)
         self.changes.append(part)
 
     def join(self, item: Item, account: Account) -> None:
-        """Makes a step or segment that follows a part of this segment. It loses what it saved."""
+        """Appends a step or segment, which follows this one, to this segment. What the item has saved is dropped."""
         self.cost += item.cost
         self.by_hand, self.until = False, 0
         parts, item.changes = item.changes[::-1], []
@@ -267,7 +272,8 @@ class Segment:
             self.take(parts.pop(), account)
 
     def take(self, part: Part, account: Account) -> None:
-        """Saves what it lacks of a part from before later steps. The account may have no room left for copies."""
+        """Saves those elements of ``part``, which was saved before a later step, that this segment has not saved. The
+        account may have no room left for copies."""
         memory, region = part.memory, part.region
         missing = None if region is None else self.missing(memory, region)
         if missing == []:
@@ -276,7 +282,8 @@ class Segment:
             others = [(p, p.region) for p in self.changes if p.memory is memory]
             inside = [p for p, r in others if r is not None and contains(region, r) and part.absorbs(p)]
             if len(inside) == sum(r is None or overlap(r, region) for _, r in others):
-                for older in reversed(inside):  # those saved first are put back last
+                # for an element that was saved twice, the value saved first is restored last
+                for older in reversed(inside):
                     part.absorb(older)
                 self.changes = [p for p in self.changes if p not in inside]
             elif len(missing) == 1 and part.shrink(missing[0]):
@@ -297,7 +304,7 @@ Boxes = list[tuple[Memory, Region]]
 
 
 class Reads:
-    """Boxes around what was read, by the id of the memory. ``grown``: how often they grew."""
+    """Boxes around the elements that were read, by the id of the memory. ``grown``: how often the boxes grew."""
 
     def __init__(self) -> None:
         self.boxes: dict[int, list[Region]] = {}
@@ -311,16 +318,16 @@ class Reads:
                 self.grown += 1
 
     def of(self, places: Iterable[tuple[Memory, Region]]) -> Boxes:
-        """What the places have in common with what was read."""
+        """Boxes with the elements of these places that were read."""
         found = ((memory, common(region, self.boxes.get(id(memory), ()))) for memory, region in places)
         return [(memory, region) for memory, region in found if region is not None]
 
 
 def overwritten(items: Iterable[Item], own: bool) -> Iterator[Boxes]:
-    """Boxes around the elements that each item overwrites and that were read since the first item: by gradients, and
-    with ``own`` also by the launches themselves."""
+    """For each item, boxes around the elements that it overwrites and that were read since the first item: by
+    gradients, and with ``own`` also by the launches themselves."""
     reads = Reads()
-    known: dict[AccessSummary | None, tuple[int, Boxes]] = {}  # for launches that all touch the same elements
+    known: dict[AccessSummary | None, tuple[int, Boxes]] = {}  # for launches that all access the same elements
     for item in items:
         found: Boxes = []
         for step in item.leaves():
@@ -338,7 +345,7 @@ def overwritten(items: Iterable[Item], own: bool) -> Iterator[Boxes]:
 
 
 def state(items: Iterable[Item]) -> Boxes:
-    """What must be saved to make the items again, as boxes that do not overlap."""
+    """What must be saved to run the items again: boxes that do not overlap."""
     found: dict[int, tuple[Memory, list[Region]]] = {}
     for memory, region in chain.from_iterable(overwritten(items, own=True)):
         boxes = found.setdefault(id(memory), (memory, []))[1]
@@ -349,12 +356,12 @@ def state(items: Iterable[Item]) -> Boxes:
 
 def restored(items: Sequence[Item], gradients: AbstractSet[int] = frozenset()) -> tuple[list[Part], Boxes]:
     """What a backward pass over the items changes: saved parts that are no boxes, and boxes around the other elements.
-    What only one step overwrites has its value again once the step was made again. ``gradients``: ids of memory to
-    leave out."""
+    Elements that only one step overwrites are left out, because they have their value again when the step has been run
+    again. ``gradients``: ids of memory to leave out."""
     found: dict[int, tuple[Memory, list[Region]]] = {}
     once: dict[int, list[Region]] = {}
     others: list[Part] = []
-    known = all(item.recomputable for item in items)  # whether everything that is written is known
+    known = all(item.recomputable for item in items)  # whether it is known which elements are written
     for item in items:
         for part in item.changes:
             if part.region is None:
@@ -374,8 +381,8 @@ def restored(items: Sequence[Item], gradients: AbstractSet[int] = frozenset()) -
 
 @dataclass(slots=True)
 class Kept:
-    """A row of the report: values of ``name`` that ``writer`` (a kernel, or "Python") overwrote at ``written`` and that
-    the gradient of ``reader`` reads at ``read``."""
+    """A row of the report on saved values: the kernel ``writer`` (or "Python") overwrote values of ``name`` at
+    ``written``, which the gradient of ``reader`` reads at ``read``."""
 
     name: str
     reader: str
@@ -390,7 +397,7 @@ class Kept:
         return (Label(self.written, "overwritten here"), *([read] if self.read else []))
 
     def what(self) -> tuple[str, tuple[Label, ...]]:
-        """Text and labels for the error that there is no room for them."""
+        """Text and labels for the error that there is no room for these values."""
         return f"{self.name}, which the gradient of kernel {self.reader} reads", self.labels() if self.written else ()
 
     def __str__(self) -> str:
@@ -406,11 +413,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A row of the report for a step. ``what``: the kernel, or "Python" for writes from Python. ``bytes``: saved for
-    this step alone. ``stretch``: its index in the report's stretches, -1 for none. ``times``: how often it was
-    recomputed. ``why``: the reason for either. ``reads``, ``writes``: the fields that it uses, by their names in the
-    first kernel that used them; ``differentiable``: those with a gradient. ``kept``: (field, bytes) of the values that
-    the step overwrote."""
+    """A row of the report for a step. ``what``: the kernel, or "Python" for writes from Python. ``bytes``: how many
+    were saved for this step alone. ``stretch``: its index in the report's stretches, -1 if it is in none. ``times``:
+    how often it was recomputed. ``why``: why it was saved or recomputed. ``reads``, ``writes``: the fields that it
+    uses, by their names in the first kernel that used them; ``differentiable``: those with a gradient. ``kept``:
+    (field, bytes) for the values that the step overwrote."""
 
     what: str
     bytes: int
@@ -424,9 +431,9 @@ class StepRow:
 
 
 class Pending(NamedTuple):
-    """A launch that is about to start. ``into``: the segment that saves what it overwrites, None if its step does. That
-    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already. ``began``: when,
-    if that is wanted."""
+    """A launch that is about to start. ``into``: the segment that saves what the launch overwrites, None if its own
+    step does; ``cost``: how many bytes its own step would save. ``hold``: for what the launch itself saves for its
+    gradient, if its size is known already. ``began``: when the launch began, if that is wanted."""
 
     writes: list[PendingWrite]
     into: Segment | None

@@ -1,7 +1,6 @@
-"""The timeline of a program under a Tape: when each launch and each gradient ran, and how much the Tape kept then, in
-the trace event format that Perfetto and chrome://tracing read
-(https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
-"""
+"""The timeline of a program under a Tape: when each launch and each gradient ran, and how many bytes the Tape had saved
+then, in the trace event format that Perfetto and chrome://tracing read
+(https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU)."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ TRACKS = ("forward", "gradient", "run again")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A launch: its kernel, the index of its track, the times when it began and ended (seconds). ``kept``: bytes that
-    the Tape held at its end. ``of``: a launch and its gradient have the same one; for a repeated program, it is the
-    index of the step. ``place``: file and line."""
+    """A launch: its kernel, the index of its track, and when it began and ended (seconds). ``kept``: how many bytes the
+    Tape had saved at its end. ``of``: equal for a launch and its gradient; for a repeated program, the index of the
+    step. ``place``: file and line."""
 
     kernel: str
     track: int
@@ -36,7 +35,8 @@ class Ran:
 
 
 class Tracing:
-    """Times the launches of a Tape. ``waits``: it waits for the end of each launch, so that times are the device's."""
+    """Measures when the launches of a Tape run. ``waits``: wait for the end of each launch, so that times are the
+    device's."""
 
     def __init__(self, account: Account, waits: bool) -> None:
         self.account = account
@@ -45,19 +45,19 @@ class Tracing:
         self._noted: list[tuple[Any, ...]] = []
 
     def now(self, plan: Plan) -> float:
-        """The time when everything that the plan's session has launched has ended."""
+        """Waits for everything that the plan's session has launched; returns the time."""
         if self.waits:
             plan.session.finish()
         return perf_counter()
 
     def note(self, plan: Plan, track: int, begin: float, of: object) -> None:
-        """Notes a launch that began at ``begin`` and has just ended."""
-        if self.waits:  # as `now`, without a call in each launch
+        """Records a launch that began at ``begin`` and has just ended."""
+        if self.waits:  # the same as `now`, without a call in each launch
             plan.session.finish()
         self._noted.append((plan.compiled.lowered.kernel, track, begin, perf_counter(), self.account.used, of))
 
     def launch(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        """Launches again."""
+        """Launches the plan, and records when it ran."""
         begin = self.now(plan)
         value = plan.owner.launch(plan, args)
         self.note(plan, AGAIN, begin, None)
@@ -74,7 +74,7 @@ class Tracing:
 
 
 def pairs(ran: Sequence[Ran]) -> dict[int, int]:
-    """Index of a gradient -> index of its launch."""
+    """Maps the index of each gradient to the index of its launch."""
     launched: dict[object, int] = {}
     found: dict[int, int] = {}
     for n, x in enumerate(ran):
@@ -87,7 +87,7 @@ def pairs(ran: Sequence[Ran]) -> dict[int, int]:
 
 def events(ran: Sequence[Ran]) -> list[dict[str, Any]]:
     """The events: a slice ("X") for each launch, on a track for each of `TRACKS`, an arrow ("s", "f") from each launch
-    to its gradient, and a counter ("C") of the bytes kept. Times are in microseconds."""
+    to its gradient, and a counter ("C") of the saved bytes. Times are in microseconds."""
     found: list[dict[str, Any]] = [_named("process_name", 0, name="Tape")]
     for n, name in enumerate(TRACKS, 1):
         found += [_named("thread_name", n, name=name), _named("thread_sort_index", n, sort_index=n)]

@@ -1,4 +1,4 @@
-"""Memory that a Tape or a FwdMode tracks: where Python and other libraries write to it between launches."""
+"""Memory that a Tape or a FwdMode tracks: it notices where Python and other libraries write to it between launches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quadrants_lab.runtime.interop.tensors import TensorCopy
 from quadrants_lab.runtime.memory.memory import SHARED, Celled, Memory
 from quadrants_lab.runtime.tape.parts import Account, CellPart, Hold, HostPart, Part, index_bytes, part_at
 
-Watcher = tuple[Callable[[Any], None]]  # a single function, in the form of `Memory.watchers`
+Watcher = tuple[Callable[[Any], None]]  # one function, in the form in which `Memory.watchers` has it
 
 
 def _any_number(nbytes: int) -> Account:
@@ -25,13 +25,13 @@ def _any_number(nbytes: int) -> Account:
 
 @dataclass(slots=True)
 class Tracked:
-    """Memory that a recorded gradient reads (in kernel ``reader`` at ``span``), or that a recorded launch used and that
-    has a gradient (``grad``; with second derivatives also a ``tangent``).
+    """Memory that is tracked because a recorded gradient reads it (in kernel ``reader`` at ``span``), or because a
+    recorded launch used it and it has a gradient (``grad``; with second derivatives also a ``tangent``).
 
-    ``version``: version of the memory after the last launch. ``regions``: boxes whose union will be read again.
+    ``version``: the memory's version after the last launch. ``regions``: boxes whose elements will be read again.
     ``written``: where Python wrote since then, with the old values if they may be read. ``shadow``: a copy of the data
-    at ``version``, for foreign memory, which others can write to unnoticed, and its ``hold``. ``account_for``: the
-    account for that many bytes, which it has room for.
+    at ``version``, for foreign memory, which other libraries can write to unnoticed, and the copy's ``hold``.
+    ``account_for``: returns the account, after making room in it for so many bytes.
     """
 
     memory: Memory
@@ -48,7 +48,7 @@ class Tracked:
     hold: Hold | None = None
 
     def watch(self, where: Any) -> None:
-        """Called when Python is about to write there, or (``SHARED``) to give the array away."""
+        """Called when Python is about to write at ``where``, or (``SHARED``) to give the array to other code."""
         if where is SHARED:
             self.follow_others()
             return
@@ -64,7 +64,7 @@ class Tracked:
         return part_at(self.memory, where, values, self.account_for(values.nbytes + index_bytes(where)))
 
     def follow_others(self) -> None:
-        """Copies memory that others can write to from now on."""
+        """Makes a copy of memory that other code can write to from now on, to compare it later."""
         memory = self.memory
         account = self.account_for(memory.operand.nbytes)
         self.hold = account.hold(memory.operand.nbytes)
@@ -80,7 +80,7 @@ class Tracked:
         detach(self.memory, (self.watch,))
 
     def unseen(self) -> QuadrantsRuntimeError:
-        """The error about a launch in another thread that wrote it."""
+        """The error for a launch in another thread that wrote this memory."""
         return QuadrantsRuntimeError(
             f"{self.name} was written under a Tape by a launch that the Tape did not see",
             code="QL2094",
@@ -88,7 +88,7 @@ class Tracked:
         )
 
     def compare(self) -> None:
-        """Finds out where foreign memory was written since the last launch."""
+        """Finds out, for foreign memory, which elements were written since the last launch."""
         shadow = self.shadow
         assert shadow is not None
         self.written = [(where, None) for where, _ in self.written]
@@ -104,7 +104,7 @@ class Tracked:
             self.version = self.memory.version
 
     def update_shadow(self) -> None:
-        """Copies the current content of foreign memory."""
+        """Copies the present content of foreign memory, for the next comparison."""
         if isinstance(self.shadow, TensorCopy):
             self.shadow.update()
         elif self.shadow is not None:
@@ -114,7 +114,8 @@ class Tracked:
 def follow(
     memory: Memory, name: str, trusted: tuple[type, ...] = (), account_for: Callable[[int], Account] = _any_number
 ) -> Tracked:
-    """Begins to track memory. ``trusted``: kinds of foreign memory that count their writes and need not be compared."""
+    """Begins to track memory. ``trusted``: kinds of foreign memory that count their writes, so they need not be
+    compared."""
     found = Tracked(memory, name, memory.version, account_for=account_for)
     if memory.foreign and not isinstance(memory.foreign, trusted):
         found.follow_others()
@@ -123,7 +124,7 @@ def follow(
 
 
 def attach(memory: Memory, watcher: Watcher) -> None:
-    """From now on until `detach`, Python's writes to the memory are told to a function."""
+    """From now on until `detach`, calls ``watcher`` before Python writes to the memory."""
     watchers = memory.watchers
     memory.watchers = (*watchers, *watcher) if watchers else watcher
 
@@ -135,9 +136,9 @@ def detach(memory: Memory, watcher: Watcher) -> None:
 
 @dataclass(slots=True)
 class PendingWrite:
-    """A write to tracked memory, at ``span``, by a launch that is about to start. ``region``: the written elements that
-    will be read again (None: there are none). ``parts``: the old values of elements that are not saved already.
-    ``scattered``: the data decides which elements are written."""
+    """A write to tracked memory, at source position ``span``, by a launch that is about to start. ``region``: the
+    written elements that will be read again (None: there are none). ``parts``: the old values of elements that are not
+    saved yet. ``scattered``: the data decide which elements are written."""
 
     tracked: Tracked
     span: Span | None

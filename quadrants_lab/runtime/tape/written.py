@@ -1,4 +1,4 @@
-"""Which memory launches wrote, and the warning about memory that only Python wrote."""
+"""Records which memory launches wrote, and warns about memory that Python wrote between launches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Writes(Observer):
-    """An observer that remembers which memory was written, and the names of the kernels in order."""
+    """An observer that records which memory was written, and the names of the kernels in order."""
 
     def __init__(self) -> None:
         self.clear()
@@ -36,12 +36,12 @@ class Writes(Observer):
 
 
 class Overwritten:
-    """Memory that Python wrote over after launches had used it. If a later launch reads it, a warning is due.
-    ``which``: as for `overwrite_warning`."""
+    """Memory that Python wrote after launches had used it; if a later launch reads it, this warns. ``which``: as for
+    `overwrite_warning`."""
 
     def __init__(self, which: str) -> None:
         self.which = which
-        self.names: dict[int, str] = {}  # by the id of the memory
+        self.names: dict[int, str] = {}  # id of a memory -> its name
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
         """Call this before a launch, if there are ``names``."""
@@ -67,7 +67,7 @@ def overwrite_warning(name: str, which: str) -> GradientWarning:
 
 
 def gradient_warning(plan: Plan, which: str) -> GradientWarning:
-    """The warning that a gradient was launched by hand. ``which``: as for `overwrite_warning`."""
+    """The warning that the program launched a gradient itself. ``which``: as for `overwrite_warning`."""
     where, effect, cure = {
         "grad": ("a Tape", ", and the Tape added its own gradients to that",
                  "leave it to the Tape, whose method grad() runs the gradients of the launches so far"),
@@ -85,5 +85,5 @@ def gradient_warning(plan: Plan, which: str) -> GradientWarning:
 
 
 def span_of(plan: Plan, buffer: str, kind: type[N.Stmt]) -> Span | None:
-    """Where the kernel first touches the buffer by a statement of the kind."""
+    """Where, in the source, the kernel first accesses the buffer by a statement of the class ``kind``."""
     return next((s.span for s in plan.facts.of(statements).get(buffer, ()) if isinstance(s, kind)), None)

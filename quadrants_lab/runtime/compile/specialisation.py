@@ -1,4 +1,4 @@
-"""A compiled specialisation of a kernel, as a launch needs it. This module does not import the compiler."""
+"""A compiled specialisation of a kernel, with what a launch needs of it. This module does not import the compiler."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from quadrants_lab.ir.sizeexpr import SizeExpr
     from quadrants_lab.passes.pipeline import Trace
 
-LARGE = 1000  # statements; machine code for a larger kernel takes a second or more
-FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
+LARGE = 1000  # a kernel with more statements is large: compiling it to machine code takes a second or more
+FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # the modes of a kernel; "dual": values and their tangents
 BOTH = "both"  # values and gradients in one launch
 
-# called with "what: part of it" for what is being compiled, and with "" at its end; if set, compiled kernels keep a
-# trace
+# Called with "what: part of it" for what is being compiled now, and with "" at the end. While it is set, compiled
+# kernels have a trace.
 WATCHED: ContextVar[Callable[[str], None] | None] = ContextVar("quadrants_lab_watched", default=None)
 
 
 class TwoLaunchesError(Exception):
-    """The kernel and its gradient cannot be one kernel."""
+    """Raised if a kernel and its gradient cannot be combined in one kernel."""
 
 
 @dataclass(slots=True)
 class Counter:
-    """A loaded kernel that counts. ``results``: by the number of what is counted, the "ret" buffer for its count. In
-    the counting slice the number is a stack's id, and the count is its depth."""
+    """A loaded kernel that counts something. ``results``: what is counted -> the "ret" buffer with its count. For the
+    kernel that counts depths of stacks, what is counted is given as a stack's id."""
 
     kernel: N.Kernel
     executable: Executable
@@ -54,9 +54,9 @@ class Counter:
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds that each stage before a specialisation's first launch took: the front end, passes and checks of the IR,
-    making machine code, and handing it to the ``driver``; ``whole``: from the first stage to the last. ``launched``:
-    whether a launch was recorded."""
+    """How many seconds each stage took before a specialisation's first launch: the front end, passes and checks of the
+    IR, making machine code, and passing the code to the ``driver``; ``whole``: from the first stage to the last.
+    ``launched``: whether a launch was recorded."""
 
     front: float = 0.0
     passes: float = 0.0
@@ -66,15 +66,17 @@ class Clock:
     launched: bool = False
 
 
-CLOCKS: deque[tuple[str, Clock]] = deque(maxlen=1 << 12)  # for the last compiled kernels, by name and mode
+# (name with mode, clock) of the kernels that were compiled last
+CLOCKS: deque[tuple[str, Clock]] = deque(maxlen=1 << 12)
 
 
 @dataclass(slots=True)
 class SharedStages:
-    """The first stages of a compile, which are the same in every mode of a kernel. ``settings``: options, constant,
-    second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that result as tasks without
-    races, None for a kernel from the disk cache; ``warned``: the warnings so far; ``fingerprint``: None if it is
-    incomplete; ``reads``: the ``reads`` of `Lowered`, with weak references to the objects."""
+    """The results of the first stages of a compilation, which are the same in every mode of a kernel. ``settings``:
+    options, constant, second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that
+    kernel split into tasks without races, None if it came from the disk cache; ``warned``: the warnings so far;
+    ``fingerprint``: None if it is incomplete; ``reads``: the ``reads`` of `Lowered`, with weak references to the
+    objects."""
 
     settings: tuple[CompileOptions, bool, bool]
     lowered: Lowered
@@ -89,15 +91,15 @@ def _it(x: Any) -> Any:
 
 
 def _primal(x: Any) -> Any:
-    """The field whose gradient or dual ``x`` is; None if there is none."""
+    """The field that ``x`` is the gradient or dual of; None if there is none."""
     primal = getattr(x, "primal", None)
     return primal and primal()
 
 
 class Bindings(Mapping[str, Any]):
-    """`Lowered.bindings` for a compiled kernel. Some fields, ``named``, and their gradients belong to the program, and
-    end when the program drops them; ``lent`` has their names. The kernel found the other fields by names in its source,
-    and keeps them alive."""
+    """The ``bindings`` of a `Lowered` (name of a buffer -> field) for a compiled kernel. The fields ``named`` and their
+    gradients were passed by the program and end when the program drops them, so they are held weakly; ``lent`` has
+    their names in the bindings. The other fields, which the kernel found by names in its source, are kept alive."""
 
     def __init__(self, bindings: Mapping[str, Any], named: Named) -> None:
         ids = {id(one) for one in named}
@@ -116,9 +118,9 @@ class Bindings(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class NaiveStacks:
-    """What `naive_stack_bytes` finds out about a gradient, once. ``stacks``: for each stack the bytes of an element,
-    its size, and the key of its value's scope; ``home``: this key for each value; ``unrolled``: keys of unrolled
-    loops."""
+    """What `naive_stack_bytes` computes once for a gradient. ``stacks``: for each stack (bytes of an element, size in
+    elements, key of the scope of its value); ``home``: id of a value -> key of its scope; ``unrolled``: the keys of
+    unrolled loops."""
 
     stacks: tuple[tuple[int, SizeExpr, tuple[int, int]], ...]
     home: dict[int, tuple[int, int]]
@@ -127,7 +129,8 @@ class NaiveStacks:
 
 @dataclass(slots=True)
 class Compiled:
-    """``lowered``: the front end's result; ``kernel``: the IR of the machine code; ``returns``: its "ret" buffers."""
+    """``lowered``: the front end's result; ``kernel``: the final IR, from which the machine code is made; ``returns``:
+    the names of its "ret" buffers."""
 
     mode: str
     source: FunctionSource
@@ -141,21 +144,24 @@ class Compiled:
     clock: Clock = field(default_factory=Clock)
     trace: Trace | None = None  # the trace of the passes, if it was recorded while they ran
     key: str = ""  # see `ir_key`
-    later_traces: dict[int, Trace] = field(default_factory=dict)  # see `compile.trace_of`, `compile.lowering_of`
+    # id of a kernel -> its trace; see `compile.trace_of`, `compile.lowering_of`
+    later_traces: dict[int, Trace] = field(default_factory=dict)
     shared: SharedStages | None = None
-    cached: str = ""  # how the disk cache of IR was used: "" if there is no key, else "asked", "stored" or "loaded"
-    named: tuple[Callable[[], Any], ...] = ()  # weak references to the objects that it was compiled for, see `let_go`
-    naive: NaiveStacks | None = None  # set once somebody has asked for sizes
-    notes: list[Note] | None = None  # why values need no stack
+    # how the disk cache of IR was used: "" if the kernel has no key, else "asked", "stored" or "loaded"
+    cached: str = ""
+    # weak references to the objects that the kernel was compiled for, see `let_go`
+    named: tuple[Callable[[], Any], ...] = ()
+    naive: NaiveStacks | None = None  # set when sizes are asked for the first time
+    notes: list[Note] | None = None  # notes why values need no stack
 
     @property
     def reads(self) -> Reads:
-        """The attributes on whose values the kernel depends; see `let_go`."""
+        """The attributes whose values the kernel depends on; see `let_go`."""
         return () if self.shared is None else self.shared.reads
 
     def let_go(self, named: Named) -> None:
-        """From now on keeps only weak references to the objects ``named``, which the program passed, and to the objects
-        that their attributes refer to."""
+        """Replaces the references to the objects ``named``, which the program passed, and to objects in their
+        attributes, by weak ones."""
         assert self.shared is not None
         reads, lowered = self.shared.reads or weak_reads(self.lowered.reads), self.lowered
         named = [*named, *(owner for of, _ in reads if has_weak(owner := of()))]
@@ -166,12 +172,12 @@ class Compiled:
         self.shared.reads, self.shared.lowered = reads, self.lowered
 
     def taken_back(self) -> Lowered:
-        """The front end's result with the objects that `let_go` released, as far as they still exist."""
+        """The front end's result, with the objects that `let_go` made weak, as far as they still exist."""
         reads = tuple((owner(), name) for owner, name in self.reads)
         return replace(self.lowered, bindings=dict(self.lowered.bindings), reads=reads or self.lowered.reads)
 
     def field(self, buffer: str) -> Any:
-        """The field behind a buffer; for the gradient buffer of a field, that field's gradient."""
+        """The field that a buffer stands for; for a gradient buffer, the gradient of the field."""
         bindings = self.lowered.bindings
         if buffer in bindings:
             return bindings[buffer]
@@ -194,27 +200,28 @@ def ir_key(kernel: N.Kernel, session: Session) -> str:
 
 @deep_recursion.deeply_recursive
 def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session, known: str = "") -> Executable:
-    """The loaded kernel. Its machine code comes from the disk cache, or is made now and put there.
+    """Loads the kernel. Its machine code comes from the disk cache, or is made now and stored there.
 
-    The key consists of the kernel's `ir_key` (``known``, if the caller has it) and everything else that the code
-    depends on. It is a key of the final IR: if a pass now makes other IR than before, the key differs, too.
+    The cache key is made of the kernel's `ir_key` (``known``, if the caller has it) and of everything else that the
+    code depends on. Since it depends on the final IR, it changes when a pass begins to make other IR.
     """
     deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
     cache, backend = session.cache, session.backend
     if cache.folder is None:
         return _load(kernel, lambda: backend.load(kernel, options))
-    # looks for the processor's name in the disk cache; otherwise LLVM would be loaded to find it
+    # opening the device looks for the processor's name in the disk cache; otherwise LLVM would be loaded to find it
     session.device  # noqa: B018
     name = disk_cache.key(known or ir_key(kernel, session), repr(options), backend.target_key())
     return _load(kernel, lambda: backend.load(kernel, options, cache.get(name), cache.keeper(name)))
 
 
 def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
-    """Loads a large kernel in such a way that Ctrl-C ends the wait."""
+    """Calls ``load``; for a large kernel in such a way that Ctrl-C ends the wait."""
     return load() if kernel.next_id <= LARGE else interruptible(load)
 
 
-# --- waiting for a compiler in such a way that Ctrl-C ends the wait ----------------------------------------------
+# --- waiting for a compiler so that Ctrl-C ends the wait -------------------------------------------------------------
+#
 # A compiler written in C notices no signal before it is done, which may take a minute. So it runs on another thread
 # while the main thread waits. On Ctrl-C the main thread continues at once, and the other thread's result is dropped.
 
@@ -223,8 +230,8 @@ _one = forks.lock()  # held by the thread that compiles: the compiler is not ree
 
 
 def interruptible(work: Callable[[], T]) -> T:
-    """What ``work`` returns or raises; KeyboardInterrupt as soon as the main thread is interrupted. ``work`` must take
-    no lock that the caller holds."""
+    """Runs ``work`` on another thread; returns or raises what it does. If the main thread is interrupted meanwhile,
+    raises KeyboardInterrupt at once. ``work`` must not need a lock that the caller holds."""
     if threading.current_thread() is not threading.main_thread():
         return work()
     found: list[T] = []
@@ -250,5 +257,6 @@ def interruptible(work: Callable[[], T]) -> T:
         dropped.set()
         raise
     if failed:
-        raise failed.pop()  # popped, so that no variable of this frame keeps the error, whose traceback keeps the frame
+        # popped, because an error held by a local variable would form a circle: its traceback refers to this frame
+        raise failed.pop()
     return found[0]

@@ -1,11 +1,12 @@
 """The gradient doctor: compares each gradient of recorded launches with finite differences and with forward mode.
 
-All elements of a field are moved at once, along a direction whose elements are from 1/2 to 1 in size, by steps of
-several widths. Over too wide a step the loss is not linear, and the change by too narrow a step is lost in rounding,
-so the step that agrees best counts. If none agrees, elements are moved one by one. Forward mode gives the derivative
-along the same direction without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers
-cannot show. Along that direction the contributions of many elements nearly cancel out, and so does an error that all
-of them have in common, such as a factor. So a gradient that agrees is also compared along its own signs.
+To compare with finite differences, all elements of a field are changed at once, along a direction whose elements are
+from 1/2 to 1 in size, by steps of several widths. Over a wide step the loss is not linear, and the change by a narrow
+step is lost in rounding, so the step that agrees best counts. If none agrees, elements are changed one by one. Forward
+mode gives the derivative along the same direction without a step, as exactly as the gradient, and so finds errors that
+differences of 32-bit numbers cannot show. Along that direction the contributions of many elements nearly cancel out,
+and so does an error that all of them have in common, such as a factor. So a gradient that agrees is also compared along
+its own signs.
 
 `%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` use it.
 """
@@ -39,22 +40,22 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 _BETWEEN = tuple(3 * 10.0**-k for k in range(2, 5))
-_HIDDEN = 5e-3  # from here on, an error that rounding hides is reported
-MOST_ALONE = 32  # the most elements that are moved one by one
-FOLLOWED = 10.0  # the most seconds for which the interpreter follows launches
-_JUDGED = ("right", "noisy")  # kinds of verdicts of differences that do not contradict the gradient
-# Tolerances, by the number of bits of the loss, for relative differences:
+_HIDDEN = 5e-3  # an error that rounding may hide is reported if it is so large
+MOST_ALONE = 32  # the most elements that are changed one by one
+FOLLOWED = 10.0  # the interpreter follows launches for at most so many seconds
+_JUDGED = ("right", "noisy")  # the kinds of verdicts by differences that do not contradict the gradient
+# Tolerances for relative differences; number of bits of the loss -> tolerance.
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}  # from finite differences
 _AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}  # from forward mode
 _LAST_DIGITS = {16: 2.0**-8, 32: 2.0**-20, 64: 2.0**-49}  # rounding
-_FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # least tolerance if it is taken from the scatter of the differences
+_FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # the least tolerance, if it is derived from the scatter of the differences
 
 
 @dataclass(slots=True)
 class Check:
-    """State of a check. ``value``: the value of the loss. ``until``: the deadline. ``say`` is called with what is being
-    checked. ``quiet``: ids of memory for which no cause of a zero gradient is wanted, because launches write it before
-    any reads it. ``backwards``: cause of a NaN in the backward pass, once it is known."""
+    """The state of a check. ``value``: the value of the loss. ``until``: the deadline. ``say`` is called with what is
+    being checked, in words. ``quiet``: ids of memory for which no cause of a zero gradient is wanted, because launches
+    write it before any reads it. ``backwards``: the cause of a NaN in the backward pass, once it is known."""
 
     launches: Launches
     loss: Memory
@@ -71,12 +72,12 @@ class Check:
 
     @property
     def own(self) -> bool:
-        """Whether there are custom gradients; their errors may be small."""
+        """Whether there are custom gradients, whose errors may be small."""
         return any(map(is_own, self.launches.leaves()))
 
     @property
     def seconds(self) -> float:
-        """Seconds that are left."""
+        """How many seconds are left."""
         return max(0.5, self.until - monotonic())
 
 
@@ -88,15 +89,15 @@ def check(
     say: Callable[[str], None] = lambda text: None,
     explain: bool = False,
 ) -> Report:
-    """A verdict on each of the ``fields``, by name. Their gradients must have run. All are compared, but after
-    ``seconds`` no more elements are moved alone and no new search for the faulty launch begins; to explain a gradient
-    that is zero, at a kink or NaN the interpreter takes up to 11 seconds more, each time. ``explain``: also say why the
-    gradient of a result is zero. Memory is restored."""
+    """Returns a verdict on each of the ``fields``, by name. Their gradients must have run. All are compared, but after
+    ``seconds`` no more elements are changed one by one and no new search for the faulty launch begins; to explain a
+    gradient that is zero, at a kink or NaN the interpreter takes up to 11 seconds more, each time. ``explain``: also
+    find out why the gradient of a result is zero. Memory is restored."""
     memory = loss._memory
     name = launches.names.get(id(memory), "loss")
     if id(memory) not in launches.initial:
         return Report(name, math.nan, says="no launch touches the loss")
-    output, screen = io.StringIO(), sys.stdout  # the kernels have printed before
+    output, screen = io.StringIO(), sys.stdout  # repeated kernels print into ``output``: the user has seen their prints
     with differences.saved(launches, [loss, *fields.values()]), redirect_stdout(output):
 
         def report_progress(text: str) -> None:
@@ -134,13 +135,13 @@ def check(
 
 
 def _again(launches: Launches) -> None:
-    """Repeats the launches, from memory as it was before them."""
+    """Repeats the launches, from the memory before them."""
     differences.restore(launches)
     launches.repeat()
 
 
 def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
-    """The verdict on one input, with its causes."""
+    """The verdict on one input, and its causes."""
     tolerance, signs = _AGREES_FORWARD[state.bits], x.along_signs()
     tangent = _tangent(state, x) if np.isfinite(x.gradient).all() else None
     if tangent is not None and tangent.error <= tolerance and (other := _tangent(state, signs)) is not None:
@@ -150,7 +151,7 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
     seen = _by_differences(state, name, x, tangent)
     if tangent is None and seen.kind in _JUDGED and seen.moves:
         again = _by_differences(state, name, signs, None)
-        # along their signs contributions do not cancel out, so that noise hides less
+        # along its own signs, contributions do not cancel out, so noise hides less
         x, seen = (signs, again) if again.kind == "wrong" or seen.kind == "noisy" else (x, seen)
     judged = seen.kind in _JUDGED
     if tangent is not None:
@@ -158,14 +159,15 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
         says, kind = seen.says, seen.kind
         if not agrees and kind == "right" and state.own and _contradict(seen.moves, tangent, _AGREES[state.bits]):
             return replace(seen, says=f"{says}; a function with a custom gradient hides some of it from forward mode")
-        if not agrees and kind != "kink":  # at a kink the two modes may take different sides
+        if not agrees and kind != "kink":  # at a kink the two modes may use the slopes of different sides
             says = "differs from forward mode" if judged else f"{says}; it differs from forward mode, too"
             kind = "wrong" if judged else kind
         elif judged and tangent.found == tangent.expected == 0:
             says += "; forward mode gives zero, too"
         elif judged:
             says += " and" if says.startswith("agrees") else ", but agrees"
-            close = tangent.error <= _LAST_DIGITS[state.bits]  # threads may add up in another order each time
+            # threads may add in another order each time, so results are not bit-equal
+            close = tangent.error <= _LAST_DIGITS[state.bits]
             says += f" with forward mode to {'the last digits' if close else f'{tangent.error:.0e}'}"
         seen = replace(seen, says=says, tangent=tangent, kind=kind)
     seen = replace(seen, zero=not x.gradient.any())
@@ -177,7 +179,7 @@ def _verdict(state: Check, name: str, x: differences.Input) -> Verdict:
 
 
 def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
-    """The verdict with its causes and the map of wrong elements."""
+    """The verdict, completed with its causes and the map of wrong elements."""
     why: Cause | None = None
     tolerance = _AGREES_FORWARD[state.bits]
     if seen.kind == "nonfinite":
@@ -199,7 +201,7 @@ def _explained(state: Check, seen: Verdict, x: differences.Input) -> Verdict:
 
 
 def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -> tuple[Verdict, Cause | None]:
-    """The verdict corrected by a trace from the input to the loss, and the cause that the trace shows."""
+    """The verdict, corrected by what a trace from the input to the loss shows, and the cause that the trace shows."""
     agrees = seen.tangent is not None and seen.tangent.error <= _AGREES_FORWARD[state.bits]
     if seen.kind == "kink":
         why = why_kink(trace)
@@ -211,8 +213,9 @@ def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -
             return replace(seen, kind="right", says=says), None
         if x.gradient.any():
             return seen, why
-        seen = replace(seen, kind="jumps", says=_JUMPS)  # right at the edge of one
-    if seen.kind == "wrong" and not state.tangents.possible:  # values in the trace may be old ones
+        seen = replace(seen, kind="jumps", says=_JUMPS)  # the point is right at the edge of a jump
+    # values in the trace may not be those of the wrong gradient
+    if seen.kind == "wrong" and not state.tangents.possible:
         return seen, why_jump(trace, seen.field) or dot_product.why_in_python(state.launches)
     jump = why_jump(trace, seen.field)
     if seen.kind == "wrong" and agrees and jump is not None and jump.kind in ("jumps", "integer"):
@@ -230,9 +233,9 @@ def _by_trace(state: Check, x: differences.Input, seen: Verdict, trace: Trace) -
 
 
 def _mismatched(state: Check, x: differences.Input) -> Cause | None:
-    """The launch at which the gradient and forward mode disagree; None if there is none. Among many elements a single
-    wrong element is lost in the tolerance of their sum, so a smaller difference counts, too, if one element causes
-    it."""
+    """The launch at which the gradient and forward mode disagree, as a cause; None if there is none. Among many
+    elements, a single wrong element is lost in the tolerance of their sum; so a smaller difference counts, too, if one
+    element causes it."""
     tolerance = _AGREES_FORWARD[state.bits]
     for part in (1.0,) if state.bits == 64 else (1.0, 2e-3):
         _again(state.launches)
@@ -248,8 +251,8 @@ def _mismatched(state: Check, x: differences.Input) -> Cause | None:
 
 
 def _traced(state: Check, x: differences.Input, seen: Verdict) -> Trace | None:
-    """Follows all elements of the input; if that takes too long, only the element with the greatest error, or an
-    element at a kink."""
+    """Follows all elements of the input to the loss; if that takes too long, only the element with the greatest error,
+    or an element at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
         return follow(state.launches, state.loss, x.memory, x.direction, min(FOLLOWED / 2, state.seconds))
     at = seen.at
@@ -269,7 +272,7 @@ def _backwards(state: Check) -> None:
 
 
 def _tangent(state: Check, x: differences.Input) -> Tangent | None:
-    """The comparison with forward mode; None if that is not possible or gives no finite number."""
+    """Compares the gradient with forward mode; None if that is not possible or gives no finite number."""
     if not state.tangents.possible:
         return None
     direction = x.direction
@@ -277,13 +280,13 @@ def _tangent(state: Check, x: differences.Input) -> Tangent | None:
         found = state.tangents.along(x.memory, direction)
     except QuadrantsError:  # a kernel has a gradient but no tangent
         return None
-    if not np.isfinite(found):  # 0 times the infinite slope of another input, which does not move
+    if not np.isfinite(found):  # 0 times the infinite slope of another input, which is not changed, is NaN
         return None
     expected = float(x.gradient @ direction)
     size = max(float(np.abs(x.gradient) @ np.abs(direction)), abs(found))
     greatest = float(np.abs(differences.initial(state.launches, x.memory)).max(initial=0.0)) or 1.0
     least = 1e-3 * float(np.finfo(state.loss.dtype.numpy).eps) * abs(state.value) / greatest
-    size = max(size, least) or 1.0  # a difference too small to ever change the loss is none
+    size = max(size, least) or 1.0  # a difference that can never change the loss counts as none
     off = abs(found - expected)
     if off > _AGREES_FORWARD[state.bits] * size:
         off = max(off - state.tangents.rounding(x.memory, direction, found), 0.0)  # max(NaN, 0.0) is NaN
@@ -301,7 +304,8 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
         says = "cannot be compared with differences: a step of any width leads an index out of bounds"
         return Verdict(name, "noisy", says)
     limit, scatter = _AGREES[state.bits], slopes.scatter(found)
-    if tangent is None:  # nothing else shows a small difference, so use the least tolerance that the scatter allows
+    # only differences can show a small error here, so the tolerance is as small as their scatter allows
+    if tangent is None:
         limit = min(limit, max(_FINEST[state.bits], 4 * scatter))
     best = slopes.best_of(found, _AGREES[state.bits])
     still = max(abs(best.found), abs(best.expected)) <= best.noise
@@ -315,7 +319,7 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
     if limit < best.error <= 2 * scatter and (agree or tangent is None) and not slopes.kinked(found):
         if not x.gradient.any() and slopes.flattens(found):
             return Verdict(name, "right", "is zero, and so is the slope of the loss where steps are narrow", found)
-        if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
+        if not x.gradient.any():  # noise has a slope, since each step, however narrow, crosses a jump of some element
             return Verdict(name, "jumps", _JUMPS, found)
         return Verdict(name, "noisy", _scattered(scatter), found)
     worst, at = _worst(state, x, limit) if best.error > limit else (None, None)
@@ -348,8 +352,8 @@ def _by_differences(state: Check, name: str, x: differences.Input, tangent: Tang
 
 
 def _measured(state: Check, x: differences.Input, found: Sequence[differences.Move]) -> tuple[float, float]:
-    """What `slopes.measured` returns for ``found``. In f32 and f16, steps between those of ``found`` are tried too,
-    because fewer than three steps of ``found`` may be narrow enough and not too narrow."""
+    """What `slopes.measured` returns for ``found``. For f32 and f16, steps between those of ``found`` are tried too,
+    because fewer than three of ``found`` may be neither too wide nor too narrow."""
     if state.bits < 64:
         between = differences.moves(state.launches, state.loss, x, x.direction, _BETWEEN)
         found = sorted((*found, *between), key=lambda m: -m.width)
@@ -362,15 +366,15 @@ def _scattered(scatter: float) -> str:
 
 
 def _contradict(found: Sequence[differences.Move], tangent: Tangent, limit: float) -> bool:
-    """Whether differences that agree with the gradient contradict forward mode, beyond doubt: a function with a custom
-    gradient may compute in Python, between its launches."""
+    """Whether differences agree with the gradient and contradict forward mode, beyond doubt. This happens if a function
+    with a custom gradient computes in Python, between its launches."""
     best = slopes.best_of(found, limit)
     size = max(abs(best.found), best.noise)
     return best.error <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
 
 
 def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | None, int | None]:
-    """The element with the greatest error that is not at a kink, None if there is none; and the number of this
+    """The element with the greatest error that is not at a kink, None if there is none; and the flat index of this
     element, or else of an element at a kink."""
     enough = monotonic() + 0.3 * state.seconds  # the rest of the time is for finding the cause
     at: int | None = None
@@ -397,7 +401,8 @@ def _worst(state: Check, x: differences.Input, limit: float) -> tuple[Worst | No
 
 
 def _bent(state: Check, x: differences.Input, found: Sequence[differences.Move]) -> int:
-    """The element that bends the loss the most, found by bisection at the narrowest step at which the bend shows."""
+    """The flat index of the element that bends the loss the most; found by bisection at the narrowest step at which the
+    bend shows."""
     width = min((m.relative for m in found if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
     where, direction = np.arange(x.gradient.size), x.direction
 

@@ -1,4 +1,4 @@
-"""The table of handlers that emit statements as LLVM instructions, and the smallest handlers."""
+"""For each class of statement, the function that emits it as LLVM instructions; the shortest of these functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +18,11 @@ def _op(b: Body, s: N.Op) -> None:
     lanes = 1 if counts else b.lanes(s.id)
     types = tuple(ty(b.types[i], lanes) for i in s.args)
     args = tuple(b.value(i, lanes) for i in s.args)
-    # a value that counts up is stored for the first lane, which may take no part: then the operands' ranges do not hold
+    # Of an integer that grows by one from lane to lane, only the first lane's value is computed. That lane may not take
+    # part, so what is known about the operands' ranges does not hold for it.
     known = tuple(None if counts else b.ranges.range(i) for i in s.args)
     if lanes > 1 and s.prim in _DIVIDES and not b.uniform(s.args[1]):
-        # a lane that takes no part may hold 0 or poison
+        # in a lane that does not take part the divisor may be 0 or poison, and the division would trap
         args = args[0], b.select(b.mask, args[1], constant(types[1], 1), types[1].dtype)
     if lanes > 1 and ops.is_library(s.prim, types[0].dtype):
         value = calls.lane_by_lane(b, s.prim, ty(s.type, lanes), args)
@@ -58,7 +59,7 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.For: control.for_,
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.thread if b.uniform(s.id) else b.numbers(s.type)),
-    # the passes for GPUs remove these two
+    # on GPUs, earlier passes have removed asserts and prints
     N.Assert: lambda b, s: b.check(s),
     N.Print: lambda b, s: b.print(s),
     N.Overflow: lambda b, s: b.overflow(s),
