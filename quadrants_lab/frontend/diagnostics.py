@@ -1,6 +1,6 @@
 """All errors and warnings of the front end: one row for each code. A code never changes its meaning.
 
-``message`` says what is wrong, ``why`` is shown under the caret, ``help`` says what to do. All three are formats.
+``message`` says what is wrong, ``why`` stands beside the caret, ``help`` says what to do. All three are format strings.
 """
 
 import ast
@@ -298,14 +298,15 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 def error(
     code: str, span: Span | None, also: tuple[E.Label, ...] = (), **parts: object
 ) -> E.QuadrantsCompilationError:
-    """The error of that code at ``span``, with the formats of its row filled in; ``also`` are more places to show."""
+    """The error of that code at ``span``, with the format strings of its row filled in; ``also`` are further places in
+    the source to show."""
     row = TABLE[code]
     label = E.Label(span, row.why.format(**parts))
     return row.error(row.message.format(**parts), code=code, labels=(label, *also), help=row.help.format(**parts))
 
 
 def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
-    """A function that issues the warning of that code, located at ``span``."""
+    """A function without arguments that issues the warning of that code, located at ``span``."""
     row = TABLE[code]
     label = E.Label(span, row.why.format(**parts))
     text = E.render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
@@ -313,19 +314,19 @@ def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
 
 
 def owner_of(node: ast.expr) -> ast.expr:
-    """What subscripts and attributes are taken of: ``x`` in ``x[i].pos[0]``."""
+    """The expression at the root of a chain of subscripts and attributes: ``x`` of ``x[i].pos[0]``."""
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     return node
 
 
 def nodes_of(kind: type[Kind], *nodes: ast.AST) -> Iterator[Kind]:
-    """The nodes of this class in these nodes, at any depth."""
+    """All AST nodes of the class ``kind`` in the given nodes, at any depth."""
     return (n for node in nodes for n in ast.walk(node) if isinstance(n, kind))
 
 
 def names_in(*nodes: ast.AST) -> Iterator[ast.Name]:
-    """The names in these nodes, at any depth."""
+    """The names that occur in the given AST nodes, at any depth."""
     return nodes_of(ast.Name, *nodes)
 
 
@@ -340,12 +341,12 @@ def entries_of(node: ast.expr, n: int = 1) -> list[ast.expr]:
 
 
 def id_of(node: ast.AST | None) -> str:
-    """The name that an expression is; "" for any other expression."""
+    """The identifier, if the expression is a plain name; "" for any other expression."""
     return getattr(node, "id", "")
 
 
 def name_of(node: ast.AST) -> str:
-    """The dotted name that an expression spells, or its source."""
+    """The expression as text: ``a.b`` for a dotted name, and the source for any other expression."""
     match node:
         case ast.Name():
             return node.id
