@@ -50,7 +50,7 @@ def graph(kernel: Kernel, name: str) -> Drawing:
 
 
 def _drawn(views: Sequence[GraphView]) -> dict[str, str]:
-    """Our own drawing: one graph as SVG, several below each other."""
+    """The drawing that notebooks show without Graphviz: the graphs as SVG, one below the other."""
     if len(views) == 1:
         return {"image/svg+xml": svg(views[0])}
     return {"text/html": static([[head(view.title), Graph(view)] for view in views])}

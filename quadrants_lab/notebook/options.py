@@ -62,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def usage() -> str:
-    """One line an option."""
+    """The help text, with one line for each option."""
     rows = [f"  {o.flag + (' ' + o.value.upper() if o.value else ''):<15} {o.help}" for o in OPTIONS]
     return "\n".join(["%%qdkernel takes:", *rows])
 
