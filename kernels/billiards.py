@@ -75,7 +75,7 @@ class Table:
         self.measure()
 
     def gradient(self, shot: np.ndarray) -> tuple[float, np.ndarray]:
-        """L for the cue ball's velocity ``shot`` (2,), and dL/dshot; ``places.grad`` has the derivative by the places."""
+        """L for the cue ball's velocity ``shot`` (2,), and dL/dshot; ``places.grad`` has that by the places."""
         self.shot.from_numpy(shot)
         with qd.ad.Tape(self.loss):
             self.run()
