@@ -94,8 +94,7 @@ class Definitions:
         return made
 
     def define(self, name: str, value: Any, uses: Uses | None = None) -> bool:
-        """Defines ``name`` in the text as the value. Returns False if the text already uses the name for something
-        else."""
+        """Defines ``name`` in the text as the value. Returns False if the name has another meaning there."""
         free = name not in self._means
         made = self.expression(value, name, uses)
         if free and name not in self._means:
@@ -224,8 +223,7 @@ class Definitions:
         return f"qd.Struct({', '.join(inner)})"
 
     def _public_name(self, value: Any) -> str:
-        """The expression for an object that this package has under a public name, such as ``qd.math.pi``; "" for any
-        other object."""
+        """The public name of an object of this package, such as ``qd.math.pi``; "" for any other object."""
         if not _defined_in_package(value) and not hasattr(value, "__qd_op__") and not _defined_in_package(type(value)):
             return ""
         package, marks = sys.modules["quadrants_lab"], ("__name__", "__qd_op__", "name")
@@ -287,8 +285,7 @@ class Definitions:
         return f'data["{name}"]'
 
     def _object(self, value: Any, hint: str, uses: Uses) -> str:
-        """The expression for a member of an Enum, an instance of a dataclass, a class, or any other object (of which
-        only the attributes in ``uses`` are defined)."""
+        """The expression for an object of any other kind; only the attributes in ``uses`` are defined."""
         cls = type(value)
         match value:
             case type():

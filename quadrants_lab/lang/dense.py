@@ -101,8 +101,7 @@ class Dense(Exchanged):
         self._memory = memory
 
     def register_gradients(self) -> None:
-        """Registers the field or ndarray with its session, if it has a gradient or dual, so that the session can clear
-        these."""
+        """Registers a field or ndarray that has a gradient or dual with its session, which can then clear these."""
         if (self.grad or self.dual) and self._memory is not UNPLACED:
             self._memory.session.differentiable.add(self)
 
@@ -218,8 +217,7 @@ class Dense(Exchanged):
         return False
 
     def _active(self) -> tuple[npt.NDArray[np.intp], ...] | None:
-        """The indices of the active elements, counted from 0, as one array for each axis; None if all elements are
-        active."""
+        """The indices of the active elements, counted from 0, as one array for each axis; None if all are active."""
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
         """The data as a numpy array, of ``dtype`` if one is given. ``copy`` True: a copy. False: the memory itself
@@ -433,13 +431,11 @@ class Field(Dense):
         yield self
 
     def _pairs(self, array: Any) -> Iterator[tuple[Field, Any]]:
-        """The pair of the field and the array to be copied to it. (A `StructField` returns a pair for each field in
-        it.)"""
+        """A pair of the field and an array to copy to it. (A `StructField` returns a pair for each field in it.)"""
         yield self, array
 
     def parent(self, n: int = 1) -> Any:
-        """The node in which the field is placed, or the node n - 1 levels above that one; None for a field that was
-        made with a shape."""
+        """The node in which the field is placed, or the one n - 1 levels above it; None if it was made with a shape."""
         return self.snode and self.snode.parent(n - 1)
 
     def set_node(self, node: Any) -> None:

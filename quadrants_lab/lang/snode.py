@@ -35,10 +35,8 @@ SPARSE = ("pointer", "bitmasked", "dynamic", "group")  # kinds of nodes whose ce
 MAX_BYTES = 2**33  # the most bytes of a field in a sparse layout, on a device without memory on demand
 MANY_CELLS = 4096  # from this many cells in a cell of the node above on, cells are put into groups
 GROUP = 1024  # the most cells of a group
-# bytes of a cell: smaller cells share slots of a page; marks of larger cells may take whole pages
-SMALL_CELL, LARGE_CELL = 64, 512
-# the least bytes of a slot: of elements, and of the marks that say which larger cells are active
-LEAST_SLOT, LEAST_MARKS = 256, 64
+SMALL_CELL, LARGE_CELL = 64, 512  # bytes: smaller cells share slots of a page; marks of larger cells may take pages
+LEAST_SLOT, LEAST_MARKS = 256, 64  # the fewest bytes of a slot: of elements, of marks that say which cells are active
 
 
 class Axes(tuple[int, ...]):
@@ -68,11 +66,9 @@ class PlacementError(QuadrantsRuntimeTypeError, ValueError):
 
 
 class SNode:
-    """A node of the tree in which fields are placed. It divides each cell of its parent node into cells along some
-    axes.
+    """A node of the tree in which fields are placed. It divides each cell of its parent into cells along some axes.
 
-    ``kind``: "root", "dense", "pointer", "bitmasked" or "dynamic". ``axes``: the axes that this node or a node above it
-    divides.
+    ``kind``: "root", "dense", "pointer", "bitmasked" or "dynamic". ``axes``: those divided here or above.
 
     Users do not see nodes of kind "group". Such a node lies above a node with many cells and divides these into groups.
     A group is active if one of its cells ever was, so that a loop need not look at all cells.
@@ -170,17 +166,15 @@ class SNode:
         return node
 
     def _groups(self, extents: dict[int, int]) -> dict[int, int]:
-        """The number of groups along each axis into which the cells of a child node are put; {} if there are no
-        groups."""
+        """For each axis, the number of groups of the cells of a child node; {} if there are no groups."""
         if prod(extents.values()) <= MANY_CELLS or not (_can().pages or _can().slots):
             return {}
         most = round(GROUP ** (1 / len(extents)))
         return {axis: n // max(k for k in range(1, most + 1) if n % k == 0) for axis, n in extents.items()}
 
     def order(self, dtype: DType, element_shape: tuple[int, ...] = (), least: int = 0) -> Order:
-        """The order in memory of the elements of a field in this node, in which the elements of a cell are contiguous;
-        () means row by row. ``least``: the least number of bytes of a slot. The default keeps the table of slots small
-        beside the elements, and lets cells not share a slot."""
+        """The order in memory of the elements of a field in this node: those of a cell are contiguous. () means row by
+        row. ``least``: the fewest bytes of a slot; by default the table is small and cells share no slot."""
         levels, dense = list[dict[int, int]](), False
         if self.sparse is None or not (_can().pages or _can().slots):
             return ()
@@ -258,8 +252,8 @@ class SNode:
 
     @property
     def activity(self) -> Field:
-        """The i32 field that says which cells are active. It has the shape of this node; for a dynamic node, that of
-        its parent."""
+        """The i32 field that says which cells are active; it has the shape of this node, or of a dynamic node's
+        parent."""
         if self._activity is None:
             assert self._above is not None
             cells = prod(self.holder.shape)
@@ -276,8 +270,7 @@ class SNode:
         return self.above if self.kind == "dynamic" else self
 
     def places(self, below: SNode) -> tuple[tuple[int, int], ...]:
-        """For each axis of this node: the axis's position in an index of the node ``below``, and the divisor that makes
-        of this part of the index that of a cell here."""
+        """By axis: its position in an index of the node ``below``, and by what that part is divided for a cell here."""
         between = [node for node in below._path() if node not in set(self._path())]
         return tuple((below.axes.index(a), prod(n._extents.get(a, 1) for n in between)) for a in self.axes)
 
@@ -301,9 +294,8 @@ class SNode:
         return n
 
     def element(self, at: Sequence[Any], slot: Any, grown: Callable[[Any, int], Any]) -> tuple[Any, ...]:
-        """For a dynamic node: the index of item number ``slot`` of the list in the parent's cell ``at``. If the parent
-        also divides the list's axis, the index along this axis is ``grown(i, capacity)``, where i is the parent's
-        index."""
+        """The index of item ``slot`` of a dynamic node's list in the parent's cell ``at``. If the parent also divides
+        the list's axis, the index along this axis is ``grown(i, capacity)``, where i is the parent's index."""
         above = self._above.axes if self._above else ()
         cell = dict(zip(above, at, strict=True))
         (axis,) = self._extents
@@ -311,9 +303,8 @@ class SNode:
         return tuple(cell[a] for a in self.axes)
 
     def find(self, index: Sequence[Any], below: SNode) -> tuple[tuple[Any, ...], Any]:
-        """For the cell that contains element ``index`` of the node ``below``: its index in `activity`, and its rank.
-        The cell is active if its number in `activity` exceeds the rank. The parts of ``index`` may be any objects with
-        ``//`` and ``%``."""
+        """The index in `activity`, and the rank, of the cell that contains element ``index`` of the node ``below``. The
+        cell is active if its number in `activity` exceeds the rank. ``index``: objects with ``//`` and ``%``."""
         holder = self.holder
         at = tuple(index[k] // by for k, by in holder.places(below))
         if holder is self:
@@ -357,8 +348,7 @@ class SNode:
         return [node._extents.get(axis, 1) for node in self._path()]
 
     def deactivate_all(self) -> None:
-        """Deactivates all cells of this node and of the nodes below it, where cells can be inactive, and sets their
-        data to 0."""
+        """Deactivates all cells of this node and of the nodes below it, and sets their data to 0."""
         top = self.above if self.above.kind == "group" else self
         for node in top._all():
             if node.kind in SPARSE:
