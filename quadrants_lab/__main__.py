@@ -213,7 +213,7 @@ def main(argv: list[str] | None = None) -> int:
     show.add_argument("--code", help="the backend's code instead of IR: llvm, asm, c, ptx, ...")
     show.add_argument("--arch", default="", help="backends, with commas: repeat the last launches on each, and compare")
     show.add_argument("--html", default="", metavar="PAGE", help="write the whole inspector to this .html or .json")
-    show.add_argument("--beside", default="", metavar="OTHER", help="print each beside this kernel or backend instead")
+    show.add_argument("--beside", default="", metavar="OTHER", help="print each beside this kernel or backend")
     show.add_argument("--dot", default="", metavar="GRAPH", help="print this graph as DOT: cfg, scc, sizes or program")
     passes = commands.add_parser("opt", help="run passes over a kernel's IR text and print the result")
     passes.add_argument("-p", "--passes", default="", help="names, with commas between; 'help' lists them")

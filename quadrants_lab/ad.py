@@ -352,7 +352,7 @@ class Tape:
                 raise QuadrantsAssertionError(
                     "\n".join([f"Grad check failed: {says}", *map(str, v.causes)]),
                     code="QL2099",
-                    help="a custom gradient, a value that a kernel rounds or decides by, or a kink at this very point",
+                    help="a custom gradient, a value that a kernel rounds or compares, or a kink at this very point",
                 )
 
 

@@ -30,7 +30,7 @@ TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
                ("read here, and again for the gradient", "written here"),
                _ALONG),
     "QL0408": ("{name} has an atomic {op} and another access in the same loop", (_ORDER, ""),
-               "use it in a loop of its own"),
+               "move one of the two accesses to a loop of its own"),
     "QL0412": ("a checkpointed loop needs the old value that an atomic in it returned from {name}",
                ("returned once only", _AGAIN), "leave checkpoint=True out, or compute the value without an atomic"),
     "QL0413": ("a checkpointed loop may not draw random numbers", ("drawn here", _AGAIN),

@@ -358,7 +358,7 @@ class SNode:
 
     def _check_size(self, field: Field) -> None:
         size = prod((*self.shape, *field.element_shape)) * field.dtype.bits // 8
-        most, help = MAX_BYTES, "there it has memory for all that could be active: use fewer cells, or arch=qd.cpu"
+        most, help = MAX_BYTES, "a field there has memory for all its cells: use fewer, or arch=qd.cpu"
         if _can().pages:
             most, help = MOST_BYTES, "there are not enough addresses for more: use fewer cells"
         if self.sparse is not None and size > most:

@@ -48,16 +48,16 @@ class StructField:
         for member in self.members.values():
             yield from member.leaf_fields()
 
-    shape = _of_first("shape", "Of all members.")
-    offset = _of_first("offset", "Of all members.")
+    shape = _of_first("shape", "The shape of all members.")
+    offset = _of_first("offset", "The offset of all members.")
     dtype = _of_first("dtype", "The dtype of the first member, as in Quadrants; each member has its own.")
     layout = _of_first("layout", "None: memory is row-major, a field for each member.")
-    snode = _of_first("snode", "The node that it is placed in.")
+    snode = _of_first("snode", "The node in which the field is placed.")
     keys = property(lambda self: list(self.members), doc="The names of the members.")
     methods = property(lambda self: self.struct_type.methods)
     placed = property(lambda self: all(m.placed for m in self.members.values()))
-    grad = property(lambda self: self._companions("grad"), doc="Of the members that have one; false if none has.")
-    dual = property(lambda self: self._companions("dual"), doc="Of the members that have one; false if none has.")
+    grad = property(lambda self: self._companions("grad"), doc="The gradients of the members; false if none has one.")
+    dual = property(lambda self: self._companions("dual"), doc="The duals of the members; false if none has one.")
 
     def to_dlpack(self, versioned: bool = False) -> NoReturn:
         """Raises an error: each member has memory of its own, and therefore a capsule of its own."""

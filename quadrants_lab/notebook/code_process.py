@@ -65,7 +65,7 @@ class CodeProcess:
                 raise QuadrantsRuntimeError(
                     f"the code of {job.stage} was not made: its process was stopped",
                     code="QL0710",
-                    help="ask for it again to start anew",
+                    help="ask for the code again to start the process anew",
                 ) from None
             except BaseException:  # after an interrupt the next job would get this answer
                 self.stop()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GRAPHS = {
     "cfg": "the control flow of the forward slice of each task of the gradient",
-    "scc": "its strongly connected components, with what they push",
+    "scc": "its strongly connected components, with the stacks to which they push",
     "sizes": "the expression of each stack's depth, with its values",
     "program": "fields and launches of the last program under a Tape that launched the kernel",
 }
