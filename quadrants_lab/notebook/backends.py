@@ -8,7 +8,8 @@ SIMULATION = "a simulation runs its kernels here, one thread after the other: it
 
 
 def lines(row: Available) -> list[str]:
-    """Text about a backend: a line per device; if it has none, why, and whether a simulation replaces it."""
+    """The text about a backend: one line for each device; if it has no device, the reason, and whether a simulation
+    replaces it."""
     if not row.why_not:
         return list(row.devices) or ["usable"]
     return [row.why_not, *([SIMULATION] if row.simulated else [])]

@@ -1,5 +1,5 @@
-"""A cell as an experiment: its launches are recorded and, on demand, differentiated and timed. A line shows
-the progress of what takes longer than a second."""
+"""Runs a cell as an experiment: its launches are recorded and, on demand, differentiated, checked and timed. A line
+shows the progress of work that takes longer than a second."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``value`` of the cell's last expression, ``recorder`` with its launches, ``report`` of ``--check``, ``says``, the
-    result of ``--shards``, and ``live``, the program of ``--live`` with ``--grad``, or why there is none."""
+    """The results of a cell. ``value``: the value of its last expression; ``recorder``: the recorder with its launches;
+    ``report``: the report of ``--check``; ``says``: the result of ``--shards`` in words; ``live``: for ``--live`` with
+    ``--grad`` the program of the page, or the reason why there is none."""
 
     value: Any
     recorder: Recorder
@@ -68,8 +69,8 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     """Runs the cell; ``progress`` is told what is compiled and checked.
 
     With ``--grad`` everything before the last expression is recorded. Then LOSS.grad is set to 1, all other gradients
-    to 0, and the gradients of the launches run, last first. Then the last expression is evaluated. If that launches a
-    kernel, or nothing was launched before it, it is recorded, too.
+    to 0, and the gradients of the launches run, last first. Then the last expression is evaluated. If this expression
+    launches a kernel, or if no kernel was launched before it, its launches are recorded, too.
     """
     __tracebackhide__ = True
     ensure_session(options)
@@ -81,7 +82,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.tell) as recorder, remembered(recorder):
         if options.shards:
-            from quadrants_lab.notebook import split  # imports Dask
+            from quadrants_lab.notebook import split  # imported here, because it imports Dask
 
             execute(cell.body, namespace)
             return Outcome(None, recorder, says=split.compared(*split.parts(cell, namespace), options.shards))
@@ -111,7 +112,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
 
 
 def or_why_not(make: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
-    """What it makes, or the message of its error."""
+    """The result of ``make()``, or the message of the QuadrantsError that it raises."""
     try:
         return make()
     except QuadrantsError as e:
@@ -126,7 +127,7 @@ class NoGradients(Observer):
 
 
 class CellLaunches(Launches):
-    """The launches of a cell with ``--grad``. As the only observer it can launch in the fast way."""
+    """The launches of a cell with ``--grad``. If it is the only observer, launches can take the fast way."""
 
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         _refuse_gradient(dispatcher)
@@ -189,7 +190,7 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
 
 
 def differentiate(target: Dense, launches: Launches) -> None:
-    """Runs the gradients of ``target``."""
+    """Sets ``target.grad`` to 1 and all other gradients to 0, and runs the gradients of the launches, last first."""
     if not any(x.differentiates for x in launches.leaves()):
         raise QuadrantsRuntimeError(
             "--grad: the cell launched no kernel that touches anything with a gradient",
@@ -206,7 +207,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
         warnings.warn(text, QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
     for f in launches.tracked.values():
-        if f.grad is not None:  # also gradients of foreign tensors, which do not belong to the session
+        if f.grad is not None:  # includes gradients of torch tensors, which do not belong to the session
             f.grad.write(..., np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
     assert target.grad is not None
     target.grad.fill(1)
@@ -216,7 +217,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
 
 def check(launches: Launches, target: Dense, namespace: Mapping[str, Any], say: Callable[[str], None]) -> Report:
     """Runs the gradient doctor on all memory with a gradient that the launches touched, fields of the namespace first,
-    under their first names. ``say`` is told what is being checked."""
+    under their first names. ``say`` is called with a text about the current step."""
     named: dict[int, tuple[str, Differentiable]] = {}
     for name, x in namespace.items():
         own = isinstance(x, Dense) and not name.startswith("_") and x._memory is not target._memory
@@ -226,8 +227,8 @@ def check(launches: Launches, target: Dense, namespace: Mapping[str, Any], say: 
 
 
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:
-    """(kernel, mode, median seconds, launches) of each record, launched again without observers. What the launches
-    write is restored."""
+    """Launches the kernels of the records again without observers, to time them. Returns (kernel, mode, median seconds,
+    number of launches) for each. Memory is restored afterwards."""
     return [_time(record) for record in recorder.records() if not record.failed]
 
 

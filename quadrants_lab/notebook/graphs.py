@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GRAPHS = {
     "cfg": "the control flow of the forward slice of each task of the gradient",
-    "scc": "its strongly connected components, with what they push",
+    "scc": "its strongly connected components, with the stacks to which they push",
     "sizes": "the expression of each stack's depth, with its values",
     "program": "fields and launches of the last program under a Tape that launched the kernel",
 }
@@ -50,7 +50,7 @@ def graph(kernel: Kernel, name: str) -> Drawing:
 
 
 def _drawn(views: Sequence[GraphView]) -> dict[str, str]:
-    """Our own drawing: one graph as SVG, several below each other."""
+    """The drawing that notebooks show without Graphviz: the graphs as SVG, one below the other."""
     if len(views) == 1:
         return {"image/svg+xml": svg(views[0])}
     return {"text/html": static([[head(view.title), Graph(view)] for view in views])}

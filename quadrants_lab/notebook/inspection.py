@@ -16,7 +16,7 @@ from quadrants_lab.widgets.tree import Tree
 
 
 class Shown:
-    """A tree as an object that displays itself, in a notebook and in a terminal."""
+    """A tree of `widgets.tree` as an object that displays itself, in a notebook and in a terminal."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -33,7 +33,7 @@ class Shown:
 
 class Displayable:
     """An inspector that displays itself: as the live widget in a notebook, as text in a terminal, or as static HTML.
-    ``text`` and ``static``: the latter two, for a subclass that does not make them."""
+    ``text`` and ``static`` are the text and the HTML of a subclass that does not compute them."""
 
     def __init__(self, shape: dict[str, Any], text: str, static: str) -> None:
         self.shape, self._text, self._static = shape, text, static

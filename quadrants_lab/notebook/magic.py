@@ -104,7 +104,7 @@ class QuadrantsMagics(Magics):
             if options.live:
                 _show_live(ran)
             Inspection(view).display(self.shell)
-        except Exception as e:  # the cell itself succeeded, which a broken view must not hide
+        except Exception as e:  # an error in the view must not hide that the cell succeeded
             if report is not None and in_notebook(self.shell):
                 self._verdict(report)
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
@@ -125,7 +125,7 @@ class QuadrantsMagics(Magics):
 
     @line_magic
     def qdcheck(self, line: str) -> None:
-        """`%qdcheck loss program()`: `%%qdkernel --grad loss --check` over the rest of the line."""
+        """`%qdcheck loss program()`: the same as `%%qdkernel --grad loss --check` with ``program()`` as the cell."""
         __tracebackhide__ = True
         loss, _, program = line.strip().partition(" ")
         if not program:
@@ -146,9 +146,9 @@ class QuadrantsMagics(Magics):
 
     @line_magic
     def qdstep(self, line: str) -> None:
-        """`%qdstep k 3`: iteration 3 (of two loops `3,5`; the first one where none is given) of the last gradient
-        launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards. `--launch 7`: of launch 7 of
-        the program; `--step 40`, `--line 12`: there."""
+        """`%qdstep k 3`: shows iteration 3 (`3,5` for two nested loops; by default the first iteration) of the last
+        gradient launch of kernel k in a `%%qdkernel` cell, step by step, forwards and backwards. `--launch 7` takes
+        launch 7 of the program; `--step 40` or `--line 12` opens at that step or line."""
         __tracebackhide__ = True
         given = dict(_PLACE.findall(line))
         name, _, lane = _PLACE.sub("", line).strip().partition(" ")
@@ -203,7 +203,8 @@ class QuadrantsMagics(Magics):
 
 
 def _show_live(ran: experiment.Outcome) -> None:
-    """A panel for the cell's program, or for each of its kernels; with the reason where there can be none."""
+    """Displays a live panel for the cell's program, or for each of its kernels; if a panel is impossible, the
+    reason."""
     from quadrants_lab.notebook.live_page import of_kernel
     from quadrants_lab.widgets.live_page import panel
 

@@ -27,18 +27,18 @@ OPTIONS = (
     Option(
         "--arch", "arch", "backends, with commas: a session starts on the first; launches are repeated on the others"
     ),
-    Option("--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"),
+    Option("--grad", "loss", "run the gradient of this field (0-d, floating, with a grad) through the cell's launches"),
     Option("--check", "", "with --grad: compare each gradient with finite differences of the loss"),
     Option(
         "--shards",
         "count",
-        "of a cell that ends in fn(params, data): cut the data into so many parts, which run on workers, and compare "
-        "the sum of their gradients with that of the whole",
+        "for a cell that ends in fn(params, data): cut the data into COUNT parts, run these on workers, and compare "
+        "the sum of their gradients with the gradient over all of the data",
     ),
     Option("--time", "", "launch again, unrecorded, and report the median time"),
-    Option("--live", "", "a panel in which the cell's kernels and gradients run in the browser, on other numbers"),
-    Option("--quiet", "", "no inspector"),
-    Option("--open", "pane", "the pane that the inspector shows first, for instance stacks or tape"),
+    Option("--live", "", "show a panel in which kernels and gradients run in the browser, on numbers that you change"),
+    Option("--quiet", "", "show no inspector"),
+    Option("--open", "pane", "show this pane of the inspector first, for instance stacks or tape"),
     Option("--release", "", "leave out the checks of indices and the asserts"),
 )
 
@@ -62,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def usage() -> str:
-    """One line an option."""
+    """The help text, with one line for each option."""
     rows = [f"  {o.flag + (' ' + o.value.upper() if o.value else ''):<15} {o.help}" for o in OPTIONS]
     return "\n".join(["%%qdkernel takes:", *rows])
 

@@ -1,5 +1,4 @@
-"""Data in the form that the panes show: arrays as text and as what pictures show, numbers, and the results of a
-launch."""
+"""Data in the form that the panes show: arrays as text and as pictures, numbers, and the results of a launch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +13,8 @@ from quadrants_lab.widgets.model import ArrayView, Pictured
 
 
 def results(buffers: Mapping[str, Buffer], outputs: Arrays | None, returned: Mapping[str, Any]) -> list[ArrayView]:
-    """What a launch of a kernel with these buffers wrote and returned."""
+    """The results of a launch of a kernel with these buffers: the arrays that it wrote, and the numbers that it
+    returned."""
     arrays = everything(outputs or {}, returned)
     return [array_view(_name(name, returned), buffers[name].dtype, array) for name, array in arrays.items()]
 
@@ -58,9 +58,9 @@ MOST_HELD = 1 << 19  # values of a picture's slices
 
 
 def pictured(array: npt.NDArray[Any]) -> Pictured | None:
-    """What a picture of the array shows; None for fewer than three elements. A one-dimensional array is a row, and the
-    axes before the last two count its slices. The scale goes from the least to the greatest value, around 0 if there
-    are both signs."""
+    """The data for a picture of the array; None for fewer than three elements. A one-dimensional array is shown as a
+    row; of an array with more than two axes, slices along the last two axes are shown. The scale goes from the least to
+    the greatest value, and is symmetric about 0 if there are values of both signs."""
     if array.size < 3:
         return None
     stack = array.reshape((1, 1, -1) if array.ndim == 1 else (-1, *array.shape[-2:]))
@@ -78,14 +78,15 @@ def pictured(array: npt.NDArray[Any]) -> Pictured | None:
 
 
 def _block(rows: int, columns: int) -> tuple[int, int]:
-    """Rows and columns of the blocks whose means are shown: as many of both, unless that leaves very few."""
+    """The rows and columns of the blocks of elements whose means are shown: square blocks, unless too few blocks would
+    be left."""
     high, wide = -(-rows // MOST_ROWS), -(-columns // MOST_COLUMNS)
     both = max(high, wide)
     return (both, both) if min(rows, columns) >= 4 * both else (high, wide)
 
 
 def _blocks(array: npt.NDArray[np.float64], together: int) -> npt.NDArray[np.float64]:
-    """The means of so many rows each."""
+    """The means of ``together`` rows each."""
     if together == 1:
         return array
     starts = np.arange(0, len(array), together)

@@ -23,7 +23,7 @@ LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
     "hsaco": "gas", "c": "c",
 }  # fmt: skip
-MOST_USES = 6  # uses of a stack's value that are named
+MOST_USES = 6  # the most uses of a stack's value that are named
 Values = Callable[[S.SizeExpr], Mapping[int, int]]  # expression -> values of its parts, by position
 
 
@@ -116,7 +116,7 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
     for n, task in enumerate(kernel.tasks, 1):
         flow = _Flow(task, lambda loop: f"loop at line {model.span_line(loop.span, file)}")
         names = {s.id: s.name or f"%{s.primal}" for s in of_kind(task.body, N.AdStackAlloca)}
-        # no guard separates the forward slice from the reverse where no stack is used: then the graph shows both
+        # without stacks there is no guard between the forward slice and the reverse code, and the graph shows both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
         title += f"task {n} of {len(kernel.tasks)}" if len(kernel.tasks) > 1 else "the task"
         if line := model.span_line(task.span, file):
@@ -273,7 +273,7 @@ def lines_of(
 def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> model.CodeView:
     """The code of a stage, tied to source lines. ``lines``: result of `lines_of`."""
     text = stage.text.splitlines()
-    ids = (*stage.ids, *(-1 for _ in text))  # some stages do not know the statements of their lines
+    ids = (*stage.ids, *(-1 for _ in text))  # some stages do not say to which statement a line belongs
     measures = [("lines", stage.lines), ("instructions", stage.instructions), ("phis", stage.phis)]
     measures += [("bytes of text", stage.bytes), ("bytes of code", stage.code_bytes)]
     measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]
