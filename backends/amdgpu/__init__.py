@@ -24,7 +24,7 @@ WAVES = {
 DEFAULT_CHIP = "gfx942"
 # A group has four waves, or eight. Kernels set no flags in host memory: whether the host sees a flag before the launch
 # ends depends on the kind of the memory.
-SHAPE = Shape(group=256, block=(256, 64), waves=4, signals=False)
+SHAPE = Shape(group=256, block=(256, 64), waves=4)
 
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation

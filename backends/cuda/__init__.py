@@ -17,8 +17,8 @@ CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2, many=True, blocks=True)
 if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
     STAGES = (*STAGES, "sass")  # type: ignore[assignment]  # three where the tools are
 
-# With this oversubscription most iterations have a separate thread. Kernels can set flags in pinned host memory.
-SHAPE = Shape(group=128, block=(1024, 32), waves=64, signals=True, warp=32, local_arrays=True, near_sines=True)
+# With this oversubscription most iterations have a separate thread.
+SHAPE = Shape(group=128, block=(1024, 32), waves=64, warp=32, local_arrays=True, near_sines=True)
 DEFAULT_CHIP = 90
 
 # compute capability -> the oldest PTX version that supports it; code for one runs on all later ones
