@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -273,7 +273,7 @@ class Module:
         self.private_space = 0  # LLVM's number of the address space of local variables
         self.atomic_scope = ""  # LLVM's syncscope for atomics, followed by a blank; "" is the whole system
         self.atomic_notes = ""  # metadata of each atomicrmw
-        self.own: dict[str, Callable[[Any], str]] = {}  # the target's own sequences of float primitives, see `ops`
+        self.own: Mapping[str, Callable[[Any], str]] = {}  # the target's own sequences of float primitives, see `ops`
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
         """Declares that the function takes and returns these types. Raises TypeError if another call or its definition

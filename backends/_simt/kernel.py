@@ -13,7 +13,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     """The module of an offloaded kernel without exits."""
-    kernel = lower(kernel, target.lowering(options), options)
+    kernel = lower(kernel, target.shape.lowering(options), options)
     mod = Module(target.triple, target.layout)
     mod.own = target.own
     mod.private_space = target.private_space

@@ -8,7 +8,7 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.layout import WORD, box_words
 from quadrants_lab.backends.lower import devices
-from quadrants_lab.backends.lower.math import LowerMath
+from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -21,7 +21,8 @@ class Shape:
     that runs at a time. ``by_value``: a frame of at most so many bytes is a parameter of the launch; a longer one is
     copied to the device first. ``barriers``: the device has them. ``warp``: how many neighbouring threads are sure to
     form a warp, in which they aggregate atomics; 1 if unknown. ``local_arrays``: vectors with indices that are known
-    only at run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
+    only at run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`. ``functions``: the device has
+    no library of elementary functions, so kernels call ours."""
 
     group: int
     block: tuple[int, int]
@@ -32,6 +33,7 @@ class Shape:
     warp: int = 1
     local_arrays: bool = False
     near_sines: bool = False
+    functions: bool = False
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """See `devices.first`."""
@@ -40,8 +42,9 @@ class Shape:
         most, least = self.block if self.barriers else (0, 0)
         return devices.first(schedule, most, least)
 
-    def lowering(self, options: CompileOptions, math: LowerMath) -> tuple[N.Pass, ...]:
+    def lowering(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """See `devices.simt`."""
+        math = LowerMath(MATH, near=options.fast_math) if self.functions else LowerMath()
         return devices.simt(self.first(options), self.local_arrays, math, lower_failures, self.warp)
 
     def group_of(self, program: Program, stacked: bool) -> int:
