@@ -42,7 +42,6 @@ class FrameLayout:
     # id of an assert or print -> its number among the asserts or prints
     numbers: dict[int, int] = field(default_factory=dict)
     bounds: list[int] = field(default_factory=list)  # by task: begin and extent of each axis
-    stacks_at: int = 0  # the words of all stacks begin here and end at zero_at
     zero_at: int = 0  # what a launch sets to 0 first begins here
     zero_bytes: int = 0
     size: int = 0
@@ -89,7 +88,6 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
                 out.numbers[s.id] = len(reports)
                 reports.append(s)
     out.stacks_of_tasks = [list(found) for _, found in groupby(out.stacks, lambda s: out.task_of[s.id])]
-    out.stacks_at = at
     for s in out.stacks:
         if not s.count_only:
             out.stack_at[s.id] = take(STACK_WORDS)

@@ -9,17 +9,17 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu.stacks import chunks
 from quadrants_lab.backends._msl import expr as X, ops
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends._msl.frame import FrameStruct, Library, stored
+from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 
 
 class Body(body.Body):
-    """Emits blocks of one program."""
+    """Emits blocks of one program. ``library``: the functions of the module that programs call, by name."""
 
     type_names = X.NAMES
 
-    def __init__(self, block: N.Block, frame: FrameStruct, library: Library, out: Source) -> None:
+    def __init__(self, block: N.Block, frame: FrameStruct, library: dict[str, str], out: Source) -> None:
         super().__init__(frame.kernel, block, out, frame.names)
         self.frame = frame
         self.library = library
@@ -38,10 +38,7 @@ class Body(body.Body):
         """Declares a variable at the start of the program, once; returns its name."""
         if name not in self._started:
             self._started.add(name)
-            if type == "auto":
-                self.start.put(f"auto {name} = {text};")
-            else:
-                self.start.declare(type.rstrip(" *"), f"{'*' * type.count('*')}{name} = {text}")
+            self.start.declare(type.rstrip(" *"), f"{'*' * type.count('*')}{name} = {text}")
         return name
 
     def pointer(self, b: N.Buffer) -> str:

@@ -10,6 +10,7 @@ from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import u32
 
 _MEMBERS = "xyzw"
 
@@ -18,10 +19,10 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
     """The buffer's chunk in the slot with this id, and its type."""
     chunk = b.chunks[buffer.name]
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
-    at = b.frame.stack_place(b.frame.layout.frame.buffers[chunk.first])
-    b.once("s", "device Stack *", "f.stacks")
+    place = b.frame.buffer(b.frame.kernel.buffers[chunk.first])
     stride = X.variable(b.once("stride", "uint", b.frame.head(L.THREADS)), "uint")
-    slots = b.once(f"s{at}", "auto", f"{b.library.add('qd_slots')}<{t}>(f, s[{at}], {b.lane})")
+    begin = f"(device {t} *)({b.frame.head(L.HEAP)} + {place}) + {b.lane}"
+    slots = b.once(place[2:], f"device {t} *", begin)
     index = X.binary("*", "uint", b.values[slot], stride)
     if chunk.count > 1:
         if slot not in b.index:
@@ -30,7 +31,9 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
         index = X.variable(b.index[slot], "uint")
     text = index.text
     if chunk.number:
-        region = b.once(f"r{at}", "ulong", f"(s[{at}].last + 1) * stride")
+        last = b.frame.arg(f"{chunk.first}.last", u32)
+        region = b.frame.names.of((chunk.first, "slots"), f"{chunk.first}.slots")
+        b.once(region, "ulong", f"ulong({last} + 1) * stride")
         text += f" + {chunk.number} * {region}" if chunk.number > 1 else f" + {region}"
     return X.made(f"{slots}[{text}]", X.PRIMARY, t, index), t
 
@@ -84,13 +87,3 @@ def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
     name = b.locals[s.buffer]
     steps = {f"{name} {op} 1u": f"{op}{op}{name};" for op in "+-"}
     b.out.put(steps.get(value.text, f"{name} = {value.text};"))
-
-
-def argument(b: Body, s: N.ArgLoad, at: int) -> None:
-    """Reads the capacity of an adstack, or its last slot's index."""
-    b.once("s", "device Stack *", "f.stacks")
-    n, member = b.frame.stack_place(at), "last" if s.arg.endswith(".last") else "capacity"
-    text = f"s[{n}].{member}"
-    if member == "last":
-        text = b.once(f"m{n}", "uint", text)
-    b.set(s.id, s.type, X.variable(text, "uint"))
