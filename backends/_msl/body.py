@@ -24,7 +24,6 @@ class Body(body.Body):
         self.frame = frame
         self.library = library
         self.chunks = chunks(frame.kernel)
-        self.locals: dict[str, str] = {}  # by name of a buffer of kind "local": its variable
         self.pending: list[Expr] = []  # values of a chunk that is not stored yet
         self.loaded: dict[tuple[str, int], str] = {}  # (first buffer of a chunk, slot) -> variable with the chunk
         self.index: dict[int, str] = {}  # slot -> variable with its index in the heap
@@ -48,6 +47,10 @@ class Body(body.Body):
         if not b.of:
             return self.once(address[2:], t, address)
         return self.once(self.frame.names.of(b.name, b.name), t, f"({t}){'&' * of.in_frame}{address}")
+
+    def local(self, b: N.Buffer) -> str:
+        """The variable of a buffer of kind "local"."""
+        return self.once(self.frame.names.of(b.name, b.name), X.name(b.dtype), "0")
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """A variable with an extent of an ndarray, a long."""
@@ -88,5 +91,5 @@ class Body(body.Body):
         if not isinstance(s, N.Store):
             return None
         if self.frame.kernel.buffers[s.buffer].kind == "local":
-            return self.locals.get(s.buffer, "")
+            return self.local(self.frame.kernel.buffers[s.buffer])
         return "" if s.buffer in self.chunks and self.chunks[s.buffer].buffers[-1] != s.buffer else None

@@ -1,4 +1,4 @@
-"""Lowered adstacks (`lower.adstacks`): counts are variables, and slots lie in the device's heap.
+"""The slots of adstacks (`lower.adstacks`), which lie in the device's heap.
 
 A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access moves as a vector. Stores are collected
 until the last value is known. A load reads the whole chunk into a variable such as ``q3``; ``q3.x`` is one value.
@@ -39,11 +39,6 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
 
 
 def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
-    """The value of a slot or of a count."""
-    if buffer.kind == "local":
-        name = b.locals[s.buffer]
-        b.define(s, Expr(name, X.PRIMARY, X.name(s.type), None, frozenset((name,)), True))
-        return
     chunk = b.chunks[s.buffer].buffers
     if not b.read(s.id):
         return
@@ -60,9 +55,6 @@ def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
 
 
 def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
-    if buffer.kind == "local":
-        _count(b, s, buffer)
-        return
     chunk = b.chunks[s.buffer].buffers
     b.pending.append(b.typed(s.value))
     if s.buffer == chunk[-1]:
@@ -71,19 +63,3 @@ def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
         value = values[0].text if len(values) == 1 else f"{t}({', '.join(v.text for v in values)})"
         b.out.put(f"{e.text} = {value};")
         b.loaded.clear()
-
-
-def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
-    """Assigns to a count. The first store, at the start of an iteration, declares the count's variable."""
-    value = b.values[s.value]
-    if s.buffer not in b.locals:
-        name = b.locals[s.buffer] = f"c{len(b.locals)}"
-        before = b.out.lines[-1] if b.out.lines else ""
-        if before.lstrip().startswith("uint c") and before.endswith("= 0u;"):  # counts share one declaration
-            b.out.lines[-1] = f"{before[:-1]}, {name} = {value.text};"
-        else:
-            b.out.put(f"{X.name(buffer.dtype)} {name} = {value.text};")
-        return
-    name = b.locals[s.buffer]
-    steps = {f"{name} {op} 1u": f"{op}{op}{name};" for op in "+-"}
-    b.out.put(steps.get(value.text, f"{name} = {value.text};"))

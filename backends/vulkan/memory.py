@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.host import VisibleMemory
+from quadrants_lab.backends.host import VisibleMemory, over
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import (
     DEVICE_LOCAL,
@@ -87,19 +87,7 @@ class Piece:
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         """An array over the memory, which keeps the piece alive."""
-        owner = _Shared(self, shape, np.dtype(dtype))
-        made: np.ndarray[Any, Any] = np.asarray(owner)
-        return made
-
-
-class _Shared:
-    """The base of the arrays over a piece."""
-
-    def __init__(self, piece: Piece, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.piece = piece
-        self.__array_interface__ = {
-            "version": 3, "shape": shape, "typestr": dtype.str, "data": (piece.block.host + piece.offset, False),
-        }  # fmt: skip
+        return over(self, self.block.host + self.offset, shape, dtype)
 
 
 class Pool:
