@@ -16,9 +16,9 @@ quant = qd.types.quant
 session = session_of(EVERYWHERE)
 
 
-def packed(n: Any, *fields: Any, bits: int = 32) -> None:
+def packed(n: Any, *fields: Any) -> None:
     """Places fields in one word for each of the cells."""
-    group = qd.BitpackedFields(max_num_bits=bits)
+    group = qd.BitpackedFields(max_num_bits=32)
     group.place(*fields)
     qd.root.dense(qd.ij[: len(n)], n).place(group)
 
