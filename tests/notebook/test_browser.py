@@ -79,8 +79,8 @@ def sample(themed: tuple[Lab, str]) -> Lab:
     return page
 
 
-def _tab_until(page: Lab, wanted: str, most: int = 40) -> None:
-    for _ in range(most):
+def _tab_until(page: Lab, wanted: str) -> None:
+    for _ in range(40):
         if page.focused(f"x && !!x.closest('.qdi') && x.matches({wanted!r})"):
             return
         page.page.keyboard.press("Tab")
