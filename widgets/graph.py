@@ -174,9 +174,7 @@ HINT = (
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:
     """The control flow graph of each task's forward slice."""
     if not view.graphs:
-        return empty(
-            "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
-        )
+        return empty(view.no_gradient)
     if rest[1:] == ["dot"]:
         return as_file(view.graphs[int(rest[0])].cfg)
     drawn: Tree = [[head(t.title), Graph(t.cfg, f"{prefix}/{n}/dot")] for n, t in enumerate(view.graphs)]
