@@ -25,7 +25,7 @@ PLAIN = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 3
 
 
 def shown(view: ArrayView, request: str, slot: str) -> Tree:
-    """The picture of an array, with a slider for its slices. ``request``: begins those for other slices."""
+    """The picture of an array, with a slider for its slices. ``request``: the prefix of the requests for slices."""
     if view.picture is None:
         return ()
     at = view.picture.first
@@ -50,7 +50,7 @@ def asked(view: ArrayView | None, request: str, place: Sequence[str]) -> Tree:
 
 
 def one(view: ArrayView, request: str, at: int) -> Tree:
-    """The picture of one slice, whose squares can be chosen."""
+    """The picture of one slice. Arrow keys and clicks choose a square, whose value is shown."""
     p = view.picture
     assert p is not None
     rows, cols = p.values.shape[1:]
@@ -62,7 +62,7 @@ def one(view: ArrayView, request: str, at: int) -> Tree:
 
 
 def still(view: ArrayView) -> Tree:
-    """The picture alone."""
+    """The picture of the first slice alone, for pages without scripts."""
     return picture(view, view.picture.first) if view.picture is not None else ()
 
 
@@ -98,7 +98,7 @@ def picture(view: ArrayView, at: int) -> Tree:
     rows, cols = values.shape
     side, (low, high) = _square(rows, cols), scale(values, p.signed)
     name = f"{view.name}[{', '.join([*map(str, _leading(p, at)), *':' * min(len(p.shape), 2)])}]"
-    what = "; each slice has its own scale" if len(p.slices) > 1 else ""
+    what = "; each slice has its own scale" if len(p.slices) > 1 and low < high else ""
     what += "" if p.block == (1, 1) else f"; a square is the mean of {p.block[0]} × {p.block[1]} elements"
     colours = "blue below zero, red above" if p.signed else "the brighter the higher"
     alt = f"{name} from {low:.4g} to {high:.4g}: {colours}{what}" if known.any() else f"{name}: not finite"

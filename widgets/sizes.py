@@ -65,7 +65,7 @@ def answer(view: KernelView) -> str:
 
 
 def _heap(view: KernelView) -> Tree:
-    """What the launch took; nothing if that is not known."""
+    """The memory that all stacks took in the launch; nothing if it is unknown."""
     held, lanes = view.heap
     if not held:
         return ()
