@@ -39,12 +39,12 @@ MOST_BARS = 8_000  # of a timeline; of a longer program, several launches of a k
 LONG, SHORT = 0.1, 0.02  # of the time of all launches: a pause that is cut, and what is left of it
 WIDTH, COLUMNS, TRACK, KEPT, LABELS = 880, 220, 22, 44, 84  # of the drawing without scripts
 HINT = (
-    "A filled arrow head at a launch is a read of a field, one at a field a write. A hollow head says that a gradient "
-    "flows back there. Orange: the Tape kept so many bytes, because the launch overwrites them. A frame is a sequence "
-    "of launches that repeats."
+    "A filled arrow head at a launch marks a read of a field, at a field a write. A hollow head marks where a gradient "
+    "flows back. Orange: the Tape kept so many bytes, because the launch overwrites them. A frame is a sequence of "
+    "launches that repeats."
 )
 COMPILES = "the first launch of a kernel contains its compile."
-UNTIMED = "each launch is as wide as every other: without trace=True, launches are timed in cells on the CPU alone."
+UNTIMED = "all launches are equally wide, because they were not timed: without trace=True only cells on the CPU are."
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> Tree:

@@ -2,7 +2,7 @@
 
 from quadrants_lab.notebook.inspection import Shown
 from quadrants_lab.runtime.backend import Available, available, names
-from quadrants_lab.widgets.tree import Table, Word, bold
+from quadrants_lab.widgets.tree import Table, bold, broken
 
 SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
 
@@ -20,9 +20,7 @@ class Backends(Shown):
 
     def __init__(self) -> None:
         self.rows = [available(name) for name in names()]
-        told = ([[Word((), "br") if n else (), x] for n, x in enumerate(lines(row))] for row in self.rows)
-        rows = [(bold(row.name), cell) for row, cell in zip(self.rows, told, strict=True)]
-        super().__init__(Table(("backend", "devices"), rows))
+        super().__init__(Table(("backend", "devices"), [(bold(x.name), broken(lines(x))) for x in self.rows]))
 
     def __repr__(self) -> str:
         return "\n".join(

@@ -176,11 +176,11 @@ def devices() -> list[tuple[str, str]]:
     return [(row.name, "; ".join(lines(row)).replace(".;", ";")) for row in Backends().rows]
 
 
-def source_lines(source: FunctionSource) -> list[model.Line]:
-    """The source around a kernel: the whole cell, or the function alone if it is in a file."""
+def source_lines(source: FunctionSource, alone: bool = False) -> list[model.Line]:
+    """The source around a kernel: the whole cell, or the function ``alone``, as if it is in a file."""
     lines = [x.rstrip("\n") for x in source.lines]
     first, last = 1, len(lines)
-    if not source.file.startswith("Cell In["):
+    if alone or not source.file.startswith("Cell In["):
         first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
         last = (source.node.end_lineno or first) + source.offset
     return [model.Line(lines[n - 1], n) for n in range(first, last + 1)]

@@ -31,6 +31,14 @@ class Shown:
         return static(self.tree)
 
 
+# JupyterLab puts a sentence without elements in the place of a widget whose model is gone: "Error displaying widget:
+# model not found". Above a static copy it says nothing.
+NO_ERROR = (
+    "<style>.jp-OutputArea-child:has(+.jp-OutputArea-child [data-qd-static]) .jupyter-widgets:not(:has(*))"
+    "{display:none}</style>"
+)
+
+
 class Displayable:
     """An inspector that displays itself: as the live widget in a notebook, as text in a terminal, or as static HTML.
     ``text`` and ``static`` are the text and the HTML of a subclass that does not compute them."""
@@ -74,7 +82,7 @@ class Displayable:
         uid = secrets.token_hex(4)
         if (widget := self.widget(uid)) is not None:
             display(widget)
-        display(HTML(self.static(uid)))
+        display(HTML(NO_ERROR + self.static(uid)))
 
     def widget(self, uid: str) -> Any:
         """The widget, or None if its packages are not installed; then only the static copy is shown."""

@@ -29,6 +29,7 @@ from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.ir.walk import find, types_of
+from quadrants_lab.notebook.collect import source_lines
 from quadrants_lab.notebook.live_steps import steps_of
 from quadrants_lab.notebook.views import size_tree
 from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
@@ -118,13 +119,6 @@ def _logging(kernel: N.Kernel, options: CompileOptions, source: FunctionSource) 
     return found | {"tasks": steps_of(kernel, runs, source, added_names(source.node))}
 
 
-def source_lines(source: FunctionSource) -> list[tuple[int, str]]:
-    """The lines of a kernel, with their numbers."""
-    first = min([source.node.lineno, *(d.lineno for d in source.node.decorator_list)]) + source.offset
-    last = (source.node.end_lineno or first) + source.offset
-    return [(n, source.lines[n - 1].rstrip("\n")) for n in range(first, last + 1)]
-
-
 def text(data: bytes) -> str:
     return b64encode(data).decode()
 
@@ -144,8 +138,8 @@ def compiled_for_pages(compiled: Compiled) -> dict[str, Any]:
         kernels.append(made.gradient)
         found["steps"]["reverse"] = _logging(made.gradient, made.gradient_options, compiled.source)
     found["passive"] = not any(b.grad for b in compiled.lowered.kernel.buffers.values())
-    found["source"] = source_lines(compiled.source)
-    found["uses"] = kernels  # removed before the page is written
+    found["source"] = [(line.span_line, line.text) for line in source_lines(compiled.source, alone=True)]
+    found["uses"] = kernels  # taken out before the page is written
     return found
 
 

@@ -3,8 +3,8 @@
 import re
 import sys
 import warnings
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -137,9 +137,11 @@ class QuadrantsMagics(Magics):
         """`%qdinspect k`: the inspector of kernel k, as of its last launches in a `%%qdkernel` cell, or of its last
         ones if there were none."""
         __tracebackhide__ = True
-        kernel = self._kernel("%qdinspect", line.strip())
+        self._display(partial(show, self._kernel("%qdinspect", line.strip())))
+
+    def _display(self, make: Callable[[], Inspection]) -> None:
         try:
-            inspection = show(kernel)
+            inspection = make()
         except QuadrantsError as e:
             errors.show_as_text(e)
         inspection.display(self.shell)
@@ -157,11 +159,7 @@ class QuadrantsMagics(Magics):
         step, at = given.get("step"), given.get("line")
         where = f"step-{int(step) - 1}" if step else f"line-{at}--1" if at else ""
         kernel = self._kernel("%qdstep", name)
-        try:
-            inspection = stepper(kernel, lane.strip(), int(given.get("launch", 0)), where)
-        except QuadrantsError as e:
-            errors.show_as_text(e)
-        inspection.display(self.shell)
+        self._display(partial(stepper, kernel, lane.strip(), int(given.get("launch", 0)), where))
 
     def _kernel(self, magic: str, name: str) -> Kernel:
         known = self.names("kernel")
@@ -169,9 +167,7 @@ class QuadrantsMagics(Magics):
         if not name:
             raise UsageError(f"{magic} takes the name of a kernel; {there}")
         first, *rest = name.split(".")
-        found = self.shell.user_ns.get(first)
-        for attribute in rest:
-            found = getattr(found, attribute, None)
+        found = reduce(lambda x, attribute: getattr(x, attribute, None), rest, self.shell.user_ns.get(first))
         if isinstance(found, BoundKernel):
             found = found.kernel
         if found is None:
@@ -187,19 +183,14 @@ class QuadrantsMagics(Magics):
 
     def names(self, kind: str) -> Sequence[str]:
         """Completions of a kind: backends, numbers of shards, fields that can be a loss, or kernels."""
-        if kind == "arch":
-            return names()
-        if kind == "count":
-            return ("2", "4", "8")
-        if kind == "pane":
-            return list(NAMES)
-
-        def fits(v: Any) -> bool:
-            if kind == "loss":
-                return isinstance(v, Dense) and v.has_grad() and not (v.shape or v.element_shape)
-            return isinstance(v, Kernel)
-
-        return sorted(k for k, v in self.shell.user_ns.items() if not k.startswith("_") and fits(v))
+        fixed = {"arch": names(), "count": ("2", "4", "8"), "pane": list(NAMES)}
+        if kind in fixed:
+            return fixed[kind]
+        named = ((k, v) for k, v in self.shell.user_ns.items() if not k.startswith("_"))
+        if kind == "loss":
+            losses = ((k, v) for k, v in named if isinstance(v, Dense) and not (v.shape or v.element_shape))
+            return sorted(k for k, v in losses if v.has_grad())
+        return sorted(k for k, v in named if isinstance(v, Kernel))
 
 
 def _show_live(ran: experiment.Outcome) -> None:
@@ -243,18 +234,15 @@ def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
         if available(home(record)).simulated:
             notes.append(f"the cell ran on {place(record)}")
         elif arches and home(record) != arches[0] and available(arches[0]).runs:
-            notes.append(
-                f"the cell ran on {home(record)}, the backend of its session, and was repeated on {arches[0]}; "
-                f"qd.init(arch=qd.{arches[0]}) makes a session there"
-            )
+            where = f"the cell ran on {home(record)}, the backend of its session, and was repeated on {arches[0]}"
+            notes.append(f"{where}; qd.init(arch=qd.{arches[0]}) makes a session there")
     return list(dict.fromkeys(notes))
 
 
 def _timing_table(recorder: Recorder) -> str:
-    rows = experiment.timings(recorder)
     return "\n".join(
         f"{kernel:<16} {MODES[mode]:<12} {seconds(median):>9}   median of {count} launches"
-        for kernel, mode, median, count in rows
+        for kernel, mode, median, count in experiment.timings(recorder)
     )
 
 

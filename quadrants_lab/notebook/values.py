@@ -58,9 +58,8 @@ MOST_HELD = 1 << 19  # values of a picture's slices
 
 
 def pictured(array: npt.NDArray[Any]) -> Pictured | None:
-    """The data for a picture of the array; None for fewer than three elements. A one-dimensional array is shown as a
-    row; of an array with more than two axes, slices along the last two axes are shown. The scale goes from the least to
-    the greatest value, and is symmetric about 0 if there are values of both signs."""
+    """What a picture of the array shows; None for fewer than three elements. A one-dimensional array is a row, and the
+    axes before the last two count its slices."""
     if array.size < 3:
         return None
     stack = array.reshape((1, 1, -1) if array.ndim == 1 else (-1, *array.shape[-2:]))
@@ -69,12 +68,9 @@ def pictured(array: npt.NDArray[Any]) -> Pictured | None:
     slices = sorted({int(n) for n in np.linspace(0, len(stack) - 1, min(len(stack), max(1, MOST_HELD // each)))})
     values = np.stack([_blocks(_blocks(stack[n].astype(np.float64), block[0]).T, block[1]).T for n in slices])
     finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    if low < 0 < high:
-        low, high = -max(-low, high), max(-low, high)
     first = max((n for n in range(len(slices)) if values[n].any()), default=0)
-    held = values.astype(np.float32) if max(abs(low), abs(high)) < 1e38 else values
-    return Pictured(array.shape, slices, held, block, low, high, first)
+    held = values.astype(np.float32) if np.abs(finite).max(initial=0) < 1e38 else values
+    return Pictured(array.shape, slices, held, block, bool((finite < 0).any() and (finite > 0).any()), first)
 
 
 def _block(rows: int, columns: int) -> tuple[int, int]:

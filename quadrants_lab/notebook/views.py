@@ -106,12 +106,15 @@ class _Flow:
         return after
 
 
+def texts(kernel: N.Kernel) -> dict[int, str]:
+    """The first line of each statement, without the brace and id of a statement with blocks."""
+    found = statement_lines(kernel)
+    return {s.id: re.sub(r" \{( #\d+)?$", "", text.strip()) for text, s in reversed(found) if s is not None}
+
+
 def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[model.TaskGraphs]:
     """The graphs of each task of a sized reverse kernel: control flow and strongly connected components."""
-    text: dict[int, str] = {}
-    for shown, stmt in statement_lines(kernel):
-        if stmt is not None:
-            text.setdefault(stmt.id, shown.strip())
+    text = texts(kernel)
     out = []
     for n, task in enumerate(kernel.tasks, 1):
         flow = _Flow(task, lambda loop: f"loop at line {model.span_line(loop.span, file)}")
@@ -131,20 +134,15 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
 
 def _box(n: int, node: _Node, text: Mapping[int, str], file: str) -> model.NodeView:
     lines = [
-        model.Line(_head(text.get(s.id, "")), model.span_line(s.span, file), s.id, s.adjoint_of)
+        model.Line(text.get(s.id, ""), model.span_line(s.span, file), s.id, s.adjoint_of)
         for s in node.stmts
         if not isinstance(s, N.Yield) or s.values
     ]
     at = 0
     if node.loop is not None:
         at = model.span_line(node.loop.span, file)
-        lines.insert(0, model.Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
+        lines.insert(0, model.Line(text.get(node.loop.id, ""), at, node.loop.id))
     return model.NodeView(str(n), node.label, lines, node.kind, at)
-
-
-def _head(text: str) -> str:
-    """The first line of a statement, without the brace and id of a statement with blocks."""
-    return re.sub(r" \{( #\d+)?$", "", text)
 
 
 def _condensed(
