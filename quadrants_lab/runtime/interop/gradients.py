@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -45,17 +46,17 @@ class Use:
 
 
 class Gradient:
-    """The gradient that `settle` chose for a torch tensor. ``grad``: the tensor that was the `.grad` at that time; None
-    for a constant. ``mine``: whether `settle` made this tensor. ``copy``: the copy that launches use instead of
-    ``grad``, or None. ``memory``: the memory that launches use. ``since``: the call of a backward function in which the
-    gradient was chosen, or None; ``call``: the call in which it was last used. ``aside``: the earlier `.grad`, to be
-    restored after that call. ``told``: whether the user was warned that derivatives end at this tensor."""
+    """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was then; None for a constant. ``mine``:
+    whether `settle` made that tensor. ``copy``: what launches use instead, or None. ``memory``: what launches use.
+    ``since``: the call of a backward function in which the gradient was chosen, or None; ``call``: the call in which it
+    was last used. ``aside``: what is put back after that call. ``told``: the user was warned that the gradient ends
+    here. ``unset``: it began as zeros, because there was no `.grad`."""
 
-    __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told")
+    __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told", "unset")
 
     def __init__(self) -> None:
         self.grad: Any = None
-        self.mine = self.told = False
+        self.mine = self.told = self.unset = False
         self.copy: _Copy | None = None
         self.memory: Any = None
         self.call: _Call = None
@@ -63,8 +64,8 @@ class Gradient:
         self.aside: _Aside | None = None
 
     def choose(self, known: Tensor, tensor: Any, grad: Any, mine: bool) -> None:
-        """Makes ``grad`` the gradient of the tensor; ``mine`` says whether `settle` made it."""
-        self.grad, self.mine, self.since = grad, mine, _call(running_backward())
+        """Makes ``grad`` the gradient."""
+        self.grad, self.mine, self.since, self.unset = grad, mine, _call(running_backward()), False
         self.copy = None if mine or _usable(tensor, grad) else _Copy.of(known, tensor, grad)
         if self.copy is not None:
             self.memory = self.copy.memory
@@ -107,12 +108,14 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None,
     mine = False
     if use is not None and node is not None:
         grad, mine = _in_backward(node, gradient, known, tensor, grad, use, taped)
-    if grad is None:
+    unset = grad is None
+    if unset:
         grad, mine = _zeros(tensor), True
     if grad is not gradient.grad:
         if mine:
             tensor.grad = grad
         gradient.choose(known, tensor, grad, mine)
+        gradient.unset = unset
     elif use is not None:
         gradient.follow(tensor)
     if use is not None and node is None and use.writes and gradient.mine and not _torch_adds(tensor):
@@ -161,6 +164,52 @@ _Call = tuple[int, int] | None  # identifies a call of a backward function
 def _call(node: Any) -> _Call:
     """The call in which ``node``, the result of `running_backward`, runs."""
     return None if node is None else (_task(), id(node))
+
+
+class _PassedOn(threading.local):
+    """The nodes of the backward pass ``task`` whose calls passed a gradient on."""
+
+    task = -1
+    nodes: frozenset[int] = frozenset()
+
+
+_passed_on = _PassedOn()
+
+
+def passed_on() -> None:
+    """To be called when a gradient that reads the gradients of arrays is launched."""
+    if (node := running_backward()) is not None:
+        task = _task()
+        before = _passed_on.nodes if _passed_on.task == task else frozenset()
+        _passed_on.task, _passed_on.nodes = task, before | {id(node)}
+
+
+def unless_passed_on(node: Any, tell: Callable[[], None]) -> None:
+    """Calls ``tell`` at the end of torch's backward pass if the call of this node has passed no gradient on. Kernels
+    that read only data pass none on either, and nothing is wrong if other kernels do."""
+    call = _call(node)
+
+    def over() -> None:
+        if not _has_passed_on(call):
+            tell()
+
+    _torch().autograd.Variable._execution_engine.queue_callback(over)
+
+
+def unset(node: Any, ndarrays: Sequence[Any]) -> bool:
+    """Whether the call of this node has set no gradient of these arrays: they are the zeros that `settle` made. (The
+    gradients that torch gives to a backward function may all be 0.)"""
+    gradients = [x._memory.tensor and x._memory.tensor.gradient for x in ndarrays]
+    return not _has_passed_on(_call(node)) and all(g is not None and g.unset for g in gradients)
+
+
+def _has_passed_on(call: _Call) -> bool:
+    return call is not None and _passed_on.task == call[0] and call[1] in _passed_on.nodes
+
+
+def function_of(node: Any) -> str:
+    """The name of the `torch.autograd.Function` of a node."""
+    return type(node).__name__.removesuffix("Backward")
 
 
 def _task() -> int:
