@@ -425,11 +425,12 @@ class StepRow:
 
 class Pending(NamedTuple):
     """A launch that is about to start. ``into``: the segment that saves what it overwrites, None if its step does. That
-    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already. ``began``: when,
-    if that is wanted."""
+    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already. ``began`` and
+    ``ended``: when, if that is wanted."""
 
     writes: list[PendingWrite]
     into: Segment | None
     cost: int
     hold: Hold | None
     began: float = 0.0
+    ended: float = 0.0
