@@ -44,7 +44,7 @@ from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.recording import modes
 from quadrants_lab.runtime.tape.report import NO_RESULT, Report, Result, report, timed
 from quadrants_lab.runtime.tape.step import Kept
-from quadrants_lab.runtime.tape.tracing import Tracing, write
+from quadrants_lab.runtime.tape.tracing import COMPILE, Tracing, write
 from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:
@@ -242,7 +242,8 @@ class Tape:
             help = f"with qd.ad.Tape({self.loss.name or 'loss'}, trace=True) as tape: ..."
             raise QuadrantsRuntimeError(what, code="QL2104", help=help)
         ran = self.report.ran
-        return write(path, ran, {"loss": repr(self.loss), "launches": len(ran), "kept_bytes": self.kept_bytes})
+        launches = sum(x.track != COMPILE for x in ran)
+        return write(path, ran, {"loss": repr(self.loss), "launches": launches, "kept_bytes": self.kept_bytes})
 
     @property
     def report(self) -> Report:

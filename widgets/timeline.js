@@ -97,8 +97,9 @@ function timeline(host, hooks) {
   function say(b) {
     if (!b) { now.textContent = ""; return; }
     const other = back.get(b.n) ?? b.of, what = b.of >= 0 ? "its launch" : "its gradient";
+    const out = cuts.filter(([place]) => b.begin < place && place < b.end).reduce((sum, [, cut]) => sum + cut, 0);
     now.textContent = `${tracks[b.track]} ${b.n + 1}: ${names[b.name]}${timed
-      ? `, ${inSeconds(b.end - b.begin)} at ${inSeconds(b.begin)}` : ""}, ${inBytes(b.kept)} kept${
+      ? `, ${inSeconds(b.end - b.begin + out)} at ${inSeconds(b.begin)}` : ""}, ${inBytes(b.kept)} kept${
       other >= 0 ? `; Enter goes to ${what}` : ""}`;
   }
   function choose(b) {
