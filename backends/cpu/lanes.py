@@ -26,7 +26,9 @@ _GROUPS = 16  # the fewest groups of iterations that a task should have
 _MOST_ARRAYS = 4096  # bytes of local arrays of one iteration: a thread's stack holds the arrays of all lanes
 _AGGREGATED = 4  # how many vectors make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
-_LEAST = 1000  # cycles that lanes must save in a launch: LLVM's 15 ms more would pay after 50,000 launches
+# Cycles that lanes must save in a launch, at least and for each statement of the task: LLVM takes 15 ms more for lanes,
+# and 0.15 ms for each statement, and this pays after 50,000 launches.
+_LEAST, _LEAST_OF_STATEMENT = 1000, 10
 _HORNER = 4  # vectors that make a value in loops over sines of f32 and f64: they take 4 % less time than with 2
 
 
@@ -51,8 +53,10 @@ def lanes_of(
     if all_ * _GAIN >= one * lanes:
         return 0, ""
     total = None if any(find(task.body, N.Loop)) else fixed_total(task)
-    if total is not None and total * (one - all_ / lanes) < _LEAST:
-        return 0, ""
+    if total is not None:
+        saved = total * one - -(-total // lanes) * all_
+        if saved < _LEAST + _LEAST_OF_STATEMENT * sum(1 for _ in walk(task.body)):
+            return 0, ""
     why = _reason(task)
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
         return lanes, why  # several vectors would need too many cache lines
