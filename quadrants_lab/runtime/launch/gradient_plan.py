@@ -17,7 +17,7 @@ from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.compile.compile import tasks_ir
-from quadrants_lab.runtime.compile.compiled import BOTH
+from quadrants_lab.runtime.compile.specialisation import BOTH
 from quadrants_lab.runtime.interop import gradients as G
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.compile.specialisation import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.parts import Account
 
